@@ -1,0 +1,1 @@
+"""Words that every room shares. This room imports nothing of ours."""

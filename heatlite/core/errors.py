@@ -1,0 +1,239 @@
+"""Errors by kind. The API maps kinds to HTTP codes; the class name is the wire's `error.type`.
+
+A new error picks its kind and its text here and never edits the API. Leaves keep Heat's names
+(heat-api: exception → HTTP), because clients match on them.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of a template, an environment or a parameter.
+
+    `path` leads to it (keys and list indexes); `error` is the wire name of the error that the API
+    raises when this is the first problem; `line` and `column` count from 1 and are 0 while unknown.
+    """
+
+    path: tuple[str | int, ...]
+    text: str
+    hint: str = ""
+    error: str = "StackValidationFailed"
+    source: str = "template"
+    line: int = 0
+    column: int = 0
+    severity: str = "error"
+
+    @property
+    def where(self) -> str:
+        """``resources.a.properties.list[2]``."""
+        out = ""
+        for part in self.path:
+            out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+        return out
+
+
+class HeatliteError(Exception):
+    """Anything that we tell a caller. `text` is a format string over the fields given."""
+
+    text: ClassVar[str] = "An unknown error occurred."
+
+    def __init__(self, message: str | None = None, **fields: object) -> None:
+        self.fields = fields
+        self.message = message if message is not None else self.text.format(**fields)
+        super().__init__(self.message)
+
+
+# -- kinds ---------------------------------------------------------------------------------------
+
+
+class Invalid(HeatliteError):
+    """The request makes no sense as it stands. Carries every problem that was found."""
+
+    def __init__(self, message: str | None = None, problems: tuple[Problem, ...] = (), **fields: object) -> None:
+        self.problems = problems
+        super().__init__(message, **fields)
+
+
+class Forbidden(HeatliteError):
+    text = "You are not authorized to use {action}."
+
+
+class NotFound(HeatliteError):
+    text = "The {entity} ({name}) could not be found."
+
+
+class Conflict(HeatliteError):
+    """Somebody else holds the target. `retry_after` is in seconds where a retry makes sense."""
+
+    retry_after: int | None = None
+
+
+class Limit(HeatliteError):
+    text = "You have reached a limit: {message}"
+
+
+class Unsupported(HeatliteError):
+    text = "{feature} is not supported."
+
+
+class Unavailable(HeatliteError):
+    """Something that we need is out of order now; nothing was changed; trying again may help."""
+
+    text = "{service} is not available now: {reason}"
+
+
+# -- leaves: invalid -----------------------------------------------------------------------------
+
+
+class HTTPBadRequest(Invalid):
+    """The API layer itself refuses (Heat's wire name)."""
+
+
+class StackValidationFailed(Invalid):
+    pass
+
+
+class InvalidSchemaError(Invalid):
+    pass
+
+
+class InvalidTemplateReference(Invalid):
+    text = 'The specified reference "{resource}" (in {key}) is incorrect.'
+
+
+class InvalidTemplateVersion(Invalid):
+    text = "The template version is invalid: {explanation}"
+
+
+class UnknownUserParameter(Invalid):
+    text = "The Parameter ({key}) was not defined in template."
+
+
+class UserParameterMissing(Invalid):
+    text = "The Parameter ({key}) was not provided."
+
+
+class ImmutableParameterModified(Invalid):
+    text = "The following parameters are immutable and may not be updated: {keys}"
+
+
+class CircularDependencyException(Invalid):
+    text = "Circular Dependency Found: {cycle}"
+
+
+class InvalidBreakPointHook(Invalid):
+    pass
+
+
+class PhysicalResourceIDAmbiguity(Invalid):
+    text = "Multiple resources were found with the physical ID ({phys_id})."
+
+
+# -- leaves: forbidden, not found ----------------------------------------------------------------
+
+
+class InvalidTenant(Forbidden):
+    text = "Searching Tenant {target} from Tenant {actual} forbidden."
+
+
+class EntityNotFound(NotFound):
+    pass
+
+
+class StackNotFound(EntityNotFound):
+    """Goes out as EntityNotFound; see `wire_name`."""
+
+    text = "The Stack ({name}) could not be found."
+
+
+class ResourceNotFound(NotFound):
+    text = "The Resource ({resource_name}) could not be found in Stack {stack_name}."
+
+
+class ResourceNotAvailable(NotFound):
+    text = "The Resource ({resource_name}) is not available."
+
+
+class OutputNotFound(NotFound):
+    """Goes out as NotFound."""
+
+    text = "Specified output key {key} not found."
+
+
+class EventNotFound(NotFound):
+    """Goes out as HTTPNotFound."""
+
+    text = "No event {event_id} found"
+
+
+# -- leaves: conflict ----------------------------------------------------------------------------
+
+
+class StackExists(Conflict):
+    text = "The Stack ({stack_name}) already exists."
+
+
+class ActionInProgress(Conflict):
+    text = "Stack {stack_name} already has an action ({action}) in progress."
+    retry_after = 5
+
+
+class ResourceIsLocked(Conflict):
+    """A running action holds the target (seed: fail fast on locked resources)."""
+
+    text = (
+        "Stack {stack_name} already has an action ({action}) in progress: action {action_id} has held it since {since}."
+        " Wait for it, cancel it, or delete the stack."
+    )
+    retry_after = 5
+
+
+class ActionConflict(Conflict):
+    """An action is queued or waiting on the target."""
+
+    text = (
+        "Stack {stack_name} already has an action ({action}) queued: action {action_id} since {since}."
+        " Wait for it, or delete the stack."
+    )
+    retry_after = 5
+
+
+class StackLocked(Conflict):
+    """The maintenance lock says no (lock-and-health §2)."""
+
+
+class InvalidStackState(Conflict):
+    """The stack is in no state from which this can start (lock-and-health §2: wrong state → 409)."""
+
+
+# -- leaves: limit, unsupported, unavailable ------------------------------------------------------
+
+
+class RequestLimitExceeded(Limit):
+    text = "Request limit exceeded: {message}"
+
+
+class NotSupported(Unsupported):
+    pass
+
+
+class ResourceActionNotSupported(Unsupported):
+    text = "{action} is not supported for resource."
+
+
+class DatabaseUnavailable(Unavailable):
+    text = "The database did not take the change: {reason}. Nothing was written; try again."
+
+
+WIRE_NAMES: dict[type[HeatliteError], str] = {
+    StackNotFound: "EntityNotFound",
+    OutputNotFound: "NotFound",
+    EventNotFound: "HTTPNotFound",
+}
+
+
+def wire_name(error: HeatliteError) -> str:
+    """The `error.type` that clients see."""
+    return WIRE_NAMES.get(type(error), type(error).__name__)

@@ -1,0 +1,31 @@
+"""Identifiers."""
+
+import base64
+import secrets
+import time
+import uuid
+
+
+def new_id() -> str:
+    """A UUID (version 7, RFC 9562): later ones sort after earlier ones."""
+    millis = time.time_ns() // 1_000_000
+    tail = secrets.randbits(74)
+    value = (millis << 80) | (0x7 << 76) | ((tail >> 62) << 64) | (0b10 << 62) | (tail & ((1 << 62) - 1))
+    return str(uuid.UUID(int=value))
+
+
+def short_id(identifier: str) -> str:
+    """Twelve lower-case letters and digits drawn from the random part of a UUID."""
+    return base64.b32encode(uuid.UUID(identifier).bytes[8:])[:12].decode().lower()
+
+
+def physical_name(stack_name: str, resource_name: str, identifier: str, limit: int = 255) -> str:
+    """The name that a resource's real object carries: ``<stack>-<resource>-<12 characters>``.
+
+    Longer ones keep their first two and their last characters, as Heat's do. The name depends on
+    nothing but the row, so an object can be found again after a crash.
+    """
+    name = f"{stack_name}-{resource_name}-{short_id(identifier)}"
+    if len(name) <= limit:
+        return name
+    return f"{name[:2]}-{name[-(limit - 3):]}"

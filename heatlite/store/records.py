@@ -1,0 +1,172 @@
+"""What leaves the store: frozen records. Rows never do.
+
+Times are seconds since the epoch, UTC. A record is changed with `dataclasses.replace` and given back.
+"""
+
+from dataclasses import dataclass, field
+
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """A maintenance lock on a stack."""
+
+    level: LockLevel
+    locked_by: str
+    by_admin: bool
+    locked_at: float
+    reason: str | None = None
+    expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StackRecord:
+    """One stack."""
+
+    id: str
+    name: str
+    project: str
+    username: str
+    template_id: str
+    """Content address of the template and files that the stack is moving to, or stands on."""
+    environment: JsonMap
+    """parameters, parameter_defaults, resource_registry, event_sinks: as given, merged."""
+    verb: Verb
+    status: Status
+    status_reason: str
+    created_at: float
+    updated_at: float | None = None
+    deleted_at: float | None = None
+    parent_id: str | None = None
+    root_id: str | None = None
+    """The root of the tree; None where the stack is itself the root."""
+    previous_template_id: str | None = None
+    """What a rollback goes back to; None when there is nothing, or once COMPLETE."""
+    previous_environment: JsonMap | None = None
+    timeout_mins: int | None = None
+    disable_rollback: bool = True
+    tags: tuple[str, ...] = ()
+    lock: LockRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRecord:
+    """A template with the files it was sent with; stored once per content."""
+
+    id: str
+    document: JsonMap
+    files: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeLock:
+    """The state that a resource gets back when it is unlocked."""
+
+    verb: Verb
+    status: Status
+    status_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRecord:
+    """One resource row. During a replacement two rows have the same name; the ids sort by age."""
+
+    id: str
+    stack_id: str
+    name: str
+    type: str
+    """As the template writes it."""
+    mapped_type: str
+    """What the environment's registry made of it: the class that owns the row."""
+    verb: Verb
+    status: Status
+    status_reason: str
+    created_at: float
+    updated_at: float | None = None
+    physical_name: str = ""
+    """The name by which the real object can be found again."""
+    physical_id: str | None = None
+    properties: JsonMap = field(default_factory=dict)
+    """Resolved and coerced, defaults left out: what the object was last made to be."""
+    metadata: JsonMap = field(default_factory=dict)
+    data: JsonMap = field(default_factory=dict)
+    """What the type's handlers keep."""
+    token: JsonMap | None = None
+    """`{"token": …}` once a handler has returned and its check is still open."""
+    requires: tuple[str, ...] = ()
+    """Names of the resources it was made to depend on."""
+    deletion_policy: str = "Delete"
+    description: str = ""
+    before_lock: BeforeLock | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """A change of state that somebody may want to know of. `id` is 0 until stored."""
+
+    stack_id: str
+    resource_name: str
+    resource_type: str
+    physical_id: str | None
+    verb: str
+    status: str
+    status_reason: str
+    created_at: float
+    properties: JsonMap = field(default_factory=dict)
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord:
+    """A queued unit of work on a stack."""
+
+    id: str
+    stack_id: str
+    root_id: str
+    project: str
+    verb: Verb
+    status: ActionStatus
+    requested_by: str
+    created_at: float
+    inputs: JsonMap = field(default_factory=dict)
+    status_reason: str = ""
+    control: Control | None = None
+    waits_for: str | None = None
+    """Id of the action that has to end first."""
+    owner: str | None = None
+    attempt: int = 0
+    lease_until: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    deadline: float | None = None
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressedRecord:
+    """A request that a maintenance lock refused or ignored. `id` is 0 until stored."""
+
+    stack_id: str
+    time: float
+    request: str
+    target: str
+    requested_by: str
+    detail: str
+    method: str
+    path: str
+    """The route below the stack, for a replay: ``/resources/db``; "" for the stack itself."""
+    body: JsonMap | None
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecord:
+    """An engine that reports for work."""
+
+    id: str
+    host: str
+    binary: str
+    created_at: float
+    updated_at: float
