@@ -91,6 +91,10 @@ class HTTPBadRequest(Invalid):
     """The API layer itself refuses (Heat's wire name)."""
 
 
+class InvalidValue(Invalid):
+    """A value that cannot be read as what it should be. Goes out as ValueError."""
+
+
 class StackValidationFailed(Invalid):
     pass
 
@@ -228,6 +232,7 @@ class DatabaseUnavailable(Unavailable):
 
 
 WIRE_NAMES: dict[type[HeatliteError], str] = {
+    InvalidValue: "ValueError",
     StackNotFound: "EntityNotFound",
     OutputNotFound: "NotFound",
     EventNotFound: "HTTPNotFound",
