@@ -107,6 +107,10 @@ class InvalidTemplateReference(Invalid):
     text = 'The specified reference "{resource}" (in {key}) is incorrect.'
 
 
+class InvalidTemplateAttribute(Invalid):
+    text = "The Referenced Attribute ({resource} {key}) is incorrect."
+
+
 class InvalidTemplateVersion(Invalid):
     text = "The template version is invalid: {explanation}"
 
@@ -129,6 +133,10 @@ class CircularDependencyException(Invalid):
 
 class InvalidBreakPointHook(Invalid):
     pass
+
+
+class ResourceTypeUnavailable(Invalid):
+    text = "The resource type {type} is not available: {reason}"
 
 
 class PhysicalResourceIDAmbiguity(Invalid):
