@@ -1,0 +1,151 @@
+"""What a property's value must be beyond its type. Texts and wire forms are Heat's."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.template.expression import UNKNOWN
+
+CustomCheck = Callable[[object], str | None]
+
+_custom: dict[str, CustomCheck] = {}
+
+
+def custom_constraint(name: str) -> Callable[[CustomCheck], CustomCheck]:
+    """Register a check for ``prop(custom=name)``: given a value, it returns what is wrong with it, or None."""
+
+    def register(check: CustomCheck) -> CustomCheck:
+        _custom[name] = check
+        return check
+
+    return register
+
+
+@custom_constraint("test_constr")
+def _always_valid(_value: object) -> str | None:
+    """Heat's constraint for tests: every value will do."""
+    return None
+
+
+class Constraint(ABC):
+    """One condition on a coerced value."""
+
+    @abstractmethod
+    def fault(self, value: object) -> str | None:
+        """What is wrong with the value, or None."""
+
+    @abstractmethod
+    def describe(self) -> JsonMap:
+        """The form in GET /resource_types/{type} and in the parameters of a template."""
+
+
+def _bounds(low: float | None, high: float | None) -> JsonMap:
+    bounds: JsonMap = {}
+    if low is not None:
+        bounds["min"] = low
+    if high is not None:
+        bounds["max"] = high
+    return bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Constraint):
+    """A number between two bounds, both included; None is no bound."""
+
+    low: float | None
+    high: float | None
+
+    def fault(self, value: object) -> str | None:
+        if not isinstance(value, int | float):
+            return None
+        if (self.low is None or value >= self.low) and (self.high is None or value <= self.high):
+            return None
+        return f"{value} is out of range (min: {self.low}, max: {self.high})"
+
+    def describe(self) -> JsonMap:
+        return {"range": _bounds(self.low, self.high)}
+
+
+@dataclass(frozen=True, slots=True)
+class Length(Constraint):
+    """How many characters, items or keys, both bounds included; None is no bound."""
+
+    low: int | None
+    high: int | None
+
+    def fault(self, value: object) -> str | None:
+        if not isinstance(value, str | list | dict):
+            return None
+        size = len(value)
+        if (self.low is None or size >= self.low) and (self.high is None or size <= self.high):
+            return None
+        return f"length ({size}) is out of range (min: {self.low}, max: {self.high})"
+
+    def describe(self) -> JsonMap:
+        return {"length": _bounds(self.low, self.high)}
+
+
+@dataclass(frozen=True, slots=True)
+class Modulo(Constraint):
+    """A multiple of `step`, plus `offset`."""
+
+    step: float
+    offset: float
+
+    def fault(self, value: object) -> str | None:
+        if not isinstance(value, int | float) or value % self.step == self.offset:
+            return None
+        return f"{value} is not a multiple of {self.step} with an offset of {self.offset}"
+
+    def describe(self) -> JsonMap:
+        return {"modulo": {"step": self.step, "offset": self.offset}}
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedValues(Constraint):
+    """One of these; of a list, each element."""
+
+    allowed: Sequence[Json]
+
+    def fault(self, value: object) -> str | None:
+        found = value if isinstance(value, list) else (value,)
+        if all(item in self.allowed or item is UNKNOWN for item in found):
+            return None
+        return f'"{value}" is not an allowed value [{", ".join(map(str, self.allowed))}]'
+
+    def describe(self) -> JsonMap:
+        return {"allowed_values": list(self.allowed)}
+
+
+class AllowedPattern(Constraint):
+    """A regular expression that the whole text matches."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = re.compile(pattern)
+
+    def fault(self, value: object) -> str | None:
+        if not isinstance(value, str) or self.pattern.fullmatch(value):
+            return None
+        return f'"{value}" does not match pattern "{self.pattern.pattern}"'
+
+    def describe(self) -> JsonMap:
+        return {"allowed_pattern": self.pattern.pattern}
+
+
+@dataclass(frozen=True, slots=True)
+class Custom(Constraint):
+    """A check that was registered by name."""
+
+    name: str
+
+    def fault(self, value: object) -> str | None:
+        check = _custom.get(self.name)
+        if check is None:
+            return f"The custom constraint {self.name} is not known"
+        text = check(value)
+        return f"Error validating value '{value}': {text}" if text else None
+
+    def describe(self) -> JsonMap:
+        return {"custom_constraint": self.name}

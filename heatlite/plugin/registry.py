@@ -1,0 +1,159 @@
+"""Which resource types there are.
+
+Our own are listed in code; those of other packages announce themselves by an entry point::
+
+    [options.entry_points]
+    heatlite.resources =
+        Example::Local::File = example_heatlite_plugin:File
+
+Listing reads the metadata of the installed packages only; a type's module is imported when the type is
+first used. A type that cannot be loaded is reported with the reason, and harms no other type.
+"""
+
+import inspect
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
+from heatlite.core.json import JsonMap
+from heatlite.plugin.resource import Resource, ResourceType
+from heatlite.plugin.skeleton import skeleton
+from heatlite.template.types import Fault, ResourceTypeView
+
+GROUP = "heatlite.resources"
+SUPPORT_STATUSES = frozenset({"UNKNOWN", "SUPPORTED", "DEPRECATED", "UNSUPPORTED", "HIDDEN"})
+
+
+@dataclass(frozen=True, slots=True)
+class UnavailableType:
+    """What the checker sees of a type that cannot be loaded: nothing of it is right."""
+
+    name: str
+    reason: str
+    attribute_names: frozenset[str] = frozenset()
+    any_attribute: bool = True
+    snapshot_on_delete: bool = True
+
+    def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
+        return [Fault((), ResourceTypeUnavailable.text.format(type=self.name, reason=self.reason))]
+
+
+class Registry:
+    """Type name → class. Safe for threads.
+
+    `builtin` maps names to ``module:Class``; a built-in name cannot be taken by another package.
+    """
+
+    def __init__(self, builtin: Mapping[str, str]) -> None:
+        self._entries: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=GROUP):
+            self._entries.setdefault(entry.name, []).append(entry)
+        for name, value in builtin.items():
+            self._entries[name] = [EntryPoint(name, value, GROUP)]
+        self._loaded: dict[str, ResourceType | UnavailableType] = {}
+        self._loading = threading.RLock()
+
+    def register(self, cls: ResourceType) -> None:
+        """Add a class under its own name, in place of any other."""
+        self._loaded[cls.type_name] = cls
+
+    def names(self) -> list[str]:
+        """All names, sorted. Loads nothing."""
+        return sorted(self._entries.keys() | self._loaded.keys())
+
+    def find(self, type_name: str) -> ResourceTypeView | None:
+        """What the template checker needs; None if there is no such type."""
+        return self._find(type_name)
+
+    def get(self, type_name: str) -> ResourceType:
+        """The class. Raises EntityNotFound, or ResourceTypeUnavailable with the reason."""
+        found = self._find(type_name)
+        if found is None:
+            raise EntityNotFound(entity="Resource Type", name=type_name)
+        if isinstance(found, UnavailableType):
+            raise ResourceTypeUnavailable(type=type_name, reason=found.reason)
+        return found
+
+    def _find(self, type_name: str) -> ResourceType | UnavailableType | None:
+        found = self._loaded.get(type_name)
+        if found is not None or type_name not in self._entries:
+            return found
+        with self._loading:
+            if type_name not in self._loaded:
+                self._loaded[type_name] = _load(type_name, self._entries[type_name])
+            return self._loaded[type_name]
+
+    # -- for the API -------------------------------------------------------------------------------
+
+    def listing(
+        self, name: str | None = None, support_status: str | None = None, with_description: bool = False
+    ) -> list[str] | list[dict[str, str]]:
+        """The `resource_types` of GET /resource_types (heat-api §8.2).
+
+        `name` is a regular expression that matches from the first character on; one that is not valid matches
+        nothing, as in Heat. Types are loaded only where `support_status` or `with_description` asks for it.
+        Raises Invalid for an unknown support status.
+        """
+        names = self.names()
+        if name is not None:
+            try:
+                pattern = re.compile(name)
+            except re.error:
+                return []
+            names = [known for known in names if pattern.match(known)]
+        if support_status is not None:
+            if support_status not in SUPPORT_STATUSES:
+                known = ", ".join(sorted(SUPPORT_STATUSES))
+                raise Invalid(f"The support status {support_status} is not known; there are: {known}")
+            names = [known for known in names if self._support_status(known) == support_status]
+        if with_description:
+            return [{"resource_type": known, "description": self._description(known)} for known in names]
+        return names
+
+    def describe(self, type_name: str, with_description: bool = False) -> JsonMap:
+        """The body of GET /resource_types/{type}. Raises as `get`, and NotSupported for a hidden type."""
+        cls = self.get(type_name)
+        if cls.support_status.status == "HIDDEN":
+            raise NotSupported(feature=type_name)
+        body: JsonMap = {
+            "resource_type": type_name,
+            "properties": cls.schema.describe(),
+            "attributes": {name: attribute.describe() for name, attribute in cls.attributes_schema.items()},
+            "support_status": cls.support_status.describe(),
+        }
+        if with_description:
+            body["description"] = cls.description()
+        return body
+
+    def skeleton(self, type_name: str, language: str = "cfn") -> JsonMap:
+        """The body of GET /resource_types/{type}/template; `language` is "cfn" or "hot". Raises as `get`."""
+        return skeleton(self.get(type_name), language)
+
+    def _support_status(self, type_name: str) -> str:
+        found = self._find(type_name)
+        return "UNSUPPORTED" if found is None or isinstance(found, UnavailableType) else found.support_status.status
+
+    def _description(self, type_name: str) -> str:
+        found = self._find(type_name)
+        if found is None or isinstance(found, UnavailableType):
+            return f"Not available: {found.reason if found else ''}"
+        return found.description()
+
+
+def _load(name: str, entries: list[EntryPoint]) -> ResourceType | UnavailableType:
+    """The class that an entry names. Foreign code runs here, so anything may be raised and none of it may pass."""
+    if len(entries) > 1:
+        return UnavailableType(name, f"several packages offer it: {', '.join(sorted(e.value for e in entries))}")
+    entry = entries[0]
+    try:
+        loaded = entry.load()
+    except Exception as error:  # noqa: BLE001
+        return UnavailableType(name, f"{entry.value} cannot be loaded: {type(error).__name__}: {error}")
+    if not (inspect.isclass(loaded) and issubclass(loaded, Resource)):
+        return UnavailableType(name, f"{entry.value} is not a Resource class")
+    if loaded.type_name != name:
+        return UnavailableType(name, f"{entry.value} calls itself {loaded.type_name or 'nothing'}")
+    return loaded

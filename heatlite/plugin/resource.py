@@ -1,0 +1,351 @@
+"""A resource type: a schema and a few handlers.
+
+::
+
+    class RandomString(Resource[RandomStringProps], type="OS::Heat::RandomString"):
+        \"\"\"A string drawn once and kept until the resource is replaced.\"\"\"
+
+        def handle_create(self) -> None:
+            self.data["value"] = draw(self.props.length)
+
+        def attr_value(self) -> str:
+            \"\"\"The string that was drawn.\"\"\"
+            return self.data["value"]
+
+**Handlers.** For each verb `handle_<verb>` starts the work and returns a token, and `check_<verb>_complete(token)` is
+asked until it says True. The token is JSON: it is stored, so that another process can go on after a crash. False means
+"ask again", a number means "ask again in so many seconds"; a handler never sleeps. Anything raised fails the
+resource. A verb without handlers costs nothing: the engine sees that neither is defined (`Resource.has`) and moves on.
+
+**Crash safety.** The engine stores that it is about to call a handler, then calls it, then stores what the
+handler left (physical id, data, token), and only then asks the check. A process that dies in between leaves a
+stored intent without a result, and the handler is called again. Hence:
+
+- *create*: give the object the name `physical_name`, and define `find()`, which returns the id of the object of
+  that name. After a crash it is called first; when it finds the object, `handle_create` is not called again, and the
+  check, if there is one, gets null for its token.
+- *delete*: an object that is gone is deleted; do not raise for it.
+- *lock*: `handle_lock` only reads and records in `data` whether the object is locked already, by whomever, and it
+  records that once (``self.data.setdefault("was_locked", …)``): a repeated lock would otherwise take our own lock for
+  somebody else's. `check_lock_complete` does the locking, when the record is safe, and must bear being repeated.
+  `handle_unlock` puts the recorded state back: it never clears a lock that was there before.
+  `check_unlock_complete` forgets the record.
+- everything else: what is done twice must come out as done once.
+"""
+
+import builtins
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
+
+from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupported
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.ports import Change, Facts
+from heatlite.plugin.schema import Kind, Schema
+from heatlite.template.types import Fault
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot", "restore", "lock", "unlock")
+"""Verbs that a type may have handlers for."""
+
+
+class ReplaceResource(Exception):
+    """Raised by `handle_update`: the change cannot be made in place, make a new object."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupportStatus:
+    """How far a type is supported; the form of GET /resource_types/{type}."""
+
+    status: str = "SUPPORTED"
+    version: str | None = None
+    message: str | None = None
+    previous: "SupportStatus | None" = None
+
+    def describe(self) -> JsonMap:
+        return {
+            "status": self.status,
+            "message": self.message,
+            "version": self.version,
+            "previous_status": self.previous.describe() if self.previous else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """Something that a resource can be asked for once it exists."""
+
+    name: str
+    doc: str
+    kind: Kind | None
+
+    def describe(self) -> JsonMap:
+        body: JsonMap = {"description": self.doc}
+        if self.kind is not None:
+            body["type"] = self.kind.value
+        return body
+
+
+class Resource(Generic[P_co]):
+    """Base of all resource types."""
+
+    type_name: ClassVar[str] = ""
+    """``OS::Heat::RandomString``; given as ``class …, type="…"``."""
+    schema: ClassVar[type[Schema]] = Schema
+    """The properties; given as ``Resource[TheSchema]``."""
+    support_status: ClassVar[SupportStatus] = SupportStatus()
+    quick: ClassVar[bool] = False
+    """No handler ever waits for anything outside the process, so the engine may call it in its own thread."""
+    name_limit: ClassVar[int] = 255
+    """The longest physical name, in characters."""
+    snapshot_on_delete: ClassVar[bool] = False
+    """Whether ``deletion_policy: Snapshot`` is allowed."""
+    any_attribute: ClassVar[bool] = False
+    """Whether attributes beyond `attribute_names` may be asked for."""
+
+    attributes_schema: ClassVar[Mapping[str, Attribute]] = {}
+    """By name, from the methods ``attr_<name>``: docstrings describe, return annotations give the types."""
+    attribute_names: ClassVar[frozenset[str]] = frozenset()
+    _defined: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, type: str = "") -> None:  # noqa: A002
+        super().__init_subclass__()
+        if type:
+            cls.type_name = type
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            origin, arguments = get_origin(base), get_args(base)
+            if isinstance(origin, builtins.type) and issubclass(origin, Resource):
+                schema = arguments[0]
+                if isinstance(schema, builtins.type) and issubclass(schema, Schema):
+                    cls.schema = schema
+        cls._defined = frozenset(name for name in _DEFAULTS if getattr(cls, name) is not _DEFAULTS[name])
+        methods = {name[5:]: getattr(cls, name) for name in dir(cls) if name.startswith("attr_")}
+        cls.attributes_schema = {name: _attribute(name, method) for name, method in sorted(methods.items())}
+        cls.attribute_names = frozenset(methods)
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._props: P_co | None = None
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    @property
+    def props(self) -> P_co:
+        """The properties, typed, defaults applied. During an update these are the new ones."""
+        if self._props is None:
+            self._props = cast(P_co, self.schema(self.facts.properties))
+        return self._props
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the template."""
+        return self.facts.name
+
+    @property
+    def physical_name(self) -> str:
+        """The name that the real object carries."""
+        return self.facts.physical_name
+
+    @property
+    def physical_id(self) -> str | None:
+        """The real object's id; None until a handler has set it."""
+        return self.facts.physical_id
+
+    @physical_id.setter
+    def physical_id(self, value: str | None) -> None:
+        self.facts.physical_id = value
+
+    @property
+    def data(self) -> JsonMap:
+        """What handlers keep; stored after each of them."""
+        return self.facts.data
+
+    @property
+    def metadata(self) -> JsonMap:
+        """The resource's metadata section."""
+        return self.facts.metadata
+
+    # -- what the type can do ----------------------------------------------------------------------
+
+    @classmethod
+    def has(cls, handler: str) -> bool:
+        """Whether the type has work to do: a verb, "signal" (`handle_signal`) or "find"."""
+        if handler == "find":
+            return "find" in cls._defined
+        return f"handle_{handler}" in cls._defined or f"check_{handler}_complete" in cls._defined
+
+    @classmethod
+    def polls(cls, verb: str) -> bool:
+        """Whether `check_<verb>_complete` is defined; where it is not, the handler's return ends the work."""
+        return f"check_{verb}_complete" in cls._defined
+
+    @classmethod
+    def check_properties(cls, given: Mapping[str, object]) -> list[Fault]:
+        """Every fault of the properties; values are resolved, or UNKNOWN."""
+        return cls.schema.check(given)
+
+    @classmethod
+    def description(cls) -> str:
+        """The class's docstring; "" where it has none of its own."""
+        return inspect.cleandoc(cls.__doc__ or "")
+
+    # -- what the template may ask -----------------------------------------------------------------
+
+    def reference(self) -> Json:
+        """What get_resource gives: the physical id, or the name while there is none."""
+        return self.name if self.physical_id is None else self.physical_id
+
+    def attribute(self, name: str) -> Json:
+        """One attribute's value. Raises InvalidTemplateAttribute where the type has none of that name."""
+        if name not in self.attribute_names:
+            if self.any_attribute:
+                return None
+            raise InvalidTemplateAttribute(resource=self.name, key=name)
+        return cast(Json, getattr(self, f"attr_{name}")())
+
+    def attributes(self) -> JsonMap:
+        """Every attribute's value; `show` only where it has one."""
+        values = {name: self.attribute(name) for name in self.attributes_schema}
+        if values.get("show") is None:
+            values.pop("show", None)
+        return values
+
+    def attr_show(self) -> Mapping[str, Json] | None:
+        """Detailed information about resource."""
+        return None
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def needs_replace(self, change: Change) -> bool:
+        """Whether a change, though each changed property can be updated, needs a new object.
+
+        Asked in previews too, where ``change.after`` may hold UNKNOWN. Must not touch the real object.
+        """
+        return False
+
+    def needs_replace_failed(self) -> bool:
+        """Whether an update replaces the object because its last action failed. A type may look at it and keep it."""
+        return True
+
+    def find(self) -> str | None:
+        """The physical id of the object called `physical_name`, or None; asked after a crash."""
+        return None
+
+    # -- handlers ----------------------------------------------------------------------------------
+
+    def handle_create(self) -> Json:
+        """Make the object and set `physical_id`."""
+        return None
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_update(self, change: Change) -> Json:
+        """Make the change in place. Only called when every changed property is `update=True`."""
+        if change.changed:
+            raise ReplaceResource
+        return None
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_delete(self) -> Json:
+        """Remove the object. Called with whatever a failed create has left, too."""
+        return None
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_check(self) -> Json:
+        """Raise if the object is not there or not well."""
+        return None
+
+    def check_check_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_suspend(self) -> Json:
+        return None
+
+    def check_suspend_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_resume(self) -> Json:
+        return None
+
+    def check_resume_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_snapshot(self) -> Json:
+        return None
+
+    def check_snapshot_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_restore(self) -> Json:
+        return None
+
+    def check_restore_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_lock(self) -> Json:
+        """Record whether the object is locked already; see the module's text."""
+        return None
+
+    def check_lock_complete(self, token: Json) -> bool | float:
+        """Lock the object."""
+        return True
+
+    def handle_unlock(self) -> Json:
+        """Put back the state from before the lock."""
+        return None
+
+    def check_unlock_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_signal(self, details: Json) -> None:
+        """Take a signal. Raises ResourceActionNotSupported where the type does not override it."""
+        raise ResourceActionNotSupported(action="signal")
+
+
+ResourceType = type[Resource[Schema]]
+"""A resource type is a class."""
+
+_DEFAULTS: Mapping[str, object] = {
+    name: getattr(Resource, name)
+    for name in (
+        "find",
+        "handle_signal",
+        *(f"handle_{verb}" for verb in VERBS),
+        *(f"check_{verb}_complete" for verb in VERBS),
+    )
+}
+
+_ATTRIBUTE_KINDS: Mapping[object, Kind] = {
+    str: Kind.STRING,
+    int: Kind.INTEGER,
+    float: Kind.NUMBER,
+    bool: Kind.BOOLEAN,
+}
+
+
+def _attribute(name: str, method: Callable[..., object]) -> Attribute:
+    annotation = inspect.get_annotations(method, eval_str=True).get("return", Json)
+    return Attribute(name, inspect.getdoc(method) or "", _attribute_kind(annotation))
+
+
+def _attribute_kind(annotation: object) -> Kind | None:
+    if annotation == Json:
+        return None
+    choices = [choice for choice in get_args(annotation) if choice is not type(None)]
+    if type(None) in get_args(annotation) and len(choices) == 1:
+        annotation = choices[0]
+    origin = get_origin(annotation) or annotation
+    if origin in _ATTRIBUTE_KINDS:
+        return _ATTRIBUTE_KINDS[origin]
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return Kind.MAP
+    if inspect.isclass(origin) and issubclass(origin, Sequence):
+        return Kind.LIST
+    return None

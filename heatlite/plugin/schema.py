@@ -1,0 +1,502 @@
+"""The properties of a resource type, written once.
+
+A `Schema` is a class whose annotations are the types and whose `prop(…)` are the rules::
+
+    class RandomStringProps(Schema):
+        length: int = prop(32, between=(1, 512), doc="How many characters to draw.")
+        salt: str | None = prop(doc="Change it to draw anew; otherwise unused.")
+
+From that come coercion, validation, comparison, the wire form of the resource-type routes, and the
+typed instance that handlers read. Annotations are str, int, float, bool, list[…], dict[str, …],
+another Schema (a map with known keys), list[a Schema], and Json for any value; `… | None` makes a
+property optional, and so does a default. Rules of coercion and texts are Heat's.
+"""
+
+import copy
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, get_args, get_origin, overload
+
+from heatlite.core.errors import Problem, StackValidationFailed
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.constraints import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
+from heatlite.template.expression import UNKNOWN
+from heatlite.template.types import Fault
+
+Path = tuple[str | int, ...]
+
+
+class Kind(StrEnum):
+    """The type of a property as the wire names it."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    MAP = "map"
+    LIST = "list"
+    ANY = "any"
+
+
+# -- coercion ------------------------------------------------------------------------------------
+
+
+def _string(value: object) -> Json:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int):
+        return str(value)
+    raise ValueError(f"Value must be a string; got {value!r}")
+
+
+def _integer(value: object) -> Json:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise ValueError(f"Value '{value}' is not an integer")
+
+
+def _number(value: object) -> Json:
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            value = float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    raise ValueError(f"Value '{value}' is not a number")
+
+
+def _boolean(value: object) -> Json:
+    if isinstance(value, bool):
+        return value
+    lowered = value.lower() if isinstance(value, str) else ""
+    if lowered not in ("true", "false"):
+        raise ValueError(f'"{value}" is not a valid boolean')
+    return lowered == "true"
+
+
+def _list(value: object) -> Json:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    raise ValueError(f'"{value!r}" is not a list')
+
+
+def _map(value: object) -> Json:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f'"{value}" is not a map')
+
+
+def _any(value: object) -> Json:
+    return cast(Json, value)  # what a template resolves to is JSON
+
+
+_CONVERT: dict[Kind, Callable[[object], Json]] = {
+    Kind.STRING: _string,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.BOOLEAN: _boolean,
+    Kind.LIST: _list,
+    Kind.MAP: _map,
+    Kind.ANY: _any,
+}
+
+_NULL: dict[Kind, Json] = {
+    Kind.STRING: "",
+    Kind.INTEGER: 0,
+    Kind.NUMBER: 0,
+    Kind.BOOLEAN: False,
+    Kind.LIST: [],
+    Kind.MAP: {},
+    Kind.ANY: None,
+}
+
+
+def convert(kind: Kind, value: object) -> Json:
+    """The value as one of this kind; raises ValueError with Heat's text.
+
+    Booleans and integers become text where text is wanted, numeric text becomes a number, the texts
+    true and false become booleans; a null becomes the kind's empty value (hot-language §10).
+    """
+    return _NULL[kind] if value is None else _CONVERT[kind](value)
+
+
+# -- writing a schema ----------------------------------------------------------------------------
+
+
+class Rules(TypedDict, total=False):
+    """What `prop` takes by keyword."""
+
+    doc: str
+    between: tuple[float | None, float | None]
+    """Bounds of a number, both included; None is no bound."""
+    length: tuple[int | None, int | None]
+    """Bounds of the number of characters, items or keys."""
+    one_of: Sequence[Json]
+    """Allowed values; for a list, of each element."""
+    pattern: str
+    """Regular expression that the whole text matches."""
+    step: float
+    offset: float
+    """A number must be a multiple of `step`, plus `offset` (0)."""
+    custom: str
+    """Name of a check registered with `custom_constraint`."""
+    items: object
+    """A `prop(…)` with the rules of each element of a list."""
+    update: bool
+    """A change is made in place; without it, by replacement."""
+    immutable: bool
+    """A change is refused."""
+    hidden: bool
+    """Accepted, but not shown by the resource-type routes."""
+    alias: str
+    """The property's name in templates, where it cannot be a Python name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prop:
+    default: object
+    given: bool
+    rules: Rules
+
+
+_Scalar = TypeVar("_Scalar", bound=str | int | float)
+_NO_DEFAULT = object()
+
+
+@overload
+def prop(default: _Scalar, **rules: Unpack[Rules]) -> _Scalar: ...
+@overload
+def prop(default: Sequence[Json] | Mapping[str, Json] | None = ..., **rules: Unpack[Rules]) -> Any: ...
+def prop(default: object = _NO_DEFAULT, **rules: Unpack[Rules]) -> Any:
+    """The rules of one property; see `Rules`.
+
+    `default` is written as in a template; None means optional without a value. A property with no
+    default is required unless its annotation says ``| None``.
+    """
+    return _Prop(None if default is _NO_DEFAULT else default, default is not _NO_DEFAULT, rules)
+
+
+# -- a schema compiled ---------------------------------------------------------------------------
+
+
+class Field:
+    """One property, compiled from its annotation and its rules."""
+
+    __slots__ = (
+        "attribute",
+        "constraints",
+        "convert",
+        "default",
+        "doc",
+        "hidden",
+        "immutable",
+        "item",
+        "kind",
+        "name",
+        "required",
+        "schema",
+        "update",
+    )
+
+    def __init__(self, attribute: str, annotation: object, written: _Prop) -> None:
+        rules = written.rules
+        self.attribute = attribute
+        self.name = rules.get("alias", attribute)
+        self.doc = rules.get("doc", "")
+        self.update = rules.get("update", False)
+        self.immutable = rules.get("immutable", False)
+        self.hidden = rules.get("hidden", False)
+        self.schema: type[Schema] | None = None
+        self.item: Field | None = None
+        inner, optional = _without_none(annotation)
+        self.kind = self._kind_of(inner, rules.get("items"))
+        self.convert = _CONVERT[self.kind]
+        self.constraints = _constraints(rules)
+        self.required = not written.given and not optional
+        self.default: Json = None
+        if written.default is not None:
+            faults: list[Fault] = []
+            self.default = cast(Json, self.take(written.default, (self.name,), faults))
+            if faults:
+                raise TypeError(f"Invalid default of {self.name}: {faults[0].text}")
+
+    def _kind_of(self, annotation: object, items: object) -> Kind:
+        if annotation == Json or annotation is object or annotation is Any:
+            return Kind.ANY
+        scalar = _SCALARS.get(annotation)
+        if scalar is not None:
+            return scalar
+        if isinstance(annotation, type) and issubclass(annotation, Schema):
+            self.schema = annotation
+            return Kind.MAP
+        origin = get_origin(annotation) or annotation
+        if not isinstance(origin, type):
+            raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
+        if issubclass(origin, Mapping):
+            return Kind.MAP
+        if issubclass(origin, Sequence):
+            element = get_args(annotation)[0] if get_args(annotation) else Json
+            if element != Json or items is not None:
+                self.item = Field("*", element, items if isinstance(items, _Prop) else _Prop(None, False, {}))
+            return Kind.LIST
+        raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
+
+    def take(self, value: object, path: Path, faults: list[Fault]) -> object:
+        """The value coerced; what is wrong with it goes to `faults`. UNKNOWN passes."""
+        if value is UNKNOWN:
+            return value
+        coerced: object
+        try:
+            coerced = self.convert(value)
+        except ValueError as error:
+            faults.append(Fault(path, str(error)))
+            return value
+        if self.schema is not None and isinstance(coerced, dict):
+            coerced = self.schema._take(coerced, path, faults)
+        elif self.item is not None and isinstance(coerced, list):
+            coerced = self._take_items(self.item, coerced, path, faults)
+        for constraint in self.constraints:
+            text = constraint.fault(coerced)
+            if text is not None:
+                faults.append(Fault(path, text))
+        return coerced
+
+    @staticmethod
+    def _take_items(item: "Field", values: list[object], path: Path, faults: list[Fault]) -> list[object]:
+        return [
+            item.take(_NULL[item.kind] if value is None else value, (*path, index), faults)
+            for index, value in enumerate(values)
+        ]
+
+    def typed(self, value: object) -> object:
+        """A coerced value as handlers see it: maps with known keys become instances of their schema."""
+        if self.schema is not None and isinstance(value, Mapping):
+            return self.schema(value)
+        if self.item is not None and self.item.schema is not None and isinstance(value, Sequence):
+            return [self.item.typed(element) for element in value]
+        return value
+
+    def complete(self, value: object) -> object:
+        """A coerced value with the defaults of known keys filled in."""
+        if self.schema is not None and isinstance(value, Mapping):
+            return {name: field.complete(_given(value, field)) for name, field in self.schema.fields.items()}
+        if self.item is not None and isinstance(value, list):
+            return [self.item.complete(element) for element in value]
+        return value
+
+    def differs(self, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
+        """Whether the property has another value, defaults applied on both sides."""
+        old, new = _given(before, self), _given(after, self)
+        if _same(old, new):
+            return False
+        nested = self.schema is not None or self.item is not None
+        return not (nested and _same(self.complete(old), self.complete(new)))
+
+    def describe(self) -> JsonMap:
+        """The wire form in GET /resource_types/{type}."""
+        body: JsonMap = {"type": self.kind.value}
+        if self.doc:
+            body["description"] = self.doc
+        body["required"] = self.required
+        if self.default is not None:
+            body["default"] = self.default
+        if self.constraints:
+            body["constraints"] = [constraint.describe() for constraint in self.constraints]
+        if self.schema is not None:
+            body["schema"] = self.schema.describe()
+        elif self.item is not None:
+            body["schema"] = {"*": self.item.describe()}
+        body["update_allowed"] = self.update
+        body["immutable"] = self.immutable
+        return body
+
+
+_SCALARS: dict[object, Kind] = {str: Kind.STRING, int: Kind.INTEGER, float: Kind.NUMBER, bool: Kind.BOOLEAN}
+
+
+def _without_none(annotation: object) -> tuple[object, bool]:
+    """``str | None`` → (str, True). Json has null among its values, which does not make it optional."""
+    if annotation == Json or get_origin(annotation) not in (types.UnionType, typing.Union):
+        return annotation, False
+    rest = [choice for choice in get_args(annotation) if choice is not type(None)]
+    if len(rest) != 1:
+        raise TypeError(f"{annotation}: a property has one type; use Json for any value")
+    return rest[0], True
+
+
+def _constraints(rules: Rules) -> tuple[Constraint, ...]:
+    found: list[Constraint] = []
+    if "between" in rules:
+        found.append(Range(*rules["between"]))
+    if "length" in rules:
+        found.append(Length(*rules["length"]))
+    if "step" in rules:
+        found.append(Modulo(rules["step"], rules.get("offset", 0)))
+    if "one_of" in rules:
+        found.append(AllowedValues(tuple(rules["one_of"])))
+    if "pattern" in rules:
+        found.append(AllowedPattern(rules["pattern"]))
+    if "custom" in rules:
+        found.append(Custom(rules["custom"]))
+    return tuple(found)
+
+
+def _given(values: Mapping[str, object], field: Field) -> object:
+    value = values.get(field.name)
+    return field.default if value is None else value
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal, and true is not 1 (Python holds them equal, JSON does not)."""
+    if one != other:
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return all(map(_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool)
+
+
+class Schema:
+    """Base of all schemas; see the module's text. An instance holds typed values, defaults applied.
+
+    Below, *values* are those of a template after its functions have been resolved: JSON, keyed by
+    property name, and UNKNOWN where a value is known only later. A null counts as not given.
+    """
+
+    fields: ClassVar[Mapping[str, Field]] = {}
+    """By property name, in the order written; those of base classes first."""
+    updatable: ClassVar[frozenset[str]] = frozenset()
+    """Properties that are changed in place."""
+    immutable: ClassVar[frozenset[str]] = frozenset()
+    """Properties that must not change."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        fields = dict(cls.fields)
+        for attribute, annotation in inspect.get_annotations(cls, eval_str=True).items():
+            if str(annotation).startswith("typing.ClassVar"):
+                continue
+            written = cls.__dict__.get(attribute)
+            if not isinstance(written, _Prop):
+                raise TypeError(f"{cls.__name__}.{attribute}: a property is written `{attribute}: … = prop(…)`")
+            if hasattr(Schema, attribute):
+                raise TypeError(f"{cls.__name__}.{attribute}: a name of Schema's own; choose another and give alias=")
+            field = Field(attribute, annotation, written)
+            fields[field.name] = field
+            delattr(cls, attribute)
+        for attribute, value in vars(cls).items():
+            if isinstance(value, _Prop):
+                raise TypeError(f"{cls.__name__}.{attribute}: the property has no type annotation")
+        cls.fields = fields
+        cls.updatable = frozenset(name for name, field in fields.items() if field.update)
+        cls.immutable = frozenset(name for name, field in fields.items() if field.immutable)
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        """Coerced values; raises nothing."""
+        own = self.__dict__
+        for name, field in self.fields.items():
+            value = values.get(name)
+            if value is None:
+                value = field.default
+                if isinstance(value, list | dict):
+                    value = copy.deepcopy(value)
+            own[field.attribute] = field.typed(value)
+
+    def fault(self) -> str | None:
+        """For types that have a rule about several properties together: what is wrong, or None.
+
+        Called when each value is known and fine by itself.
+        """
+        return None
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        """The given values coerced, UNKNOWN left where it stands, and every fault, Heat's first one first.
+
+        No defaults are filled in: what comes out is what was given.
+        """
+        faults: list[Fault] = []
+        coerced = cls._take(values, (), faults)
+        if cls.fault is not Schema.fault and not faults and not _has_unknown(coerced):
+            text = cls(coerced).fault()
+            if text is not None:
+                faults.append(Fault((), text))
+        return coerced, faults
+
+    @classmethod
+    def check(cls, values: Mapping[str, object]) -> list[Fault]:
+        """Every fault of the values; those that are UNKNOWN have none."""
+        return cls.examine(values)[1]
+
+    @classmethod
+    def coerce(cls, values: Mapping[str, object]) -> JsonMap:
+        """The given values, all of them known, coerced. Raises StackValidationFailed with every fault."""
+        coerced, faults = cls.examine(values)
+        if faults:
+            problems = tuple(Problem(("properties", *fault.path), fault.text, fault.hint) for fault in faults)
+            raise StackValidationFailed(f"Property error: {problems[0].where}: {problems[0].text}", problems)
+        return cast(JsonMap, coerced)  # nothing in it is UNKNOWN
+
+    @classmethod
+    def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
+        """Names of the properties that differ between coerced values, defaults applied on both sides.
+
+        A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
+        """
+        return frozenset([name for name, field in cls.fields.items() if field.differs(before, after)])
+
+    @classmethod
+    def describe(cls) -> JsonMap:
+        """The `properties` of GET /resource_types/{type}."""
+        return {name: field.describe() for name, field in cls.fields.items() if not field.hidden}
+
+    @classmethod
+    def _take(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> dict[str, object]:
+        fields = cls.fields
+        if not values.keys() <= fields.keys():
+            faults.extend(cls._unknown(name, path) for name in values if name not in fields)
+        coerced: dict[str, object] = {}
+        for name, field in fields.items():
+            value = values.get(name)
+            if value is not None:
+                coerced[name] = field.take(value, (*path, name), faults)
+            elif field.required:
+                faults.append(Fault(path, f"Property {name} not assigned", f"Give {name}: {field.doc}"))
+        return coerced
+
+    @classmethod
+    def _unknown(cls, name: str, path: Path) -> Fault:
+        close = get_close_matches(str(name), cls.fields, 1)
+        if close:
+            hint = f"Did you mean {close[0]}?"
+        elif cls.fields:
+            hint = f"There are: {', '.join(sorted(cls.fields))}."
+        else:
+            hint = "The type has no properties."
+        return Fault(path, f"Unknown Property {name}", hint)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+def _has_unknown(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_unknown, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_unknown, value))
+    return value is UNKNOWN

@@ -1,0 +1,129 @@
+"""A template to start from: one resource, its properties as parameters, its attributes as outputs.
+
+This is GET /resource_types/{type}/template (heat-api §8.2). Unlike Heat's, a skeleton is always a valid template:
+a property of any type becomes a json parameter (Heat answers 500), and so does a list whose elements are no text.
+"""
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.resource import ResourceType
+from heatlite.plugin.schema import Field, Kind
+
+HOT_VERSION = "2016-10-14"
+CFN_VERSION = "2012-12-12"
+
+_HOT_TYPES = {
+    Kind.STRING: "string",
+    Kind.INTEGER: "number",
+    Kind.NUMBER: "number",
+    Kind.BOOLEAN: "boolean",
+    Kind.MAP: "json",
+    Kind.ANY: "json",
+}
+_CFN_TYPES = {
+    "string": "String",
+    "number": "Number",
+    "boolean": "Boolean",
+    "json": "Json",
+    "comma_delimited_list": "CommaDelimitedList",
+}
+_ALLOWED_CONSTRAINTS = {
+    "string": {"length", "allowed_values", "allowed_pattern", "custom_constraint"},
+    "number": {"range", "modulo", "allowed_values", "custom_constraint"},
+    "boolean": {"allowed_values", "custom_constraint"},
+    "comma_delimited_list": {"length", "allowed_values", "custom_constraint"},
+    "json": {"length"},
+}
+"""Which constraints a parameter of a type may have (hot-language §7)."""
+
+
+def skeleton(resource_type: ResourceType, language: str) -> JsonMap:
+    """The template; `language` is "hot" or "cfn". Raises ValueError for another."""
+    if language not in ("hot", "cfn"):
+        raise ValueError(f"{language} is no template language; there are: cfn, hot")
+    fields = [field for field in resource_type.schema.fields.values() if not field.hidden]
+    resource = resource_type.__name__
+    description = f"Initial template of {resource}"
+    attributes = resource_type.attributes_schema.values()
+    if language == "hot":
+        outputs: JsonMap = {
+            attribute.name: {"value": {"get_attr": [resource, attribute.name]}, "description": attribute.doc}
+            for attribute in attributes
+        }
+        return {
+            "heat_template_version": HOT_VERSION,
+            "description": description,
+            "parameters": {field.name: _hot_parameter(field) for field in fields},
+            "resources": {
+                resource: {
+                    "type": resource_type.type_name,
+                    "properties": {field.name: {"get_param": field.name} for field in fields},
+                }
+            },
+            "outputs": outputs | {"OS::stack_id": {"value": {"get_resource": resource}}},
+        }
+    outputs = {
+        attribute.name: {"Value": {"Fn::GetAtt": [resource, attribute.name]}, "Description": attribute.doc}
+        for attribute in attributes
+    }
+    return {
+        "HeatTemplateFormatVersion": CFN_VERSION,
+        "Description": description,
+        "Parameters": {field.name: _cfn_parameter(field) for field in fields},
+        "Resources": {
+            resource: {
+                "Type": resource_type.type_name,
+                "Properties": {field.name: {"Ref": field.name} for field in fields},
+            }
+        },
+        "Outputs": outputs | {"OS::stack_id": {"Value": {"Ref": resource}}},
+    }
+
+
+def _parameter_type(field: Field) -> str:
+    if field.kind is not Kind.LIST:
+        return _HOT_TYPES[field.kind]
+    element = field.item.kind if field.item is not None else Kind.STRING
+    return "comma_delimited_list" if element is Kind.STRING else "json"
+
+
+def _constraints(field: Field, parameter_type: str) -> list[JsonMap]:
+    described = [constraint.describe() for constraint in field.constraints]
+    return [constraint for constraint in described if constraint.keys() <= _ALLOWED_CONSTRAINTS[parameter_type]]
+
+
+def _hot_parameter(field: Field) -> JsonMap:
+    parameter_type = _parameter_type(field)
+    parameter: JsonMap = {"type": parameter_type}
+    if field.doc:
+        parameter["description"] = field.doc
+    if field.default is not None:
+        parameter["default"] = field.default
+    constraints = _constraints(field, parameter_type)
+    if constraints:
+        parameter["constraints"] = constraints
+    return parameter
+
+
+def _cfn_parameter(field: Field) -> JsonMap:
+    parameter_type = _parameter_type(field)
+    parameter: JsonMap = {"Type": _CFN_TYPES[parameter_type]}
+    if field.doc:
+        parameter["Description"] = field.doc
+    if field.default is not None:
+        parameter["Default"] = _cfn_default(field.default, parameter_type)
+    for constraint in _constraints(field, parameter_type):
+        for name, rule in constraint.items():
+            if isinstance(rule, dict) and name in ("range", "length"):
+                suffix = "Value" if name == "range" else "Length"
+                parameter |= {f"{bound.capitalize()}{suffix}": number for bound, number in rule.items()}
+            elif name == "allowed_values":
+                parameter["AllowedValues"] = rule
+            elif name == "allowed_pattern":
+                parameter["AllowedPattern"] = rule
+    return parameter
+
+
+def _cfn_default(default: Json, parameter_type: str) -> Json:
+    if parameter_type == "comma_delimited_list" and isinstance(default, list):
+        return ",".join(map(str, default))
+    return default

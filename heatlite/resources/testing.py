@@ -1,0 +1,113 @@
+"""A type that behaves as it is told, for tests of templates and of the engine."""
+
+from heatlite.core.json import Json
+from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
+from heatlite.resources.waiting import wait_until
+
+
+class ActionWaitSecs(Schema):
+    create: float | None = prop(update=True, doc="Seconds that a create takes.")
+    update_: float | None = prop(update=True, alias="update", doc="Seconds that an update of the value takes.")
+    delete: float | None = prop(update=True, doc="Seconds that a delete takes.")
+    check_: float | None = prop(update=True, alias="check", doc="Seconds that a check takes.")
+    lock: float | None = prop(update=True, doc="Seconds that a lock takes.")
+    unlock: float | None = prop(update=True, doc="Seconds that an unlock takes.")
+
+
+class TestResourceProps(Schema):
+    value: str = prop("test_string", update=True, doc="The text to keep.")
+    fail: bool = prop(False, update=True, doc="Whether create, update and check fail, once their time has passed.")
+    fail_lock: bool = prop(False, update=True, doc="Whether a lock fails, once its time has passed.")
+    fail_unlock: bool = prop(False, update=True, doc="Whether an unlock fails, once its time has passed.")
+    update_replace: bool = prop(False, update=True, doc="Turning it on replaces the resource.")
+    update_replace_value: str | None = prop(doc="Any change of it replaces the resource.")
+    wait_secs: float = prop(0, update=True, doc="Seconds that create, update and delete take; below 0 never ends.")
+    action_wait_secs: ActionWaitSecs | None = prop(
+        update=True, doc="Seconds that single actions take, in place of wait_secs; below 0 never ends."
+    )
+    attr_wait_secs: float = prop(0, update=True, doc="Accepted as in Heat, without effect: attributes never wait.")
+    constraint_prop_secs: float = prop(
+        0, custom="test_constr", update=True, doc="Accepted as in Heat, without effect: validation never waits."
+    )
+    client_name: str = prop("", update=True, doc="Accepted as in Heat, without effect.")
+    entity_name: str = prop("", update=True, doc="Accepted as in Heat, without effect.")
+
+
+class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
+    """Keeps a text, and takes time or fails as told. For tests only."""
+
+    __test__ = False  # pytest would collect it for its name
+    support_status = SupportStatus(version="5.0.0")
+
+    def _start(self, seconds: float | None) -> Json:
+        seconds = self.props.wait_secs if seconds is None else seconds
+        return {"until": self.facts.now() + seconds if seconds >= 0 else None}
+
+    def _ended(self, token: Json, fail: bool) -> bool | float:
+        answer = wait_until(token.get("until") if isinstance(token, dict) else 0, self.facts.now())
+        if answer is True and fail:
+            raise ValueError(f"Test Resource failed {self.name}")
+        return answer
+
+    def needs_replace(self, change: Change) -> bool:
+        return "update_replace" in change.changed and change.after.get("update_replace") is True
+
+    def handle_create(self) -> Json:
+        if not self.props.fail:
+            self.data["value"] = self.props.value
+            self.physical_id = self.physical_name
+        waits = self.props.action_wait_secs
+        return self._start(waits.create if waits else None)
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        return self._ended(token, self.props.fail)
+
+    def handle_update(self, change: Change) -> Json:
+        if "value" not in change.changed:
+            return self._start(0)
+        if not self.props.fail:
+            self.data["value"] = self.props.value
+        waits = self.props.action_wait_secs
+        return self._start(waits.update_ if waits else None)
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        return self._ended(token, self.props.fail)
+
+    def handle_delete(self) -> Json:
+        waits = self.props.action_wait_secs
+        return self._start(waits.delete if waits else None)
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return self._ended(token, fail=False)
+
+    def handle_check(self) -> Json:
+        waits = self.props.action_wait_secs
+        return self._start(waits.check_ if waits and waits.check_ is not None else 0)
+
+    def check_check_complete(self, token: Json) -> bool | float:
+        return self._ended(token, self.props.fail)
+
+    def handle_lock(self) -> Json:
+        self.data.setdefault("was_locked", self.data.get("locked", False))
+        waits = self.props.action_wait_secs
+        return self._start(waits.lock if waits and waits.lock is not None else 0)
+
+    def check_lock_complete(self, token: Json) -> bool | float:
+        answer = self._ended(token, self.props.fail_lock)
+        if answer is True:
+            self.data["locked"] = True
+        return answer
+
+    def handle_unlock(self) -> Json:
+        waits = self.props.action_wait_secs
+        return self._start(waits.unlock if waits and waits.unlock is not None else 0)
+
+    def check_unlock_complete(self, token: Json) -> bool | float:
+        answer = self._ended(token, self.props.fail_unlock)
+        if answer is True and "was_locked" in self.data:
+            self.data["locked"] = self.data.pop("was_locked")
+        return answer
+
+    def attr_output(self) -> Json:
+        """The text that is kept."""
+        return self.data.get("value")

@@ -1,0 +1,175 @@
+"""Types that hold a value and make nothing outside."""
+
+import secrets
+import string
+from collections.abc import Mapping
+
+from heatlite.core.json import Json
+from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
+from heatlite.plugin.schema import Kind, convert
+from heatlite.template.expression import UNKNOWN
+from heatlite.template.types import Fault
+
+# -- OS::Heat::RandomString --------------------------------------------------------------------------
+
+CHARACTER_CLASSES = {
+    "lettersdigits": string.ascii_letters + string.digits,
+    "letters": string.ascii_letters,
+    "lowercase": string.ascii_lowercase,
+    "uppercase": string.ascii_uppercase,
+    "digits": string.digits,
+    "hexdigits": string.digits + "ABCDEF",
+    "octdigits": string.octdigits,
+}
+_CLASS_NAMES = tuple(CHARACTER_CLASSES)
+
+
+class CharacterClass(Schema):
+    characters: str = prop("lettersdigits", alias="class", one_of=_CLASS_NAMES, doc="A named set of characters.")
+    min: int = prop(1, between=(1, 512), doc="How many characters of the set there are at the least.")
+
+
+class CharacterSequence(Schema):
+    sequence: str = prop(doc="The characters to draw from.")
+    min: int = prop(1, between=(1, 512), doc="How many of these characters there are at the least.")
+
+
+class RandomStringProps(Schema):
+    length: int = prop(32, between=(1, 512), doc="How many characters to draw.")
+    character_classes: list[CharacterClass] = prop(
+        [{"class": "lettersdigits", "min": 1}], doc="Named sets of characters to draw from."
+    )
+    character_sequences: list[CharacterSequence] | None = prop(doc="Sets of characters of your own to draw from.")
+    salt: str | None = prop(doc="Change it to draw anew; otherwise unused.")
+    sequence: str | None = prop(
+        one_of=_CLASS_NAMES, hidden=True, doc="The one set to draw from; character_classes has replaced it."
+    )
+
+    def sources(self) -> list[tuple[str, int]]:
+        """Sets of characters, with how many of each there must be."""
+        if self.sequence is not None:
+            return [(CHARACTER_CLASSES[self.sequence], 1)]
+        named = [(CHARACTER_CLASSES[item.characters], item.min) for item in self.character_classes]
+        return named + [(item.sequence, item.min) for item in self.character_sequences or ()]
+
+    def fault(self) -> str | None:
+        sources = self.sources()
+        if sum(minimum for _, minimum in sources) > self.length:
+            return "Length property cannot be smaller than combined character class and character sequence minimums"
+        if not sources or not all(characters for characters, _ in sources):
+            return "There are no characters to draw from"
+        return None
+
+
+def _pick(characters: str, count: int) -> list[str]:
+    """Independent draws, each character equally likely."""
+    size = len(characters)
+    if size > 256:
+        return [secrets.choice(characters) for _ in range(count)]
+    limit = 256 - 256 % size  # bytes from here on would favour the first characters
+    picked: list[str] = []
+    while len(picked) < count:
+        picked.extend(characters[byte % size] for byte in secrets.token_bytes(2 * count) if byte < limit)
+    return picked[:count]
+
+
+def draw(length: int, sources: list[tuple[str, int]]) -> str:
+    """A random text of `length` characters with at least the wanted number from each source, in random order."""
+    if len(sources) == 1:
+        return "".join(_pick(sources[0][0], length))
+    picked = [character for characters, minimum in sources for character in _pick(characters, minimum)]
+    every = "".join(sorted({character for characters, _ in sources for character in characters}))
+    picked += _pick(every, length - len(picked))
+    noise = secrets.token_bytes(8 * length)
+    order = sorted(range(length), key=lambda index: noise[8 * index : 8 * index + 8])
+    return "".join([picked[index] for index in order])
+
+
+class RandomString(Resource[RandomStringProps], type="OS::Heat::RandomString"):
+    """A string drawn once and kept until the resource is replaced.
+
+    Any change of a property draws anew; `salt` is there to be changed for that. get_resource gives the string.
+    """
+
+    quick = True
+    support_status = SupportStatus(version="2014.1")
+
+    def handle_create(self) -> None:
+        self.data["value"] = draw(self.props.length, self.props.sources())
+        self.physical_id = self.physical_name
+
+    def reference(self) -> Json:
+        return self.data.get("value", self.name)
+
+    def attr_value(self) -> str:
+        """The string that was drawn; get_resource gives it too."""
+        return str(self.data["value"])
+
+
+# -- OS::Heat::Value ---------------------------------------------------------------------------------
+
+_VALUE_KINDS = {
+    "string": Kind.STRING,
+    "number": Kind.NUMBER,
+    "comma_delimited_list": Kind.LIST,
+    "json": Kind.MAP,
+    "boolean": Kind.BOOLEAN,
+}
+
+
+class ValueProps(Schema):
+    value: Json = prop(update=True, doc="The value to give out as the attribute `value`.")
+    kind: str | None = prop(alias="type", one_of=tuple(_VALUE_KINDS), update=True, doc="What the value must be.")
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        value, kind = coerced.get("value"), coerced.get("type")
+        if value is not None and value is not UNKNOWN and isinstance(kind, str) and kind in _VALUE_KINDS:
+            try:
+                coerced["value"] = convert(_VALUE_KINDS[kind], value)
+            except ValueError as error:
+                faults.append(Fault(("value",), str(error)))
+        return coerced, faults
+
+
+class Value(Resource[ValueProps], type="OS::Heat::Value"):
+    """Gives its property `value` out as an attribute: a place for a computed value that is used more than once."""
+
+    quick = True
+    support_status = SupportStatus(version="7.0.0")
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
+
+    def handle_update(self, change: Change) -> None:
+        """Nothing to do: the value is the property."""
+
+    def attr_value(self) -> Json:
+        """The value, as the property `type` wants it."""
+        return self.props.value
+
+
+# -- OS::Heat::None ----------------------------------------------------------------------------------
+
+
+class NoneProps(Schema):
+    """Takes every property and looks at none."""
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        return dict(values), []
+
+
+class NoneResource(Resource[NoneProps], type="OS::Heat::None"):
+    """Does nothing: put it in the place of another type that is not wanted.
+
+    It takes every property, each of its attributes is null, and no change ever updates or replaces it.
+    """
+
+    quick = True
+    any_attribute = True
+    support_status = SupportStatus(version="5.0.0")
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
