@@ -1,0 +1,118 @@
+"""Settings: read once at start, frozen afterwards.
+
+Where a value comes from, the later one wins: the default here, `heatlite.toml`, ``HEATLITE_<NAME>`` in the
+environment, a flag of the command line.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from heatlite.core.errors import Invalid
+
+
+class BadSetting(Invalid):
+    """A setting has an unknown name or a value of the wrong kind, or the file cannot be read."""
+
+
+def _folder(variable: str, fallback: str, environ: Mapping[str, str]) -> Path:
+    """The user's folder for one kind of file (XDG base directory specification), with ours in it."""
+    base = environ.get(variable)
+    return (Path(base) if base else Path.home() / fallback) / "heatlite"
+
+
+def default_database(environ: Mapping[str, str] = os.environ) -> str:
+    """``sqlite:///…/heatlite/heatlite.db`` in the user's data folder."""
+    return f"sqlite:///{_folder('XDG_DATA_HOME', '.local/share', environ) / 'heatlite.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an installation may choose. Times are in seconds, sizes in bytes.
+
+    The size limits are higher than Heat's (512 KiB and 1 MiB), and so is the number of resources in a stack
+    (Heat: 1000): a template with 10 000 resources is about 1.2 MB of JSON, and a stack of that size is something this
+    engine does in seconds. They still stop a body that would fill the memory.
+    """
+
+    database: str
+    host: str = "127.0.0.1"
+    port: int = 8004
+    public_url: str | None = None
+    """How clients reach the server, for links and redirects; None: as the request says."""
+    threads: int = 8
+    """Requests answered at once."""
+    engine_slots: int = 8
+    """Stack actions carried out at once."""
+    handler_threads: int = 16
+    """Calls of resource types that may block, at once."""
+    lease_seconds: float = 30.0
+    """How long an engine may be silent before another one takes its actions over."""
+    stack_action_timeout: int = 3600
+    """How long an action on a stack may take where the stack does not say (`timeout_mins`)."""
+    error_wait_time: float = 240.0
+    """How long resources under way may go on after another one has failed or the operation was cancelled (as in Heat)."""
+    max_template_size: int = 2 * 1024 * 1024
+    max_json_body_size: int = 4 * 1024 * 1024
+    max_resources_per_stack: int = 20_000
+    max_stacks_per_tenant: int = 512
+
+
+_KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: float}
+
+
+def _convert(name: str, kind: object, value: object, origin: str) -> int | float | str:
+    """A value as the type of its field."""
+    target = _KINDS.get(kind, str)
+    if isinstance(value, bool) or not isinstance(value, str if target is str else str | int | float):
+        raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}, not {value!r}.")
+    try:
+        number = target(value)
+    except ValueError:
+        raise BadSetting(f"{origin}: {name} has to be a number, not {value!r}.") from None
+    if isinstance(value, float) and number != value:
+        raise BadSetting(f"{origin}: {name} has to be a whole number, not {value!r}.")
+    if not isinstance(number, str) and not number > 0 and name != "port":  # port 0: any free one
+        raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
+    return number
+
+
+def _read_file(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadSetting(f"{path}: cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path}: not valid TOML: {error}.") from None
+
+
+def load(
+    flags: Mapping[str, str | int | float | None] | None = None,
+    file: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Settings:
+    """Settings from all four places. A flag that is None was not given.
+
+    `file` has to exist if it is named; the one in the user's configuration folder need not.
+    Raises BadSetting.
+    """
+    kinds = {field.name: field.type for field in fields(Settings)}
+    values: dict[str, int | float | str] = {"database": default_database(environ)}
+
+    path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
+    if file is not None or path.exists():
+        for name, value in _read_file(path).items():
+            if name not in kinds:
+                raise BadSetting(f"{path}: there is no setting {name!r}; there are: {', '.join(sorted(kinds))}.")
+            values[name] = _convert(name, kinds[name], value, str(path))
+    for name, kind in kinds.items():
+        variable = f"HEATLITE_{name.upper()}"
+        text = environ.get(variable)
+        if text:
+            values[name] = _convert(name, kind, text, variable)
+    for name, flag in (flags or {}).items():
+        if flag is not None:
+            values[name] = _convert(name, kinds[name], flag, f"--{name.replace('_', '-')}")
+    return Settings(**values)  # type: ignore[arg-type]  # each value has just been made the type of its field
