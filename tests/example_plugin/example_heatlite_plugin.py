@@ -1,0 +1,96 @@
+"""Example::Local::File: real files in a directory, which stands for a cloud.
+
+It shows every part of a type: an object that can be found again after a crash, asynchronous work, update in
+place, check, and a lock that restores what it found.
+"""
+
+import os
+from pathlib import Path
+
+from heatlite.plugin import Change, Json, Resource, Schema, prop
+
+DIRECTORY_VARIABLE = "EXAMPLE_FILES"
+JOURNAL = "journal"
+
+
+class FileProps(Schema):
+    directory: str | None = prop(doc=f"Where the file lies; without it, the directory that {DIRECTORY_VARIABLE} names.")
+    content: str = prop("", update=True, doc="What the file says.")
+    slow_secs: float = prop(0, between=(0, None), update=True, doc="Seconds until a new file counts as ready.")
+    fail: bool = prop(False, update=True, doc="Whether a new or changed file turns out to be bad.")
+
+    def fault(self) -> str | None:
+        if self.directory is None and DIRECTORY_VARIABLE not in os.environ:
+            return f"Give directory, or set {DIRECTORY_VARIABLE} where the engine runs"
+        return None
+
+
+class File(Resource[FileProps], type="Example::Local::File"):
+    """A file in a directory. Each creation adds a line to the directory's journal."""
+
+    @property
+    def path(self) -> Path:
+        """The file. Its name is fixed before it is made, so that it can be found again."""
+        return Path(self.props.directory or os.environ[DIRECTORY_VARIABLE]) / self.physical_name
+
+    @property
+    def flag(self) -> Path:
+        """The file beside it that says that it is locked."""
+        return self.path.with_name(f"{self.physical_name}.lock")
+
+    def find(self) -> str | None:
+        return str(self.path) if self.path.exists() else None
+
+    def handle_create(self) -> Json:
+        with self.path.open("x") as file:
+            file.write(self.props.content)
+        with self.path.with_name(JOURNAL).open("a") as journal:
+            journal.write(f"{self.physical_name}\n")
+        self.physical_id = str(self.path)
+        return self.facts.now() + self.props.slow_secs
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        ready_at = token if isinstance(token, int | float) else 0
+        if self.facts.now() < ready_at:
+            return ready_at - self.facts.now()
+        self._fail_if_told()
+        return True
+
+    def handle_update(self, change: Change) -> None:
+        self.path.write_text(self.props.content)
+        self._fail_if_told()
+
+    def handle_delete(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.flag.unlink(missing_ok=True)
+
+    def handle_check(self) -> None:
+        if not self.path.exists():
+            raise FileNotFoundError(f"{self.path} is gone")
+
+    def handle_lock(self) -> None:
+        self.data.setdefault("was_locked", self.flag.exists())
+
+    def check_lock_complete(self, token: Json) -> bool:
+        self.flag.touch()
+        return True
+
+    def handle_unlock(self) -> None:
+        if self.data.get("was_locked") is False:
+            self.flag.unlink(missing_ok=True)
+
+    def check_unlock_complete(self, token: Json) -> bool:
+        self.data.pop("was_locked", None)
+        return True
+
+    def attr_path(self) -> str:
+        """Where the file lies."""
+        return str(self.path)
+
+    def attr_content(self) -> str:
+        """What the file says now."""
+        return self.path.read_text()
+
+    def _fail_if_told(self) -> None:
+        if self.props.fail:
+            raise ValueError(f"Example file failed {self.name}")
