@@ -52,6 +52,26 @@ class StackRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class StackSummary:
+    """A stack as a list shows it: without its environment."""
+
+    id: str
+    name: str
+    project: str
+    username: str
+    verb: Verb
+    status: Status
+    status_reason: str
+    created_at: float
+    updated_at: float | None
+    deleted_at: float | None
+    parent_id: str | None
+    root_id: str | None
+    tags: tuple[str, ...]
+    locked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateRecord:
     """A template with the files it was sent with; stored once per content."""
 

@@ -1,0 +1,251 @@
+"""The queue of actions: put, claim, hold, finish (actions-design §1 to §3).
+
+The row is the truth: who may work on a stack is what `owner`, `attempt` and `lease_until` say, and every
+write of a worker goes through the fence, `hold`.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.errors import ActionConflict
+from heatlite.core.json import dump
+from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Control, Verb
+from heatlite.store.batch import Table, in_parts
+from heatlite.store.database import Database, Dialect, Row, Value
+from heatlite.store.errors import Duplicate, Fenced
+from heatlite.store.records import ActionRecord
+from heatlite.store.tables import Action
+
+_COLUMNS = (
+    "stack_id",
+    "root_id",
+    "project",
+    "verb",
+    "status",
+    "requested_by",
+    "created_at",
+    "inputs",
+    "status_reason",
+    "control",
+    "waits_for",
+    "owner",
+    "attempt",
+    "lease_until",
+    "started_at",
+    "finished_at",
+    "deadline",
+)
+
+_LIVE = "status IN ('READY', 'WAITING', 'RUNNING')"
+_MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
+
+
+class Actions:
+    """The actions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._table = Table(database, Action, (), key="id", fixed=(*_COLUMNS, "exclusive_key"))
+        self._read = f"SELECT {database.quote('id', *_COLUMNS, 'seq')} FROM {self._table.name} "
+        # A server lets two transactions read the same row; SQLite has one writer anyway.
+        served = database.dialect is not Dialect.SQLITE
+        self._for_update = " FOR UPDATE" if served else ""
+        self._skip_locked = " FOR UPDATE SKIP LOCKED" if served else ""
+
+    # -- the queue's side --------------------------------------------------------------------------
+
+    def put(self, record: ActionRecord) -> None:
+        """Queue an action. One that waits for an action that has ended already is READY.
+
+        A stack has at most one live action beside a DELETE, and one DELETE; raises ActionConflict.
+        """
+        if record.waits_for is not None:
+            awaited = self._select(f"WHERE id = ?{self._for_update}", (record.waits_for,))
+            if not any(found.status in LIVE_ACTIONS for found in awaited):
+                record = replace(record, status=ActionStatus.READY)
+        try:
+            self._table.insert([_row(record)])
+        except Duplicate as error:
+            raise ActionConflict(
+                f"Another request for stack {record.stack_id} came first: it has an action already. Try again later."
+            ) from error
+
+    def get(self, action_id: str) -> ActionRecord | None:
+        """An action by its id."""
+        found = self._select("WHERE id = ?", (action_id,))
+        return found[0] if found else None
+
+    def live(self, stack_ids: Sequence[str]) -> list[ActionRecord]:
+        """What is queued, waits or runs on any of the stacks, oldest first."""
+        out: list[ActionRecord] = []
+        for some in in_parts(stack_ids):
+            out += self._select(f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {_LIVE}", some)
+        return sorted(out, key=lambda found: found.seq)
+
+    def signal(self, action_id: str, control: Control) -> bool:
+        """Ask a live action for something. False when it has ended, or must already stop for a delete."""
+        sql = f"UPDATE action SET control = ? WHERE id = ? AND {_LIVE} AND (control IS NULL OR control <> 'ABORT')"
+        return self._write(sql, (control, action_id)) == 1
+
+    def cancel_queued(self, stack_ids: Sequence[str], reason: str, now: float) -> list[str]:
+        """End what has not been started on the stacks, as CANCELLED; the ids of those actions."""
+        ended: list[str] = []
+        for found in self.live(stack_ids):
+            if found.status is not ActionStatus.RUNNING and found.started_at is None:
+                sql = (
+                    "UPDATE action SET status = 'CANCELLED', status_reason = ?, finished_at = ?, exclusive_key = NULL "
+                    "WHERE id = ? AND status IN ('READY', 'WAITING') AND started_at IS NULL"
+                )
+                if self._write(sql, (reason, now, found.id)):
+                    self._wake(found.id)
+                    ended.append(found.id)
+        return ended
+
+    # -- the worker's side -------------------------------------------------------------------------
+
+    def claim(self, owner: str, now: float, lease: float) -> ActionRecord | None:
+        """Take the next action for `lease` seconds: one whose worker is gone, else the oldest READY one."""
+        if not (self._claimable(now) or self._database.in_transaction):
+            return None  # An idle worker that asks again and again takes no lock.
+        with self._database.transaction():
+            found = self._claimable(now, self._skip_locked)
+            if found is None:
+                return None
+            claimed = replace(
+                found,
+                status=ActionStatus.RUNNING,
+                owner=owner,
+                attempt=found.attempt + 1,
+                lease_until=now + lease,
+                started_at=now if found.started_at is None else found.started_at,
+            )
+            self._write(
+                "UPDATE action SET status = 'RUNNING', owner = ?, attempt = ?, lease_until = ?, started_at = ? "
+                "WHERE id = ?",
+                (owner, claimed.attempt, claimed.lease_until, claimed.started_at, claimed.id),
+            )
+            return claimed
+
+    def hold(self, action_id: str, owner: str, attempt: int, now: float, lease: float) -> Control | None:
+        """The fence: prolong the lease and tell what is asked of the action. Raises Fenced.
+
+        In a transaction it keeps the action from being taken over until the transaction ends.
+        """
+        sql = f"UPDATE action SET lease_until = ? {_MINE}"
+        if self._write(sql, (now + lease, action_id, owner, attempt)) == 0:
+            raise Fenced(action_id)
+        mark = self._database.mark
+        ((control,),) = self._database.read(f"SELECT control FROM action WHERE id = {mark}", (action_id,))
+        return None if control is None else Control(control)
+
+    def finish(self, action: ActionRecord, status: ActionStatus, reason: str, now: float) -> None:
+        """End an action that this worker holds and make READY what waits for it. Raises Fenced."""
+        sql = (
+            "UPDATE action SET status = ?, status_reason = ?, finished_at = ?, lease_until = NULL, "
+            f"exclusive_key = NULL {_MINE}"
+        )
+        if self._write(sql, (status, reason, now, action.id, action.owner, action.attempt)) == 0:
+            raise Fenced(action.id)
+        self._wake(action.id)
+
+    def controls(self, owner: str) -> dict[str, Control]:
+        """What is asked of the actions that this worker runs, by action id."""
+        mark = self._database.mark
+        rows = self._database.read(
+            f"SELECT id, control FROM action WHERE status = 'RUNNING' AND owner = {mark} AND control IS NOT NULL",
+            (owner,),
+        )
+        return {action_id: Control(control) for action_id, control in rows}
+
+    def renew(self, owner: str, until: float) -> None:
+        """Prolong the leases of everything that this worker runs."""
+        self._write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING' AND owner = ?", (until, owner))
+
+    def give_back(self, owner: str) -> None:
+        """Queue again what this worker runs: it is about to stop."""
+        sql = (
+            "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL "
+            "WHERE status = 'RUNNING' AND owner = ?"
+        )
+        self._write(sql, (owner,))
+
+    def reclaim_all(self, now: float) -> None:
+        """End every lease. Only for an engine that knows itself alone: it holds the engine's lock."""
+        self._write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING'", (now,))
+
+    # -- SQL -----------------------------------------------------------------------------------------
+
+    def _claimable(self, now: float, locking: str = "") -> ActionRecord | None:
+        one = f"ORDER BY seq LIMIT 1{locking}"
+        found = self._select(f"WHERE status = 'RUNNING' AND lease_until <= ? {one}", (now,))
+        found = found or self._select(f"WHERE status = 'READY' {one}", ())
+        return found[0] if found else None
+
+    def _wake(self, action_id: str) -> None:
+        self._write("UPDATE action SET status = 'READY' WHERE status = 'WAITING' AND waits_for = ?", (action_id,))
+
+    def _select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
+        return [_record(row) for row in self._database.read(self._read + self._marked(rest), parameters)]
+
+    def _write(self, sql: str, parameters: Sequence[Value]) -> int:
+        return self._database.write(self._marked(sql), parameters)
+
+    def _marked(self, sql: str) -> str:
+        return sql.replace("?", self._database.mark)
+
+
+def _row(record: ActionRecord) -> tuple[Value, ...]:
+    key = f"{record.stack_id}:delete" if record.verb is Verb.DELETE else record.stack_id
+    return (
+        record.id,
+        record.stack_id,
+        record.root_id,
+        record.project,
+        record.verb,
+        record.status,
+        record.requested_by,
+        record.created_at,
+        dump(record.inputs),
+        record.status_reason,
+        record.control,
+        record.waits_for,
+        record.owner,
+        record.attempt,
+        record.lease_until,
+        record.started_at,
+        record.finished_at,
+        record.deadline,
+        key if record.status in LIVE_ACTIONS else None,
+    )
+
+
+def _record(row: Row) -> ActionRecord:
+    (
+        identifier,
+        stack_id,
+        root_id,
+        project,
+        verb,
+        status,
+        requested_by,
+        created_at,
+        inputs,
+        status_reason,
+        control,
+        *others,
+    ) = row
+    return ActionRecord(
+        identifier,
+        stack_id,
+        root_id,
+        project,
+        Verb(verb),
+        ActionStatus(status),
+        requested_by,
+        created_at,
+        json.loads(inputs),
+        status_reason,
+        None if control is None else Control(control),
+        *others,
+    )

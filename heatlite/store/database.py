@@ -1,0 +1,286 @@
+"""One database: its connections, transactions and errors.
+
+Everything that can go wrong in a driver is turned into one of ours here:
+
+- the server is away, the file is locked, the disk is full → `DatabaseUnavailable`
+- a unique index is broken → `Duplicate`
+- a value that the database cannot hold (too long, NUL in text) → `Invalid`
+"""
+
+import importlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias
+
+import peewee
+from playhouse import db_url
+
+from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.errors import Duplicate, MissingDriver
+
+BUSY_SECONDS = 5
+"""How long a SQLite connection waits for another's write."""
+
+FOUND_ROWS = 2
+"""MySQL protocol, capability flags: CLIENT_FOUND_ROWS."""
+
+Value: TypeAlias = None | str | int | float | bool
+Parameters: TypeAlias = Sequence[Value | Sequence[Value]]
+Row: TypeAlias = tuple[Any, ...]
+"""What a SELECT gives; its types are those of the columns asked for."""
+
+
+class Dialect(StrEnum):
+    """The kinds of database that we know."""
+
+    SQLITE = "SQLite"
+    POSTGRESQL = "PostgreSQL"
+    MARIADB = "MariaDB"
+
+
+class Cursor(Protocol):
+    """What we use of a DB-API cursor (PEP 249)."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def execute(self, sql: str, parameters: Parameters, /) -> object: ...
+    def executemany(self, sql: str, rows: Sequence[Sequence[Value]], /) -> object: ...
+    def fetchall(self) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    """What we use of a DB-API connection."""
+
+    def cursor(self) -> Cursor: ...
+
+
+class _ThreadState(threading.local):
+    open: bool = False
+    """Whether this thread is in a transaction."""
+    failure: Exception | None = None
+    """The first error in it: after that it can only be rolled back."""
+
+
+class Database:
+    """A database, with one connection for each thread that uses it, opened when first needed."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.path: Path | None = None
+        """The file, for SQLite."""
+        scheme, _, rest = url.partition("://")
+        if scheme == "sqlite":
+            self.dialect = Dialect.SQLITE
+            if not rest.startswith("/") or rest[1:] in ("", ":memory:"):
+                raise ValueError("a SQLite database is a file: sqlite:///relative/path or sqlite:////absolute/path")
+            self.path = Path(rest[1:])
+            driver: ModuleType = sqlite3
+        elif scheme in ("postgresql", "postgres"):
+            self.dialect = Dialect.POSTGRESQL
+            driver = _import("psycopg", self.dialect, "postgres")
+        elif scheme == "mysql":
+            self.dialect = Dialect.MARIADB
+            driver = _import("pymysql", self.dialect, "mysql")
+        else:
+            raise ValueError(f"unknown kind of database: {scheme!r}; use sqlite:///, postgresql:// or mysql://")
+        # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
+        self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
+        self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)
+        self._own_errors = (driver.ProgrammingError, peewee.ProgrammingError)
+        self._errors = (driver.Error, peewee.PeeweeException, *self._data_errors)
+        self.peewee = self._new()
+        self.mark = self.peewee.param
+        self._state = _ThreadState()
+        _renew_after_fork(self)
+
+    def _new(self) -> peewee.Database:
+        if self.path is not None:
+            # FULL: the intents of the running plan must survive a power cut (WAL with NORMAL may lose them).
+            return peewee.SqliteDatabase(
+                str(self.path),
+                pragmas={"journal_mode": "wal", "synchronous": "full"},
+                timeout=BUSY_SECONDS,
+                field_types={"LONGTEXT": "TEXT"},
+            )
+        options: dict[str, object] = {"unquote_user": True, "unquote_password": True}
+        if self.dialect is Dialect.POSTGRESQL:
+            options |= {"prefer_psycopg3": True, "field_types": {"LONGTEXT": "TEXT"}}
+        else:
+            # FOUND_ROWS: an UPDATE counts the rows it met, as elsewhere, not those it changed; the fence needs that.
+            # READ COMMITTED: as PostgreSQL, and without the gap locks by which writers of different stacks meet.
+            options |= {
+                "client_flag": FOUND_ROWS,
+                "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+                "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            }
+        database: peewee.Database = db_url.connect(self.url, **options)
+        return database
+
+    def quote(self, *names: str) -> str:
+        """The names as SQL identifiers, with commas between."""
+        mark = "`" if self.dialect is Dialect.MARIADB else '"'
+        return ", ".join(f"{mark}{name}{mark}" for name in names)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Every row of a SELECT, inside or outside a transaction. Raises DatabaseUnavailable."""
+        return self._run(sql, parameters).fetchall()
+
+    def select(self, query: peewee.Select) -> list[Row]:
+        """Every row of a query that peewee builds."""
+        return self.read(*self._compiled(query))
+
+    def change(self, query: peewee.Query) -> int:
+        """Run an INSERT, UPDATE or DELETE that peewee builds and tell how many rows it met."""
+        return self.write(*self._compiled(query))
+
+    def _compiled(self, query: peewee.Query) -> tuple[str, list[Value]]:
+        sql, parameters = self.peewee.get_sql_context().sql(query).query()  # type: ignore[no-untyped-call]
+        return sql, parameters
+
+    def write(self, sql: str, parameters: Parameters = ()) -> int:
+        """Change rows and tell how many the statement met. Only inside a transaction."""
+        self._check_open()
+        return self._run(sql, parameters).rowcount
+
+    def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Run a statement once for each row. Only inside a transaction."""
+        self._check_open()
+        try:
+            self._connection().cursor().executemany(sql, rows)
+        except self._errors as error:
+            raise self._failed(error) from error
+
+    def _check_open(self) -> None:
+        if not self._state.open:
+            raise RuntimeError("rows are only changed inside Store.transaction()")
+
+    def _run(self, sql: str, parameters: Parameters) -> Cursor:
+        try:
+            return self._execute(sql, parameters)
+        except self._errors as error:
+            if self._state.open or not self._lost():
+                raise self._failed(error) from error
+        # The server went away between two uses: a new connection, and once more.
+        self.close()
+        try:
+            return self._execute(sql, parameters)
+        except self._errors as error:
+            raise self._failed(error) from error
+
+    def _execute(self, sql: str, parameters: Parameters) -> Cursor:
+        cursor = self._connection().cursor()
+        cursor.execute(sql, parameters)
+        return cursor
+
+    def _connection(self) -> Connection:
+        connection: Connection = self.peewee.connection()  # type: ignore[no-untyped-call]
+        return connection
+
+    def _lost(self) -> bool:
+        """Whether this thread had a connection and the server has closed it."""
+        if self.dialect is Dialect.SQLITE or self.peewee.is_closed():
+            return False
+        connection = self._connection()
+        return not getattr(connection, "open", True) or bool(getattr(connection, "closed", False))
+
+    def _failed(self, error: Exception) -> Exception:
+        """Our error for one of the driver's. An open transaction can then only be rolled back."""
+        ours: Exception
+        if isinstance(error, self._integrity_errors):
+            ours = Duplicate(str(error))
+        elif isinstance(error, self._data_errors):
+            ours = Invalid(f"The database cannot hold a value: {error}")
+        elif isinstance(error, self._own_errors):
+            ours = error  # a fault in our SQL, or no tables
+        else:
+            ours = DatabaseUnavailable(reason=str(error))
+        if self._state.open and self._state.failure is None:
+            self._state.failure = ours
+        return ours
+
+    # -- transactions ----------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. An inner one joins the outer one.
+
+        On SQLite it takes the write lock at once, so what is read inside is still true when it is
+        written. After an error of the database nothing in it can be kept, even if somebody caught
+        the error: the end of the block raises it again.
+        """
+        state = self._state
+        if state.open:
+            yield
+            return
+        self._run("BEGIN IMMEDIATE" if self.dialect is Dialect.SQLITE else "BEGIN", ())
+        state.open = True
+        try:
+            yield
+            if state.failure is not None:
+                raise state.failure
+            self._run("COMMIT", ())
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            state.open = False
+            state.failure = None
+
+    def _roll_back(self) -> None:
+        try:
+            self._execute("ROLLBACK", ())
+        except self._errors:
+            # SQLite has rolled back by itself (full disk), or the server is gone: either way a
+            # closed connection keeps nothing.
+            self.close()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is in a transaction."""
+        return self._state.open
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close this thread's connection; the next use opens another."""
+        try:
+            self.peewee.close()
+        except self._errors:
+            self.peewee.dispose()
+
+    def renew(self) -> None:
+        """In the child after a fork: leave the parent's connections alone and open others when needed."""
+        _INHERITED.append(self.peewee)
+        self.peewee = self._new()
+        self._state = _ThreadState()
+
+
+_INHERITED: list[peewee.Database] = []
+"""Those of the parent process: kept, because to drop the last reference to a connection is to close it."""
+
+
+def _renew_after_fork(database: Database) -> None:
+    reference = weakref.ref(database)
+
+    def renew() -> None:
+        found = reference()
+        if found is not None:
+            found.renew()
+
+    os.register_at_fork(after_in_child=renew)
+
+
+def _import(driver: str, dialect: Dialect, extra: str) -> ModuleType:
+    try:
+        return importlib.import_module(driver)
+    except ImportError as error:
+        raise MissingDriver(f"{dialect} needs {driver}: pip install 'heatlite[{extra}]'") from error

@@ -1,0 +1,143 @@
+"""Events: appended, read, never changed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import peewee
+
+from heatlite.core.json import dump
+from heatlite.store.batch import Table
+from heatlite.store.database import Database, Row, Value
+from heatlite.store.paging import after, directed
+from heatlite.store.records import EventRecord
+from heatlite.store.tables import Event
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """What a list of events asks for (heat-api §7). An empty filter lets everything pass."""
+
+    resource_name: Sequence[str] = ()
+    resource_action: Sequence[str] = ()
+    resource_status: Sequence[str] = ()
+    """COMPLETE and the like, without the action."""
+    resource_type: Sequence[str] = ()
+    sort_keys: Sequence[str] = ()
+    """event_time, resource_type; unknown ones are ignored. None: in the order of storing."""
+    sort_dir: str = "desc"
+    """desc (newest first) or asc."""
+    limit: int | None = None
+    marker: str | None = None
+    """The id of the last event of the page before; an unknown one is ignored."""
+
+
+_SORTED_BY: Mapping[str, peewee.ColumnBase] = {"event_time": Event.created_at, "resource_type": Event.resource_type}
+
+_COLUMNS = (
+    "stack_id",
+    "resource_name",
+    "resource_type",
+    "physical_id",
+    "verb",
+    "status",
+    "status_reason",
+    "created_at",
+    "properties",
+)
+
+_SUMMARY = (
+    Event.stack_id,
+    Event.resource_name,
+    Event.resource_type,
+    Event.physical_id,
+    Event.verb,
+    Event.status,
+    Event.status_reason,
+    Event.created_at,
+    peewee.Value("{}"),
+    Event.id,
+)
+
+
+class Events:
+    """The events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._table = Table(database, Event, (), key="stack_id", fixed=_COLUMNS[1:])
+
+    def append_many(self, records: Sequence[EventRecord]) -> None:
+        """Store events in their order."""
+        self._table.insert([_row(record) for record in records])
+
+    def list(self, stack_id: str, query: EventQuery) -> list[EventRecord]:
+        """A page of a stack's events, without their properties."""
+        if query.limit == 0:
+            return []
+        descending = query.sort_dir == "desc"
+        order = [*(_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY), Event.id]
+        conditions: list[peewee.ColumnBase] = [Event.stack_id == stack_id]
+        for column, values in (
+            (Event.resource_name, query.resource_name),
+            (Event.verb, query.resource_action),
+            (Event.status, query.resource_status),
+            (Event.resource_type, query.resource_type),
+        ):
+            if values:
+                conditions.append(column.in_(list(values)))
+        marker = _number(query.marker)
+        if marker is not None:
+            marked = Event.select(*order).where(Event.stack_id == stack_id, Event.id == marker)
+            for keys in self._database.select(marked):
+                conditions.append(after(order, keys, descending))
+        select = Event.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
+        return [_record(row) for row in self._database.select(select)]
+
+    def get(self, stack_id: str, event_id: str) -> EventRecord | None:
+        """One event of a stack, with its properties."""
+        number = _number(event_id)
+        if number is None:
+            return None
+        columns = [getattr(Event, name) for name in _COLUMNS]
+        rows = self._database.select(
+            Event.select(*columns, Event.id).where(Event.stack_id == stack_id, Event.id == number)
+        )
+        return _record(rows[0]) if rows else None
+
+
+def _number(event_id: str | None) -> int | None:
+    """An event's id from text; None when no event can have it."""
+    if event_id is None or not (event_id.isascii() and event_id.isdecimal()) or len(event_id) > 18:
+        return None
+    return int(event_id)
+
+
+def _row(record: EventRecord) -> tuple[Value, ...]:
+    return (
+        record.stack_id,
+        record.resource_name,
+        record.resource_type,
+        record.physical_id,
+        record.verb,
+        record.status,
+        record.status_reason,
+        record.created_at,
+        dump(record.properties) if record.properties else "{}",
+    )
+
+
+def _record(row: Row) -> EventRecord:
+    stack_id, name, type_name, physical_id, verb, status, status_reason, created_at, properties, number = row
+    return EventRecord(
+        stack_id,
+        name,
+        type_name,
+        physical_id,
+        verb,
+        status,
+        status_reason,
+        created_at,
+        json.loads(properties),
+        number,
+    )

@@ -1,0 +1,60 @@
+"""A lock that one process can have, and that the kernel takes back when the process dies (flock)."""
+
+import fcntl
+import json
+import os
+import weakref
+from pathlib import Path
+
+from heatlite.core.json import JsonMap, dump
+from heatlite.store.errors import EngineRunning
+
+
+class EngineLock:
+    """The right to be the engine of a SQLite database, until `close` or the end of this process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+        reference = weakref.ref(self)
+
+        def let_go() -> None:
+            found = reference()
+            if found is not None:
+                found.close()
+
+        # A child would keep the lock beyond its parent's death. To close its copy of the descriptor
+        # leaves the parent's lock alone: an flock goes with the last copy.
+        os.register_at_fork(after_in_child=let_go)
+
+    def close(self) -> None:
+        """Let go."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def acquire(path: Path, info: JsonMap) -> EngineLock:
+    """Take the lock and leave `info` (pid, url) in the file for whoever comes too late.
+
+    Raises EngineRunning with what the holder wrote; OSError when the file cannot be made.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = _read(descriptor)
+        os.close(descriptor)
+        raise EngineRunning(holder) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, dump(info).encode(), 0)
+    return EngineLock(descriptor)
+
+
+def _read(descriptor: int) -> JsonMap:
+    """What the holder wrote; nothing while it is about to write."""
+    text = os.pread(descriptor, 65536, 0)
+    try:
+        found: JsonMap = json.loads(text)
+    except ValueError:
+        return {}
+    return found

@@ -1,0 +1,95 @@
+"""Bring the tables up to date (playhouse.migrations: numbered scripts and a table of those applied)."""
+
+import fcntl
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import peewee
+from playhouse.migrations import Runner
+
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database import Database, Dialect
+from heatlite.store.errors import SchemaMismatch
+
+SCRIPTS = Path(__file__).parent / "migrations"
+LOCK_SECONDS = 60
+LOCK_NUMBER = 0x6865_6174
+"""Key of PostgreSQL's advisory lock: "heat"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A script, or one that a newer program has applied (`known` is false)."""
+
+    name: str
+    applied: bool
+    known: bool
+
+
+def status(database: Database) -> list[Migration]:
+    """Every migration in order."""
+    with _errors():
+        return [
+            Migration(found.name, applied=found.applied is not None, known=found.path is not None)
+            for found in Runner(database.peewee, str(SCRIPTS)).status()
+        ]
+
+
+def check_known(database: Database) -> None:
+    """Raises SchemaMismatch when a newer program has changed the tables."""
+    unknown = [migration.name for migration in status(database) if not migration.known]
+    if unknown:
+        raise SchemaMismatch(
+            f"The database is newer than this program, which does not know {', '.join(unknown)}."
+            " Install the heatlite that made it."
+        )
+
+
+def upgrade(database: Database) -> list[str]:
+    """Apply what is missing and tell the names. Several processes may start at once: one does it, others wait."""
+    with _errors(), _alone(database):
+        check_known(database)
+        applied: list[str] = Runner(database.peewee, str(SCRIPTS)).up()
+        return applied
+
+
+def downgrade(database: Database) -> list[str]:
+    """Take back the last migration, and what it stored."""
+    with _errors(), _alone(database):
+        reverted: list[str] = Runner(database.peewee, str(SCRIPTS)).down()
+        return reverted
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (peewee.OperationalError, peewee.InterfaceError) as error:
+        raise DatabaseUnavailable(reason=str(error)) from error
+
+
+@contextmanager
+def _alone(database: Database) -> Iterator[None]:
+    """Keep other processes from migrating this database."""
+    if database.path is not None:
+        with Path(f"{database.path}.upgrade").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    elif database.dialect is Dialect.POSTGRESQL:
+        database.read("SELECT pg_advisory_lock(%s)", (LOCK_NUMBER,))
+        try:
+            yield
+        finally:
+            database.read("SELECT pg_advisory_unlock(%s)", (LOCK_NUMBER,))
+    else:
+        # The name is the server's, not the database's, and at most 64 characters long.
+        name = "heatlite." + hashlib.sha256(str(database.peewee.database).encode()).hexdigest()[:32]
+        if database.read("SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != [(1,)]:
+            raise DatabaseUnavailable(reason=f"another process has been migrating for {LOCK_SECONDS} s")
+        try:
+            yield
+        finally:
+            database.read("SELECT RELEASE_LOCK(%s)", (name,))

@@ -1,0 +1,25 @@
+"""Engines that report for work."""
+
+from heatlite.store.database import Database
+from heatlite.store.records import ServiceRecord
+from heatlite.store.tables import Service
+
+
+class Services:
+    """The engines."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def beat(self, record: ServiceRecord) -> None:
+        """Note that an engine is alive; its first beat makes it known."""
+        seen = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
+        if self._database.change(seen) == 0:
+            row = {"host": record.host, "binary": record.binary, "created_at": record.created_at}
+            self._database.change(Service.insert(id=record.id, updated_at=record.updated_at, **row))
+
+    def list(self) -> list[ServiceRecord]:
+        """Every engine that has ever reported, the oldest first."""
+        columns = (Service.id, Service.host, Service.binary, Service.created_at, Service.updated_at)
+        rows = self._database.select(Service.select(*columns).order_by(Service.created_at, Service.id))
+        return [ServiceRecord(*row) for row in rows]

@@ -1,0 +1,367 @@
+"""Stacks and templates."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
+
+import peewee
+
+from heatlite.core.errors import NotFound, StackExists
+from heatlite.core.json import JsonMap, canonical, dump
+from heatlite.core.status import LockLevel, Status, Verb
+from heatlite.store.batch import Table
+from heatlite.store.database import Database, Dialect, Row, Value
+from heatlite.store.errors import Duplicate
+from heatlite.store.paging import after, directed
+from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
+from heatlite.store.tables import Stack, Template
+
+
+@dataclass(frozen=True, slots=True)
+class StackQuery:
+    """What a list of stacks asks for; the names are those of Heat's query string (heat-api §4.2)."""
+
+    filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """A stack passes when every filter has one of its values. Unknown filters are ignored, as in Heat."""
+    tags: Sequence[str] = ()
+    """All of them."""
+    tags_any: Sequence[str] = ()
+    not_tags: Sequence[str] = ()
+    """Not all of them."""
+    not_tags_any: Sequence[str] = ()
+    show_deleted: bool = False
+    show_nested: bool = False
+    sort_keys: Sequence[str] = ()
+    """stack_name, stack_status, creation_time, updated_time; unknown ones are ignored. None: newest first."""
+    sort_dir: str | None = None
+    """asc (the default with sort keys) or desc."""
+    limit: int | None = None
+    marker: str | None = None
+    """The id of the last stack of the page before; an unknown one is ignored."""
+
+
+_EQUAL_TO: Mapping[str, peewee.ColumnBase] = {
+    "id": Stack.id,
+    "name": Stack.name,
+    "stack_name": Stack.name,
+    "action": Stack.verb,
+    "stack_action": Stack.verb,
+    "tenant": Stack.project,
+    "username": Stack.username,
+    "stack_owner": Stack.username,
+    "owner_id": Stack.parent_id,
+    "parent": Stack.parent_id,
+    "stack_status_reason": Stack.status_reason,
+}
+
+_NEVER = peewee.SQL("1 = 0")
+
+# NULL sorts first everywhere, as Heat on MariaDB has it.
+_SORTED_BY: Mapping[str, peewee.ColumnBase] = {
+    "stack_name": Stack.name,
+    "stack_status": Stack.status,
+    "creation_time": Stack.created_at,
+    "updated_time": peewee.fn.COALESCE(Stack.updated_at, 0.0),
+}
+
+_MUTABLE = (
+    "name",
+    "project",
+    "live_name",
+    "username",
+    "template_id",
+    "environment",
+    "verb",
+    "status",
+    "status_reason",
+    "created_at",
+    "updated_at",
+    "deleted_at",
+    "parent_id",
+    "root_id",
+    "previous_template_id",
+    "previous_environment",
+    "timeout_mins",
+    "disable_rollback",
+    "tags",
+    "lock_level",
+    "locked_by",
+    "locked_by_admin",
+    "locked_at",
+    "lock_reason",
+    "lock_expires_at",
+)
+
+_SUMMARY = (
+    Stack.id,
+    Stack.name,
+    Stack.project,
+    Stack.username,
+    Stack.verb,
+    Stack.status,
+    Stack.status_reason,
+    Stack.created_at,
+    Stack.updated_at,
+    Stack.deleted_at,
+    Stack.parent_id,
+    Stack.root_id,
+    Stack.tags,
+    Stack.lock_level,
+)
+
+
+class Stacks:
+    """The stacks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._table = Table(database, Stack, _MUTABLE, key="id", fixed=())
+
+    def insert(self, record: StackRecord) -> None:
+        """Add a stack. Raises StackExists when a live stack of the project has the name."""
+        try:
+            self._table.insert([_row(record)])
+        except Duplicate as error:
+            if "live_name" in str(error):
+                raise StackExists(stack_name=record.name) from error
+            raise
+
+    def save(self, record: StackRecord) -> None:
+        """Write everything about a stack that exists; with `deleted_at` its name is free again."""
+        self._table.update([_row(record)])
+
+    def get(self, stack_id: str) -> StackRecord | None:
+        """A stack by its id, deleted ones too."""
+        return self._first("WHERE id = ?", (stack_id,))
+
+    def by_name(self, project: str, name: str) -> StackRecord | None:
+        """The live stack with that name."""
+        return self._first("WHERE project = ? AND live_name = ?", (project, name))
+
+    def hold(self, stack_id: str) -> StackRecord | None:
+        """The stack, kept from other transactions until this one ends; see `locks.check`.
+
+        On SQLite every transaction has the whole file anyway.
+        """
+        if self._database.dialect is Dialect.SQLITE:
+            return self.get(stack_id)
+        return self._first("WHERE id = ? FOR UPDATE", (stack_id,))
+
+    def ancestors(self, record: StackRecord) -> list[StackRecord]:
+        """The stacks that this one is nested in, the nearest first."""
+        out: list[StackRecord] = []
+        while record.parent_id is not None:
+            parent = self.get(record.parent_id)
+            if parent is None:
+                break
+            out.append(parent)
+            record = parent
+        return out
+
+    def descendants(self, record: StackRecord) -> list[StackRecord]:
+        """The live stacks nested in this one at any depth, parents before their children."""
+        rows = self._table.select("WHERE root_id = ? AND deleted_at IS NULL", (record.root_id or record.id,))
+        children: dict[str | None, list[StackRecord]] = {}
+        for found in map(_record, rows):
+            children.setdefault(found.parent_id, []).append(found)
+        out: list[StackRecord] = []
+        level = children.get(record.id, [])
+        while level:
+            out += level
+            level = [child for parent in level for child in children.get(parent.id, [])]
+        return out
+
+    def expired_locks(self, now: float) -> list[StackRecord]:
+        """The live stacks whose maintenance lock has expired."""
+        rows = self._table.select("WHERE lock_expires_at <= ? AND deleted_at IS NULL ORDER BY lock_expires_at", (now,))
+        return [_record(row) for row in rows]
+
+    def _first(self, rest: str, parameters: Sequence[Value]) -> StackRecord | None:
+        rows = self._table.select(rest, parameters)
+        return _record(rows[0]) if rows else None
+
+    def _conditions(self, project: str | None, query: StackQuery) -> list[peewee.ColumnBase]:
+        out: list[peewee.ColumnBase] = [*_in_project(project)]
+        if not query.show_deleted:
+            out.append(Stack.deleted_at.is_null())
+        if not query.show_nested:
+            out.append(Stack.parent_id.is_null())
+        for name, values in query.filters.items():
+            out += _filter(name, values)
+        out += map(self._has_tag, query.tags)
+        if query.tags_any:
+            out.append(_any(map(self._has_tag, query.tags_any)))
+        if query.not_tags:
+            out.append(~reduce(and_, map(self._has_tag, query.not_tags)))
+        out += (~self._has_tag(tag) for tag in query.not_tags_any)
+        return out
+
+    def _has_tag(self, tag: str) -> peewee.ColumnBase:
+        find = peewee.fn.strpos if self._database.dialect is Dialect.POSTGRESQL else peewee.fn.instr
+        found: peewee.ColumnBase = find(Stack.tags, f",{tag},") > 0
+        return found
+
+    def list(self, project: str | None, query: StackQuery) -> list[StackSummary]:
+        """A page of the project's stacks; project None: of everybody's."""
+        if query.limit == 0:
+            return []
+        keys = [_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY]
+        descending = query.sort_dir == "desc" if keys or query.sort_dir else True
+        order = [*(keys or [Stack.created_at]), Stack.id]
+        conditions = self._conditions(project, query)
+        if query.marker is not None:
+            marked = self._database.select(Stack.select(*order).where(Stack.id == query.marker, *_in_project(project)))
+            if marked:
+                conditions.append(after(order, marked[0], descending))
+        select = Stack.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
+        return [_summary(row) for row in self._database.select(select)]
+
+    def count(self, project: str | None, query: StackQuery) -> int:
+        """How many stacks the list has on all its pages."""
+        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*self._conditions(project, query))
+        count: int = self._database.select(select)[0][0]
+        return count
+
+
+class Templates:
+    """Templates, stored once for each content."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._table = Table(database, Template, ("document", "files"), key="id", fixed=())
+
+    def put(self, document: JsonMap, files: Mapping[str, str]) -> str:
+        """Store a template unless it is there; its id is the SHA-256 of the content."""
+        template_id = hashlib.sha256(canonical([document, files]).encode()).hexdigest()
+        row = {"id": template_id, "document": dump(document), "files": dump(files)}
+        self._database.change(Template.insert(row).on_conflict_ignore())
+        return template_id
+
+    def get(self, template_id: str) -> TemplateRecord:
+        """A template by its id. Raises NotFound."""
+        for document, files, found in self._table.select("WHERE id = ?", (template_id,)):
+            return TemplateRecord(id=found, document=json.loads(document), files=json.loads(files))
+        raise NotFound(entity="Template", name=template_id)
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _row(record: StackRecord) -> tuple[Value, ...]:
+    lock = record.lock
+    return (
+        record.name,
+        record.project,
+        record.name if record.deleted_at is None else None,
+        record.username,
+        record.template_id,
+        dump(record.environment),
+        record.verb,
+        record.status,
+        record.status_reason,
+        record.created_at,
+        record.updated_at,
+        record.deleted_at,
+        record.parent_id,
+        record.root_id,
+        record.previous_template_id,
+        None if record.previous_environment is None else dump(record.previous_environment),
+        record.timeout_mins,
+        record.disable_rollback,
+        f",{','.join(record.tags)}," if record.tags else "",
+        *(
+            (lock.level, lock.locked_by, lock.by_admin, lock.locked_at, lock.reason, lock.expires_at)
+            if lock
+            else (None,) * 6
+        ),
+        record.id,
+    )
+
+
+def _record(row: Row) -> StackRecord:
+    level, locked_by, by_admin, locked_at, lock_reason, expires_at = row[19:25]
+    return StackRecord(
+        id=row[25],
+        name=row[0],
+        project=row[1],
+        username=row[3],
+        template_id=row[4],
+        environment=json.loads(row[5]),
+        verb=Verb(row[6]),
+        status=Status(row[7]),
+        status_reason=row[8],
+        created_at=row[9],
+        updated_at=row[10],
+        deleted_at=row[11],
+        parent_id=row[12],
+        root_id=row[13],
+        previous_template_id=row[14],
+        previous_environment=None if row[15] is None else json.loads(row[15]),
+        timeout_mins=row[16],
+        disable_rollback=bool(row[17]),
+        tags=_tags(row[18]),
+        lock=None
+        if level is None
+        else LockRecord(LockLevel(level), locked_by, bool(by_admin), locked_at, lock_reason, expires_at),
+    )
+
+
+def _summary(row: Row) -> StackSummary:
+    identifier, name, project, username, verb, status, reason, *times_and_parents, tags, level = row
+    created_at, updated_at, deleted_at, parent_id, root_id = times_and_parents
+    return StackSummary(
+        id=identifier,
+        name=name,
+        project=project,
+        username=username,
+        verb=Verb(verb),
+        status=Status(status),
+        status_reason=reason,
+        created_at=created_at,
+        updated_at=updated_at,
+        deleted_at=deleted_at,
+        parent_id=parent_id,
+        root_id=root_id,
+        tags=_tags(tags),
+        locked=level is not None,
+    )
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(text[1:-1].split(",")) if text else ()
+
+
+# -- conditions ----------------------------------------------------------------------------------
+
+
+def _in_project(project: str | None) -> Sequence[peewee.ColumnBase]:
+    return () if project is None else (Stack.project == project,)
+
+
+def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
+    match name:
+        case "status" | "stack_status":
+            return [_any(_is_state(value) for value in values)]
+        case "timeout_mins":
+            return [Stack.timeout_mins.in_([int(value) for value in values if value.isdecimal()])]
+        case "disable_rollback":
+            return [Stack.disable_rollback.in_([value.lower() == "true" for value in values])]
+        case "stack_user_project_id":
+            return [_NEVER]  # there are no such projects here
+        case _:
+            return [_EQUAL_TO[name].in_(list(values))] if name in _EQUAL_TO else []
+
+
+def _is_state(value: str) -> peewee.ColumnBase:
+    """``COMPLETE`` or ``CREATE_COMPLETE``."""
+    verb, _, status = value.partition("_")
+    if verb in Verb.__members__:
+        return (Stack.verb == verb) & (Stack.status == status)
+    return Stack.status == value
+
+
+def _any(conditions: Iterable[peewee.ColumnBase]) -> peewee.ColumnBase:
+    return reduce(or_, conditions, _NEVER)

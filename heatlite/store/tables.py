@@ -1,0 +1,171 @@
+"""The tables as they are now. Migrations make them; see `migrations/`.
+
+JSON is kept as text: nothing inside it is ever asked for in SQL, and text costs the least. Times are
+seconds since the epoch. The models are bound to no database; `Database` is told which query to run.
+"""
+
+import peewee
+
+
+class LongTextField(peewee.TextField):
+    """Text of any length. MariaDB's TEXT ends at 64 KiB, less than a template may have."""
+
+    field_type = "LONGTEXT"
+
+
+class Template(peewee.Model):
+    id = peewee.CharField(max_length=64, primary_key=True)
+    """SHA-256 of the content."""
+    document = LongTextField()
+    files = LongTextField()
+
+    class Meta:
+        table_name = "template"
+
+
+class Stack(peewee.Model):
+    id = peewee.CharField(primary_key=True)
+    name = peewee.CharField()
+    project = peewee.CharField()
+    live_name = peewee.CharField(null=True)
+    """The name while the stack is not deleted: what makes names unique in a project."""
+    username = peewee.CharField()
+    template_id = peewee.CharField(max_length=64)
+    environment = LongTextField()
+    verb = peewee.CharField(max_length=16)
+    status = peewee.CharField(max_length=16)
+    status_reason = LongTextField()
+    created_at = peewee.DoubleField()
+    updated_at = peewee.DoubleField(null=True)
+    deleted_at = peewee.DoubleField(null=True)
+    parent_id = peewee.CharField(null=True, index=True)
+    root_id = peewee.CharField(null=True, index=True)
+    previous_template_id = peewee.CharField(max_length=64, null=True)
+    previous_environment = LongTextField(null=True)
+    timeout_mins = peewee.IntegerField(null=True)
+    disable_rollback = peewee.BooleanField()
+    tags = LongTextField()
+    """``,one,two,``: a tag has no comma, so ``,one,`` finds it."""
+    lock_level = peewee.CharField(max_length=16, null=True)
+    locked_by = peewee.CharField(null=True)
+    locked_by_admin = peewee.BooleanField(null=True)
+    locked_at = peewee.DoubleField(null=True)
+    lock_reason = LongTextField(null=True)
+    lock_expires_at = peewee.DoubleField(null=True, index=True)
+
+    class Meta:
+        table_name = "stack"
+        indexes = (
+            (("project", "live_name"), True),
+            # A page of the list: these stacks, newest first.
+            (("project", "deleted_at", "parent_id", "created_at", "id"), False),
+        )
+
+
+class Resource(peewee.Model):
+    id = peewee.CharField(primary_key=True)
+    stack_id = peewee.CharField(index=True)
+    name = peewee.CharField()
+    type = LongTextField()
+    mapped_type = LongTextField()
+    verb = peewee.CharField(max_length=16)
+    status = peewee.CharField(max_length=16)
+    status_reason = LongTextField()
+    created_at = peewee.DoubleField()
+    updated_at = peewee.DoubleField(null=True)
+    physical_name = LongTextField()
+    physical_id = LongTextField(null=True)
+    properties = LongTextField()
+    metadata = LongTextField()
+    data = LongTextField()
+    token = LongTextField(null=True)
+    requires = LongTextField()
+    deletion_policy = peewee.CharField(max_length=16)
+    description = LongTextField()
+    before_lock = LongTextField(null=True)
+    """``[verb, status, reason]``"""
+
+    class Meta:
+        table_name = "resource"
+
+
+class Event(peewee.Model):
+    id = peewee.BigAutoField()
+    stack_id = peewee.CharField()
+    resource_name = peewee.CharField()
+    resource_type = LongTextField()
+    physical_id = LongTextField(null=True)
+    verb = peewee.CharField(max_length=16)
+    status = peewee.CharField(max_length=16)
+    status_reason = LongTextField()
+    created_at = peewee.DoubleField()
+    properties = LongTextField()
+
+    class Meta:
+        table_name = "event"
+        indexes = ((("stack_id", "id"), False),)
+
+
+class Action(peewee.Model):
+    seq = peewee.BigAutoField()
+    """The order in which actions were put."""
+    id = peewee.CharField(unique=True)
+    stack_id = peewee.CharField()
+    root_id = peewee.CharField()
+    project = peewee.CharField()
+    verb = peewee.CharField(max_length=16)
+    status = peewee.CharField(max_length=16)
+    requested_by = peewee.CharField()
+    created_at = peewee.DoubleField()
+    inputs = LongTextField()
+    status_reason = LongTextField()
+    control = peewee.CharField(max_length=16, null=True)
+    waits_for = peewee.CharField(null=True)
+    owner = peewee.CharField(null=True)
+    attempt = peewee.IntegerField()
+    lease_until = peewee.DoubleField(null=True)
+    started_at = peewee.DoubleField(null=True)
+    finished_at = peewee.DoubleField(null=True)
+    deadline = peewee.DoubleField(null=True)
+    exclusive_key = peewee.CharField(null=True, unique=True)
+    """What nobody else may put an action on while this one lives; NULL once it has ended."""
+
+    class Meta:
+        table_name = "action"
+        indexes = (
+            (("status", "seq"), False),
+            (("stack_id", "status"), False),
+        )
+
+
+class Suppressed(peewee.Model):
+    id = peewee.BigAutoField()
+    stack_id = peewee.CharField()
+    time = peewee.DoubleField()
+    request = peewee.CharField()
+    target = LongTextField()
+    requested_by = peewee.CharField()
+    detail = LongTextField()
+    method = peewee.CharField(max_length=16)
+    path = LongTextField()
+    body = LongTextField(null=True)
+    digest = peewee.CharField(max_length=64)
+    """SHA-256 of the lock and the request: a client that tries again and again makes one row."""
+
+    class Meta:
+        table_name = "suppressed"
+        indexes = ((("stack_id", "digest"), True),)
+
+
+class Service(peewee.Model):
+    id = peewee.CharField(primary_key=True)
+    host = peewee.CharField()
+    binary = peewee.CharField()
+    created_at = peewee.DoubleField()
+    updated_at = peewee.DoubleField()
+
+    class Meta:
+        table_name = "service"
+
+
+MODELS: tuple[type[peewee.Model], ...] = (Template, Stack, Resource, Event, Action, Suppressed, Service)
