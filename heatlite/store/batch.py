@@ -81,7 +81,7 @@ class Table:
             marks = ", ".join([self._database.mark] * len(some))
             self._database.write(f"DELETE FROM {self.name} WHERE {self._key} IN ({marks})", some)
 
-    def select(self, rest: str, parameters: Sequence[Value] = ()) -> list[Row]:
+    def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Whole rows; `rest` is what follows FROM, with ``?`` for a parameter."""
         return self._database.read(self._select + rest.replace("?", self._database.mark), parameters)
 

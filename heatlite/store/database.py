@@ -52,7 +52,7 @@ class Cursor(Protocol):
     def rowcount(self) -> int: ...
     def execute(self, sql: str, parameters: Parameters, /) -> object: ...
     def executemany(self, sql: str, rows: Sequence[Sequence[Value]], /) -> object: ...
-    def fetchall(self) -> list[Row]: ...
+    def fetchall(self) -> Sequence[Row]: ...
 
 
 class Connection(Protocol):
@@ -130,11 +130,11 @@ class Database:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+    def read(self, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
         """Every row of a SELECT, inside or outside a transaction. Raises DatabaseUnavailable."""
         return self._run(sql, parameters).fetchall()
 
-    def select(self, query: peewee.Select) -> list[Row]:
+    def select(self, query: peewee.Select) -> Sequence[Row]:
         """Every row of a query that peewee builds."""
         return self.read(*self._compiled(query))
 

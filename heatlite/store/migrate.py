@@ -87,7 +87,8 @@ def _alone(database: Database) -> Iterator[None]:
     else:
         # The name is the server's, not the database's, and at most 64 characters long.
         name = "heatlite." + hashlib.sha256(str(database.peewee.database).encode()).hexdigest()[:32]
-        if database.read("SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != [(1,)]:
+        ((held,),) = database.read("SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS))
+        if held != 1:
             raise DatabaseUnavailable(reason=f"another process has been migrating for {LOCK_SECONDS} s")
         try:
             yield

@@ -24,7 +24,7 @@ class Template(peewee.Model):
 
 
 class Stack(peewee.Model):
-    id = peewee.CharField(primary_key=True)
+    id = peewee.CharField(max_length=36, primary_key=True)
     name = peewee.CharField()
     project = peewee.CharField()
     live_name = peewee.CharField(null=True)
@@ -38,8 +38,8 @@ class Stack(peewee.Model):
     created_at = peewee.DoubleField()
     updated_at = peewee.DoubleField(null=True)
     deleted_at = peewee.DoubleField(null=True)
-    parent_id = peewee.CharField(null=True, index=True)
-    root_id = peewee.CharField(null=True, index=True)
+    parent_id = peewee.CharField(max_length=36, null=True, index=True)
+    root_id = peewee.CharField(max_length=36, null=True, index=True)
     previous_template_id = peewee.CharField(max_length=64, null=True)
     previous_environment = LongTextField(null=True)
     timeout_mins = peewee.IntegerField(null=True)
@@ -63,8 +63,8 @@ class Stack(peewee.Model):
 
 
 class Resource(peewee.Model):
-    id = peewee.CharField(primary_key=True)
-    stack_id = peewee.CharField(index=True)
+    id = peewee.CharField(max_length=36, primary_key=True)
+    stack_id = peewee.CharField(max_length=36, index=True)
     name = peewee.CharField()
     type = LongTextField()
     mapped_type = LongTextField()
@@ -91,7 +91,7 @@ class Resource(peewee.Model):
 
 class Event(peewee.Model):
     id = peewee.BigAutoField()
-    stack_id = peewee.CharField()
+    stack_id = peewee.CharField(max_length=36)
     resource_name = peewee.CharField()
     resource_type = LongTextField()
     physical_id = LongTextField(null=True)
@@ -109,9 +109,9 @@ class Event(peewee.Model):
 class Action(peewee.Model):
     seq = peewee.BigAutoField()
     """The order in which actions were put."""
-    id = peewee.CharField(unique=True)
-    stack_id = peewee.CharField()
-    root_id = peewee.CharField()
+    id = peewee.CharField(max_length=36, unique=True)
+    stack_id = peewee.CharField(max_length=36)
+    root_id = peewee.CharField(max_length=36)
     project = peewee.CharField()
     verb = peewee.CharField(max_length=16)
     status = peewee.CharField(max_length=16)
@@ -120,14 +120,14 @@ class Action(peewee.Model):
     inputs = LongTextField()
     status_reason = LongTextField()
     control = peewee.CharField(max_length=16, null=True)
-    waits_for = peewee.CharField(null=True)
+    waits_for = peewee.CharField(max_length=36, null=True)
     owner = peewee.CharField(null=True)
     attempt = peewee.IntegerField()
     lease_until = peewee.DoubleField(null=True)
     started_at = peewee.DoubleField(null=True)
     finished_at = peewee.DoubleField(null=True)
     deadline = peewee.DoubleField(null=True)
-    exclusive_key = peewee.CharField(null=True, unique=True)
+    exclusive_key = peewee.CharField(max_length=64, null=True, unique=True)
     """What nobody else may put an action on while this one lives; NULL once it has ended."""
 
     class Meta:
@@ -140,7 +140,7 @@ class Action(peewee.Model):
 
 class Suppressed(peewee.Model):
     id = peewee.BigAutoField()
-    stack_id = peewee.CharField()
+    stack_id = peewee.CharField(max_length=36)
     time = peewee.DoubleField()
     request = peewee.CharField()
     target = LongTextField()
@@ -158,7 +158,7 @@ class Suppressed(peewee.Model):
 
 
 class Service(peewee.Model):
-    id = peewee.CharField(primary_key=True)
+    id = peewee.CharField(max_length=36, primary_key=True)
     host = peewee.CharField()
     binary = peewee.CharField()
     created_at = peewee.DoubleField()

@@ -28,7 +28,7 @@ class Template(Model):
 
 
 class Stack(Model):
-    id = CharField(primary_key=True)
+    id = CharField(max_length=36, primary_key=True)
     name = CharField()
     project = CharField()
     live_name = CharField(null=True)
@@ -41,8 +41,8 @@ class Stack(Model):
     created_at = DoubleField()
     updated_at = DoubleField(null=True)
     deleted_at = DoubleField(null=True)
-    parent_id = CharField(null=True, index=True)
-    root_id = CharField(null=True, index=True)
+    parent_id = CharField(max_length=36, null=True, index=True)
+    root_id = CharField(max_length=36, null=True, index=True)
     previous_template_id = CharField(max_length=64, null=True)
     previous_environment = LongTextField(null=True)
     timeout_mins = IntegerField(null=True)
@@ -64,8 +64,8 @@ class Stack(Model):
 
 
 class Resource(Model):
-    id = CharField(primary_key=True)
-    stack_id = CharField(index=True)
+    id = CharField(max_length=36, primary_key=True)
+    stack_id = CharField(max_length=36, index=True)
     name = CharField()
     type = LongTextField()
     mapped_type = LongTextField()
@@ -91,7 +91,7 @@ class Resource(Model):
 
 class Event(Model):
     id = BigAutoField()
-    stack_id = CharField()
+    stack_id = CharField(max_length=36)
     resource_name = CharField()
     resource_type = LongTextField()
     physical_id = LongTextField(null=True)
@@ -108,9 +108,9 @@ class Event(Model):
 
 class Action(Model):
     seq = BigAutoField()
-    id = CharField(unique=True)
-    stack_id = CharField()
-    root_id = CharField()
+    id = CharField(max_length=36, unique=True)
+    stack_id = CharField(max_length=36)
+    root_id = CharField(max_length=36)
     project = CharField()
     verb = CharField(max_length=16)
     status = CharField(max_length=16)
@@ -119,14 +119,14 @@ class Action(Model):
     inputs = LongTextField()
     status_reason = LongTextField()
     control = CharField(max_length=16, null=True)
-    waits_for = CharField(null=True)
+    waits_for = CharField(max_length=36, null=True)
     owner = CharField(null=True)
     attempt = IntegerField()
     lease_until = DoubleField(null=True)
     started_at = DoubleField(null=True)
     finished_at = DoubleField(null=True)
     deadline = DoubleField(null=True)
-    exclusive_key = CharField(null=True, unique=True)
+    exclusive_key = CharField(max_length=64, null=True, unique=True)
 
     class Meta:
         table_name = "action"
@@ -138,7 +138,7 @@ class Action(Model):
 
 class Suppressed(Model):
     id = BigAutoField()
-    stack_id = CharField()
+    stack_id = CharField(max_length=36)
     time = DoubleField()
     request = CharField()
     target = LongTextField()
@@ -155,7 +155,7 @@ class Suppressed(Model):
 
 
 class Service(Model):
-    id = CharField(primary_key=True)
+    id = CharField(max_length=36, primary_key=True)
     host = CharField()
     binary = CharField()
     created_at = DoubleField()
