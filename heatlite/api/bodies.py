@@ -1,0 +1,323 @@
+"""Request bodies: bytes in, what the engine takes out. Every fault is a 400 that says where it is."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, NoReturn
+
+from jsonschema import Draft202012Validator, ValidationError
+
+from heatlite.api import query
+from heatlite.api.faults import BAD_REQUEST
+from heatlite.api.request import Request
+from heatlite.core import clock
+from heatlite.core.errors import HTTPBadRequest, InvalidValue, NotSupported, RequestLimitExceeded
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import LockLevel
+from heatlite.engine import requests
+
+MAX_DEPTH = 100
+"""Levels of lists and maps in a body; whatever walks it later may then recurse."""
+
+CONTENT_TYPES = ("application/json", "text/plain", "")
+"""All are read as JSON (heat-api §1)."""
+
+NAMES: dict[str, str] = {
+    "object": "an object",
+    "array": "a list",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+_STRINGS: JsonMap = {"type": ["array", "null"], "items": {"type": "string"}}
+_DEFINITION: JsonMap = {
+    "type": "object",
+    "properties": {
+        "stack_name": {"type": ["string", "null"]},
+        "template": {"type": ["object", "string", "null"]},
+        "template_url": {"type": ["string", "null"]},
+        "environment": {"type": ["object", "string", "null"]},
+        "environment_files": _STRINGS,
+        "files": {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
+        "files_container": {"type": ["string", "null"]},
+        "parameters": {"type": ["object", "null"]},
+        "clear_parameters": _STRINGS,
+        "tags": {"type": ["string", "array", "null"], "items": {"type": "string"}},
+    },
+}
+DEFINITION = Draft202012Validator(_DEFINITION)
+LOCK = Draft202012Validator(
+    {
+        "type": ["object", "null"],
+        "properties": {
+            "level": {"enum": [str(level) for level in LockLevel]},
+            "reason": {"type": ["string", "null"], "maxLength": 255},
+            "expires_at": {"type": ["string", "null"]},
+        },
+        "additionalProperties": False,
+    }
+)
+REASON = Draft202012Validator({"type": ["string", "null"]})
+
+
+class Mark(NamedTuple):
+    """What a health mark says."""
+
+    unhealthy: bool
+    reason: str | None
+
+
+class Lock(NamedTuple):
+    """What a lock asks for. `expires_at` in seconds since the epoch."""
+
+    level: LockLevel
+    reason: str | None
+    expires_at: float | None
+
+
+# -- bytes → JSON ---------------------------------------------------------------------------------
+
+
+def read(req: Request) -> Json:
+    """The body as JSON; None where there is none. Raises HTTPBadRequest, RequestLimitExceeded.
+
+    Nothing beyond the limit is ever read, however long the body is or says it is.
+    """
+    raw = _bytes(req)
+    if not raw.strip():
+        return None
+    content_type = (req.content_type or "").partition(";")[0].strip().lower()
+    if content_type not in CONTENT_TYPES:
+        raise HTTPBadRequest(f"The body has to be application/json, not {content_type}.")
+    try:
+        value: Json = json.loads(raw.decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise HTTPBadRequest(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
+    except RecursionError:
+        raise HTTPBadRequest(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
+    except ValueError as error:
+        raise HTTPBadRequest(str(error)) from None
+    if _too_deep(value):
+        raise HTTPBadRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    if b"\\u" in raw:
+        _check_escapes(value)
+    return value
+
+
+def _bytes(req: Request) -> bytes:
+    length = req.content_length
+    if length is not None:
+        return bytes(req.bounded_stream.read(length))
+    if not req.env.get("wsgi.input_terminated"):
+        return b""  # neither a length nor chunks: nothing was sent
+    raw = bytes(req.stream.read(req.max_body + 1))
+    if len(raw) > req.max_body:
+        raise RequestLimitExceeded(f"Request limit exceeded: the body has more than {req.max_body} bytes.")
+    return raw
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _too_deep(value: Json) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return False
+    return True
+
+
+def _children(node: Json) -> list[Json]:
+    if isinstance(node, dict):
+        return list(node.values())
+    return node if isinstance(node, list) else []
+
+
+def _check_escapes(value: Json) -> None:
+    """Text that no database takes: NUL and half surrogate pairs. Only escapes can bring them in."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise HTTPBadRequest("The body holds half of a surrogate pair, which is not a character.") from None
+    if "\\u0000" in text:
+        raise HTTPBadRequest("The body holds a NUL character.")
+
+
+# -- JSON → schema → what the engine takes ----------------------------------------------------------
+
+
+def _object(value: Json) -> JsonMap:
+    if not isinstance(value, dict):
+        raise HTTPBadRequest(f"The request needs a JSON object as its body, not {_kind(value)}.")
+    return value
+
+
+def _kind(value: object) -> str:
+    for kind, checker in (("object", Mapping), ("array", list), ("string", str), ("boolean", bool)):
+        if isinstance(value, checker):
+            return NAMES[kind]
+    return "nothing" if value is None else "a number"
+
+
+def _check(schema: Draft202012Validator, value: object, start: str = "") -> None:
+    for error in schema.iter_errors(value):
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+        raise HTTPBadRequest(f"{(start + where).lstrip('.')}: {_text(error)}")
+
+
+def _text(error: ValidationError) -> str:
+    """Our own words: jsonschema's repeat the whole value, which may be megabytes."""
+    expected: Any = error.validator_value
+    match error.validator:
+        case "type":
+            wanted = [expected] if isinstance(expected, str) else expected
+            return f"has to be {' or '.join(NAMES[kind] for kind in wanted)}, not {_kind(error.instance)}."
+        case "maxLength":
+            return f"may have at most {expected} characters."
+        case "enum":
+            return f"has to be one of: {', '.join(expected)}."
+        case _:
+            schema: Any = error.schema
+            instance: Any = error.instance
+            unknown = sorted(instance.keys() - schema["properties"].keys())
+            return f"unknown key {', '.join(unknown)}; there are: {', '.join(schema['properties'])}."
+
+
+def create(req: Request) -> requests.Request:
+    """The body of a create or of its preview."""
+    body = _object(read(req))
+    if body.get("stack_name") is None:
+        raise HTTPBadRequest("No stack name specified")
+    if body.get("adopt_stack_data") is not None:
+        raise NotSupported("Stack Adopt is not supported.")
+    if body.get("converge") is not None:
+        raise HTTPBadRequest("converge only makes sense for an update.")
+    return _definition(body, "required")
+
+
+def replace(req: Request) -> requests.Request:
+    """The body of a PUT of a stack or of its preview."""
+    return _definition(_object(read(req)), "required")
+
+
+def change(req: Request) -> requests.Request:
+    """The body of a PATCH of a stack or of its preview. No body: nothing changes."""
+    body = read(req)
+    return _definition({} if body is None else _object(body), "optional")
+
+
+def validate(req: Request) -> requests.Request:
+    """The body of a validation."""
+    return _definition(_object(read(req)), "required")
+
+
+def _definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
+    _check(DEFINITION, body)
+    for key in ("template_url", "files_container"):
+        if body.get(key) is not None and body.get("template") is None:
+            raise NotSupported(f"{key} is not supported: send the template and its files in the body.")
+    if body.get("template") is None and template == "required":
+        raise HTTPBadRequest("No template specified")
+    converge = body.get("converge")
+    if converge is not None and query.truth("converge", converge):
+        raise NotSupported("converge (to compare with what the clouds say) is not supported.")
+    timeout, rollback = body.get("timeout_mins"), body.get("disable_rollback")
+    return requests.Request(
+        name=_as_text(body.get("stack_name")),
+        template=body.get("template"),
+        environment=body.get("environment"),
+        environment_files=_as_texts(body.get("environment_files")),
+        files=_as_files(body.get("files")),
+        parameters=_as_map(body.get("parameters")),
+        clear_parameters=_as_texts(body.get("clear_parameters")),
+        tags=_tags(body.get("tags")),
+        timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
+        disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
+    )
+
+
+# The schema has been checked by then: these only tell the type checker, and turn null into nothing.
+
+
+def _as_text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _as_texts(value: Json) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _as_map(value: Json) -> JsonMap:
+    return value if isinstance(value, dict) else {}
+
+
+def _as_files(value: Json) -> dict[str, str]:
+    return {name: content for name, content in _as_map(value).items() if isinstance(content, str)}
+
+
+def _tags(value: Json) -> tuple[str, ...] | None:
+    """Text with commas (Heat's clients) or a list (the SDK)."""
+    if value is None:
+        return None
+    found = value.split(",") if isinstance(value, str) else _as_texts(value)
+    tags = tuple(tag.strip() for tag in found if tag.strip())
+    for tag in tags:
+        if len(tag) > 80:
+            raise HTTPBadRequest(f'Invalid tag, "{tag}" is longer than 80 characters')
+        if "," in tag:
+            raise HTTPBadRequest(f'Invalid tag, "{tag}" holds a comma')
+    return tags
+
+
+def mark(req: Request) -> Mark:
+    """The body of a health mark (lock-and-health §1)."""
+    body = read(req)
+    if not isinstance(body, dict):
+        raise HTTPBadRequest(BAD_REQUEST)
+    if "mark_unhealthy" not in body:
+        raise HTTPBadRequest("Missing mandatory (mark_unhealthy) key from mark unhealthy request")
+    unknown = sorted(body.keys() - {"mark_unhealthy", "resource_status_reason"})
+    if unknown:
+        raise HTTPBadRequest(f"Invalid keys in resource mark unhealthy {{{', '.join(map(repr, unknown))}}}")
+    reason = body.get("resource_status_reason")
+    _check(REASON, reason, "resource_status_reason")
+    return Mark(query.truth("mark_unhealthy", body["mark_unhealthy"]), _as_text(reason) or None)
+
+
+def action(req: Request) -> tuple[str, Json]:
+    """The one action that is asked for, and what stands beside it."""
+    body = read(req)
+    given = {} if body is None else _object(body)
+    if not given:
+        raise HTTPBadRequest("No action specified")
+    if len(given) > 1:
+        raise HTTPBadRequest("Multiple actions specified")
+    return next(iter(given.items()))
+
+
+def lock(value: Json) -> Lock:
+    """What stands beside `lock`: null and {} mean level `all` (lock-and-health §2)."""
+    _check(LOCK, value, "lock")
+    given = _as_map(value)
+    expires = _as_text(given.get("expires_at"))
+    try:
+        moment = None if expires is None else clock.from_text(expires)
+    except (ValueError, OverflowError):
+        raise HTTPBadRequest(f'lock.expires_at: "{expires}" is not a time in ISO 8601.') from None
+    level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)
+    return Lock(level, _as_text(given.get("reason")), moment)
+
+
+def unlock(value: Json) -> None:
+    """What stands beside `unlock` is null; nothing else means anything."""
+    if value not in (None, {}, ""):
+        raise HTTPBadRequest("unlock: has to be null.")
+
+
+def signal(req: Request) -> JsonMap | None:
+    """The details of a signal: an object or nothing."""
+    body = read(req)
+    return None if body is None else _object(body)

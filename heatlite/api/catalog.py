@@ -1,0 +1,104 @@
+"""What is known of no stack: versions, resource types, template functions, validation, the server itself."""
+
+from http import HTTPStatus
+
+from falcon import MEDIA_TEXT, Response
+
+import heatlite
+from heatlite.api import bodies, query, views
+from heatlite.api.handler import Handler
+from heatlite.api.request import Request
+from heatlite.core.errors import HTTPBadRequest, InvalidTemplateVersion, NotFound
+from heatlite.template import functions_hot
+
+VERSION_PREFIX = "heat_template_version."
+
+
+class Versions:
+    """The version document: nobody needs a project to see it."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """At the root, where there is a choice to make (of one)."""
+        self.on_get_one(req, resp)
+        resp.status = HTTPStatus.MULTIPLE_CHOICES
+
+    def on_get_one(self, req: Request, resp: Response) -> None:
+        """At the version's own URL."""
+        links = [views.link("self", f"{req.base}/v1/")]
+        resp.media = {"versions": [{"id": "v1.0", "status": "CURRENT", "links": links}]}
+
+
+class Health:
+    """/healthcheck."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Whoever gets this has reached a server that answers."""
+        resp.content_type = MEDIA_TEXT
+        resp.text = "OK"
+
+
+class Validate(Handler):
+    """/validate."""
+
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Check a template without making anything."""
+        query.flag(req, "show_nested")
+        for code in query.words(req, "ignore_errors"):
+            if code != "99001":
+                raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
+        resp.media = self.stacks.validate(req.caller, bodies.validate(req))
+
+
+class ResourceTypes(Handler):
+    """/resource_types and below."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """The types there are."""
+        name, status = query.text(req, "name"), query.text(req, "support_status")
+        resp.media = {"resource_types": self.types.listing(name, status, query.flag(req, "with_description"))}
+
+    def on_get_one(self, req: Request, resp: Response, type_name: str) -> None:
+        """One type: its properties and attributes."""
+        resp.media = self.types.describe(type_name, query.flag(req, "with_description"))
+
+    def on_get_template(self, req: Request, resp: Response, type_name: str) -> None:
+        """A template around one resource of the type."""
+        language = query.text(req, "template_type") or "cfn"
+        if language not in ("cfn", "hot"):
+            raise HTTPBadRequest(f"Invalid template type {language}, acceptable values are: cfn, hot.")
+        resp.media = self.types.skeleton(type_name, language)
+
+
+class TemplateVersions:
+    """/template_versions and below."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """The template versions there are."""
+        resp.media = {"template_versions": functions_hot.template_versions()}
+
+    def on_get_functions(self, req: Request, resp: Response, version: str) -> None:
+        """The functions of one version."""
+        with_conditions = query.flag(req, "with_condition_func")
+        try:
+            functions = functions_hot.describe_functions(version.removeprefix(VERSION_PREFIX), with_conditions)
+        except InvalidTemplateVersion:
+            raise NotFound(f"Template with version {version} not found") from None
+        resp.media = {"template_functions": functions}
+
+
+class BuildInfo:
+    """/build_info."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Which heatlite this is."""
+        revision = {"revision": heatlite.__version__}
+        resp.media = {"api": revision, "engine": revision}
+
+
+class Services(Handler):
+    """/services."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """The engines, and whether they are at work."""
+        now = self.clock.now()
+        resp.media = {"services": [views.service(record, now) for record in self.store.services.list()]}

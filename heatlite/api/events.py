@@ -1,0 +1,59 @@
+"""What has happened to a stack."""
+
+from falcon import Response
+
+from heatlite.api import query, views
+from heatlite.api.handler import Handler
+from heatlite.api.request import Request
+from heatlite.core.errors import EventNotFound
+from heatlite.core.json import JsonMap
+from heatlite.store.events import EventQuery
+from heatlite.store.records import StackRecord
+
+
+def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
+    """What a list asks for; without names: for the events of everything."""
+    return EventQuery(
+        resource_name=resource_names,
+        resource_action=query.values(req, "resource_action"),
+        resource_status=query.values(req, "resource_status"),
+        resource_type=query.values(req, "resource_type"),
+        sort_keys=query.values(req, "sort_keys"),
+        sort_dir=query.direction(req) or "desc",
+        limit=query.number(req, "limit"),
+        marker=query.text(req, "marker"),
+    )
+
+
+class Events(Handler):
+    """S/events, and S/resources/{resource_name}/events and below."""
+
+    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """The events of a stack, newest first."""
+        asked = event_query(req, query.values(req, "resource_name"))
+        resp.media = {"events": self._list(req, self.find(req, stack_name, stack_id), asked)}
+
+    def on_get_of_resource(
+        self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str
+    ) -> None:
+        """The events of one resource."""
+        asked = event_query(req, (resource_name,))
+        events = self._list(req, self.find(req, stack_name, stack_id), asked)
+        if not events and asked.marker is None:
+            raise EventNotFound(f"No events found for resource {resource_name}")
+        resp.media = {"events": events}
+
+    def on_get_one(
+        self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str, event_id: str
+    ) -> None:
+        """One event."""
+        stack = self.find(req, stack_name, stack_id)
+        record = self.store.events.get(stack.id, event_id)
+        if record is None or record.resource_name != resource_name:
+            raise EventNotFound(event_id=event_id)
+        resp.media = {"event": views.event_detail(views.stack_url(req.base, stack), record)}
+
+    def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[JsonMap]:
+        tree = bool(query.number(req, "nested_depth"))
+        url = views.stack_url(req.base, stack)
+        return [views.event(url, record, root=tree) for record in self.store.events.list(stack.id, asked)]

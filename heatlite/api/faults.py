@@ -1,0 +1,120 @@
+"""Errors on the wire: the kind of an error gives the code, its class the `error.type` (Heat's fault format)."""
+
+import logging
+from http import HTTPStatus
+
+import falcon
+from falcon import Response
+
+from heatlite.api.request import Request
+from heatlite.core.errors import (
+    Conflict,
+    Forbidden,
+    HeatliteError,
+    Invalid,
+    Limit,
+    NotFound,
+    Unavailable,
+    Unsupported,
+    wire_name,
+)
+from heatlite.core.json import dump
+
+log = logging.getLogger(__name__)
+
+CODES: dict[type[HeatliteError], HTTPStatus] = {
+    Invalid: HTTPStatus.BAD_REQUEST,
+    Limit: HTTPStatus.BAD_REQUEST,
+    Unsupported: HTTPStatus.BAD_REQUEST,
+    Forbidden: HTTPStatus.FORBIDDEN,
+    NotFound: HTTPStatus.NOT_FOUND,
+    Conflict: HTTPStatus.CONFLICT,
+    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+BAD_REQUEST = "The server could not comply with the request since it is either malformed or otherwise incorrect."
+EXPLANATIONS: dict[int, str] = {
+    400: BAD_REQUEST,
+    403: "Access was denied to this resource.",
+    404: "The resource could not be found.",
+    405: BAD_REQUEST,
+    409: "There was a conflict when trying to complete your request.",
+    500: "The server has either erred or is incapable of performing the requested operation.",
+    503: "The server is currently unavailable. Please try again at a later time.",
+}
+"""Fixed texts that go with the codes; the specific text is in `error.message` (heat-observed: error body)."""
+
+UNDER_STACKS = {"stacks", "resource_types", "template_versions", "validate", "build_info", "services"}
+"""First segments of what every project has: seen right below the root they mean that the project is missing."""
+
+
+def install(app: "falcon.App[Request, Response]") -> None:
+    """Answer every error of `app` in the fault format."""
+    app.add_error_handler(Exception, on_surprise)
+    app.add_error_handler(falcon.HTTPError, on_http_error)
+    app.add_error_handler(HeatliteError, on_error)
+
+
+def fault(resp: Response, status: HTTPStatus, error_type: str, message: str) -> None:
+    """Make `resp` the fault with this code, type and message."""
+    resp.status = status
+    resp.content_type = falcon.MEDIA_JSON
+    resp.text = None
+    resp.data = dump(
+        {
+            "code": int(status),
+            "title": status.phrase,
+            "explanation": EXPLANATIONS.get(status, status.phrase),
+            "error": {"type": error_type, "message": message, "traceback": None},
+        }
+    ).encode(errors="replace")
+
+
+def status_of(error: HeatliteError) -> HTTPStatus:
+    """The code of the error's kind."""
+    for kind in type(error).__mro__:
+        if kind in CODES:
+            return CODES[kind]
+    return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[str, object]) -> None:
+    """One of our own errors."""
+    status = status_of(error)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("%s %s %r: %s", req.request_id, req.method, req.path, error)
+    fault(resp, status, wire_name(error), error.message)
+    if isinstance(error, Conflict) and error.retry_after is not None:
+        resp.set_header("Retry-After", str(error.retry_after))
+
+
+def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, object]) -> None:
+    """An error of the web layer: no such URL, no such method, a header that cannot be read."""
+    status = HTTPStatus(error.status_code)
+    if isinstance(error, falcon.HTTPMethodNotAllowed):
+        allowed = ", ".join(error.headers["Allow"].split(", ")) if isinstance(error.headers, dict) else ""
+        message = f"{req.method} is not allowed here; allowed are {allowed}."
+    elif isinstance(error, falcon.HTTPNotFound):
+        message = _unknown_url(req)
+    else:
+        message = error.description or error.title or status.phrase
+    fault(resp, status, "HTTP" + status.phrase.replace(" ", ""), message)
+    if error.headers is not None:
+        resp.set_headers(error.headers)
+
+
+def on_surprise(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
+    """A fault of our own making: the log gets everything, the client only the way to find it there."""
+    log.error("%s %s %r failed", req.request_id, req.method, req.path, exc_info=error)
+    message = f"An unexpected error occurred. It is in the server's log under {req.request_id}."
+    fault(resp, HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPInternalServerError", message)
+
+
+def _unknown_url(req: Request) -> str:
+    """Clients use the endpoint as it was given to them, so a wrong one is the likeliest cause: name the right one."""
+    parts = req.path.strip("/").split("/")
+    if parts[0] == "v1":
+        del parts[0]
+    if parts and parts[0] in UNDER_STACKS:
+        return f"There is no project in the URL {req.path}. Give the client the endpoint {req.base}/v1/{{project}}."
+    return f"There is nothing at {req.path}."

@@ -1,0 +1,49 @@
+"""What every handler has."""
+
+from dataclasses import dataclass
+
+from heatlite.api.request import Request
+from heatlite.core.clock import Clock
+from heatlite.core.errors import StackNotFound
+from heatlite.core.status import Status, Verb
+from heatlite.engine.definitions import Definitions
+from heatlite.engine.stacks import Stacks
+from heatlite.plugin.registry import Registry
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The engine to write through, the store to read from, and what both know."""
+
+    stacks: Stacks
+    definitions: Definitions
+    store: Store
+    types: Registry
+    clock: Clock
+
+
+class Handler:
+    """Base of the handlers."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.stacks = rooms.stacks
+        self.definitions = rooms.definitions
+        self.store = rooms.store
+        self.types = rooms.types
+        self.clock = rooms.clock
+
+    def find(self, req: Request, stack_name: str, stack_id: str) -> StackRecord:
+        """The stack of the caller's project with this name and id, even if it was deleted. Raises StackNotFound."""
+        stack = self.store.stacks.get(stack_id)
+        if stack is None or stack.project != req.caller.project or stack.name != stack_name:
+            raise StackNotFound(name=stack_name)
+        return stack
+
+    def find_live(self, req: Request, stack_name: str, stack_id: str) -> StackRecord:
+        """The same, without deleted ones."""
+        stack = self.find(req, stack_name, stack_id)
+        if stack.verb is Verb.DELETE and stack.status is Status.COMPLETE:
+            raise StackNotFound(name=stack_name)
+        return stack

@@ -1,0 +1,59 @@
+"""What happens to every request before and after its handler."""
+
+import logging
+import time
+from http import HTTPStatus
+
+import falcon
+from falcon import Response
+from falcon.constants import COMBINED_METHODS
+
+from heatlite.api.request import Request
+from heatlite.core.context import Context
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+
+log = logging.getLogger(__name__)
+
+
+class Frame:
+    """Request id, request log, limits, and who asks.
+
+    Access is `none`: nobody is asked who they are, and the project is the one in the URL.
+    """
+
+    def __init__(self, public_url: str | None, max_body: int) -> None:
+        self._public_url = public_url.rstrip("/") if public_url else None
+        self._max_body = max_body
+
+    def process_request(self, req: Request, resp: Response) -> None:
+        """Before routing: refuse what no handler should see."""
+        req.base = self._public_url or req.forwarded_prefix
+        req.max_body = self._max_body
+        if req.method not in COMBINED_METHODS:
+            req.method = "TRACE"  # a method that no route has: 405 with Allow, where Falcon would say 400
+        if "\x00" in req.path:
+            raise falcon.HTTPNotFound
+        if "%00" in req.query_string:
+            raise HTTPBadRequest("The query holds a NUL character.")
+        length = req.content_length
+        if length is not None and length > self._max_body:
+            raise RequestLimitExceeded(
+                f"Request limit exceeded: the body has {length} bytes, {self._max_body} are allowed."
+            )
+        if req.path.startswith("/v1.0/"):
+            req.path = "/v1/" + req.path[6:]
+
+    def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
+        """The caller, on every route below a project."""
+        project = params.pop("project", None)
+        if project is not None:
+            req.caller = Context(project=project, request_id=req.request_id)
+
+    def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
+        """The id goes out, one line goes into the log."""
+        resp.set_header("X-Openstack-Request-Id", req.request_id)
+        if req.method == "OPTIONS" and req_succeeded:
+            resp.status = HTTPStatus.NO_CONTENT
+        if log.isEnabledFor(logging.INFO):
+            milliseconds = (time.perf_counter() - req.started) * 1000
+            log.info("%s %s %r %d %.1f ms", req.request_id, req.method, req.path, resp.status_code, milliseconds)

@@ -1,0 +1,75 @@
+"""Reading query strings. Texts are Heat's (heat-observed); unknown keys are left alone."""
+
+import re
+from collections.abc import Iterable
+
+from heatlite.api.request import Request
+from heatlite.core.errors import HTTPBadRequest, Invalid, InvalidValue
+
+LARGEST = 2**31 - 1
+"""What every database takes as an integer."""
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
+
+
+def truth(name: str, value: object, error: type[Invalid] = HTTPBadRequest) -> bool:
+    """A JSON boolean, or the text true or false in any case; nothing else, not even 1. Raises `error`."""
+    text = str(value).lower() if isinstance(value, (bool, str)) else ""
+    if text not in ("true", "false"):
+        raise error(f'Unrecognized value "{value}" for "{name}", acceptable values are: true, false.')
+    return text == "true"
+
+
+def non_negative(name: str, value: object) -> int:
+    """A non-negative integer or its text. Raises HTTPBadRequest."""
+    text = str(value) if isinstance(value, (int, str)) else ""
+    if _INTEGER.fullmatch(text) is None:
+        raise HTTPBadRequest(f"Only integer is acceptable by '{name}'.")
+    number = int(text)
+    if number < 0:
+        raise HTTPBadRequest(f"Value '{number}' is invalid for '{name}' which only accepts non-negative integer.")
+    if number > LARGEST:
+        raise HTTPBadRequest(f"Value '{number}' is invalid for '{name}': the largest is {LARGEST}.")
+    return number
+
+
+def values(req: Request, name: str) -> tuple[str, ...]:
+    """Every value of a key, in the order given."""
+    found = req.params.get(name, ())
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def text(req: Request, name: str) -> str | None:
+    """The last value of a key."""
+    found = values(req, name)
+    return found[-1] if found else None
+
+
+def flag(req: Request, name: str, default: bool = False) -> bool:
+    """A boolean (`truth`)."""
+    found = text(req, name)
+    return default if found is None else truth(name, found)
+
+
+def number(req: Request, name: str) -> int | None:
+    """A non-negative integer (`non_negative`)."""
+    found = text(req, name)
+    return None if found is None else non_negative(name, found)
+
+
+def direction(req: Request) -> str | None:
+    """`sort_dir`: asc or desc. Raises InvalidValue."""
+    found = text(req, "sort_dir")
+    if found not in (None, "asc", "desc"):
+        raise InvalidValue(f'Unknown sort direction "{found}", acceptable values are: asc, desc.')
+    return found
+
+
+def words(req: Request, name: str) -> tuple[str, ...]:
+    """A list separated by commas, possibly over several keys."""
+    return tuple(word for value in values(req, name) for word in value.split(",") if word)
+
+
+def filters(req: Request, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The values of those keys that are there: each means one of them."""
+    return {name: values(req, name) for name in names if name in req.params}

@@ -1,0 +1,94 @@
+"""The resources of a stack."""
+
+from falcon import Response
+
+from heatlite.api import bodies, query, views
+from heatlite.api.handler import Handler
+from heatlite.api.request import Request
+from heatlite.core.errors import HTTPBadRequest, ResourceNotFound
+from heatlite.core.json import Json
+from heatlite.store.records import ResourceRecord, StackRecord
+
+FILTERS = ("type", "status", "name", "action", "id", "physical_resource_id")
+LIST_KEYS = frozenset({*FILTERS, "nested_depth", "with_detail", "limit", "marker"})
+
+
+def matches(row: ResourceRecord, wanted: dict[str, tuple[str, ...]]) -> bool:
+    """Whether a resource passes the filters: type by part of it, the others exactly, each one of several."""
+    has: dict[str, tuple[str, ...]] = {
+        "name": (row.name,),
+        "status": (row.status, f"{row.verb}_{row.status}"),
+        "action": (row.verb,),
+        "id": (row.id,),
+        "physical_resource_id": (row.physical_id or "",),
+    }
+    return all(
+        any(value in row.type for value in values) if key == "type" else not set(values).isdisjoint(has[key])
+        for key, values in wanted.items()
+    )
+
+
+class Resources(Handler):
+    """S/resources."""
+
+    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """The list. An unknown key is refused here, and only here (heat-api §6.1)."""
+        unknown = sorted(req.params.keys() - LIST_KEYS)
+        if unknown:
+            raise HTTPBadRequest(f"Invalid filter parameters {unknown}")
+        query.number(req, "nested_depth")
+        detailed = query.flag(req, "with_detail")
+        wanted = query.filters(req, FILTERS)
+        stack = self.find(req, stack_name, stack_id)
+        rows = self.store.resources.of(stack.id)
+        required_by = views.dependents(rows)
+        url = views.stack_url(req.base, stack)
+        resp.media = {
+            "resources": [
+                views.resource_detail(url, row, required_by.get(row.name, ()), self.stacks.attributes(stack, row, ()))
+                if detailed
+                else views.resource(url, row, required_by.get(row.name, ()))
+                for row in rows
+                if matches(row, wanted)
+            ]
+        }
+
+
+class Resource(Handler):
+    """S/resources/{resource_name} and below."""
+
+    def row(self, stack: StackRecord, resource_name: str) -> ResourceRecord:
+        """The row that stands for a name: during a replacement the newest. Raises ResourceNotFound."""
+        rows = self.store.resources.by_name(stack.id, (resource_name,))
+        if not rows:
+            raise ResourceNotFound(resource_name=resource_name, stack_name=stack.name)
+        return rows[-1]
+
+    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
+        """One resource with its attributes."""
+        stack = self.find(req, stack_name, stack_id)
+        row = self.row(stack, resource_name)
+        required_by = views.dependents(self.store.resources.of(stack.id)).get(row.name, ())
+        attributes = self.stacks.attributes(stack, row, query.values(req, "with_attr"))
+        url = views.stack_url(req.base, stack)
+        resp.media = {"resource": views.resource_detail(url, row, required_by, attributes)}
+
+    def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
+        """Mark it unhealthy, or healthy again."""
+        mark = bodies.mark(req)
+        stack = self.find_live(req, stack_name, stack_id)
+        self.stacks.mark(req.caller, stack, resource_name, mark.unhealthy, mark.reason)
+        resp.text = "null"
+
+    def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
+        """Its metadata."""
+        stack = self.find(req, stack_name, stack_id)
+        metadata: Json = self.row(stack, resource_name).metadata
+        resp.media = {"metadata": metadata}
+
+    def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
+        """Tell it something."""
+        details = bodies.signal(req)
+        stack = self.find_live(req, stack_name, stack_id)
+        self.stacks.signal(req.caller, stack, resource_name, details)
+        resp.text = "null"

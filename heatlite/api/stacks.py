@@ -1,0 +1,208 @@
+"""Stacks: list, create, look up, show, change, delete, and what belongs to one."""
+
+import re
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+from falcon import Response
+
+from heatlite.api import bodies, query, views
+from heatlite.api.handler import Handler
+from heatlite.api.request import Request
+from heatlite.core.errors import Forbidden, InvalidTenant, NotSupported, OutputNotFound, StackNotFound
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.store.records import StackRecord
+from heatlite.store.stacks import StackQuery
+
+FILTERS = (
+    "id", "name", "status", "action", "tenant", "username", "owner_id", "stack_name", "stack_action", "stack_status",
+    "stack_status_reason", "disable_rollback", "timeout_mins", "stack_owner", "parent", "stack_user_project_id",
+)  # fmt: skip
+UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
+ARN = r"/v1/(?P<project>[^/]+)/stacks/arn:openstack:heat::(?P<tenant>[^:/]*):stacks/(?P<rest>[^/]+/[^/]+(?:/.*)?)$"
+"""The fifth form of the lookup route; its slashes make it look like a longer path (heat-api §1: identity)."""
+
+
+def say(resp: Response, status: HTTPStatus) -> None:
+    """A body for an answer that has nothing to tell beyond its code."""
+    resp.status = status
+    resp.media = {"message": "", "code": f"{status.value} {status.phrase}", "title": status.phrase}
+
+
+def redirect(req: Request, resp: Response, url: str) -> None:
+    """302; clients repeat the request there, whatever its method, so the query goes along."""
+    say(resp, HTTPStatus.FOUND)
+    resp.location = f"{url}?{req.query_string}" if req.query_string else url
+
+
+def list_query(req: Request) -> StackQuery:
+    """What a list asks for."""
+    return StackQuery(
+        filters=query.filters(req, FILTERS),
+        tags=query.words(req, "tags"),
+        tags_any=query.words(req, "tags_any"),
+        not_tags=query.words(req, "not_tags"),
+        not_tags_any=query.words(req, "not_tags_any"),
+        show_deleted=query.flag(req, "show_deleted"),
+        show_nested=query.flag(req, "show_nested"),
+        sort_keys=query.values(req, "sort_keys"),
+        sort_dir=query.direction(req),
+        limit=query.number(req, "limit"),
+        marker=query.text(req, "marker"),
+    )
+
+
+def next_page(req: Request, marker: str) -> str:
+    """The same list, behind `marker`."""
+    rest = [(name, value) for name in req.params if name != "marker" for value in query.values(req, name)]
+    return f"{views.project_url(req.base, req.caller.project)}/stacks?{urlencode([*rest, ('marker', marker)])}"
+
+
+class Stacks(Handler):
+    """The stacks of a project."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """The list, filtered, sorted and in pages."""
+        everybody = query.flag(req, "global_tenant")
+        if everybody and not req.caller.is_admin:
+            raise Forbidden(action="stacks:global_index")
+        project = None if everybody else req.caller.project
+        asked = list_query(req)
+        found = self.store.stacks.list(project, asked)
+        listed: JsonMap = {"stacks": [views.summary(req.base, stack, everybody) for stack in found]}
+        if found and len(found) == asked.limit:
+            listed["links"] = [views.link("next", next_page(req, found[-1].id))]
+        if query.flag(req, "with_count"):
+            listed["count"] = self.store.stacks.count(project, asked)
+        resp.media = listed
+
+    def on_get_detail(self, req: Request, resp: Response) -> None:
+        """All live root stacks; no filters, no pages (heat-api §4.2)."""
+        found = self.store.stacks.list(req.caller.project, StackQuery())
+        resp.media = {"stacks": [views.summary(req.base, stack) for stack in found]}
+
+    def on_post(self, req: Request, resp: Response) -> None:
+        """Create one."""
+        stack = self.stacks.create(req.caller, bodies.create(req))
+        url = views.stack_url(req.base, stack)
+        resp.status = HTTPStatus.CREATED
+        resp.location = url
+        resp.media = views.created(url, stack)
+
+    def on_post_preview(self, req: Request, resp: Response) -> None:
+        """Show what a create would make."""
+        resp.media = views.preview(req.base, self.stacks.preview_create(req.caller, bodies.create(req)))
+
+
+class Lookup(Handler):
+    """A stack by its name or id alone."""
+
+    def on_get(self, req: Request, resp: Response, name_or_id: str) -> None:
+        """Redirect to where it is."""
+        redirect(req, resp, self._url(req, name_or_id))
+
+    on_post = on_put = on_patch = on_delete = on_get
+
+    def on_get_child(self, req: Request, resp: Response, name_or_id: str) -> None:
+        """Redirect to what belongs to it."""
+        redirect(req, resp, self._url(req, name_or_id) + req.path[req.path.rindex("/") :])
+
+    on_post_child = on_get_readable_child = on_get_child
+
+    def by_arn(self, req: Request, resp: Response, **parts: str) -> None:
+        """Redirect to what an ARN names; `parts` are the groups of `ARN`."""
+        project, tenant, rest = parts["project"], parts["tenant"], parts["rest"]
+        if tenant != project:
+            raise InvalidTenant(target=tenant, actual=project)
+        redirect(req, resp, f"{views.project_url(req.base, project)}/stacks/{rest}")
+
+    def _url(self, req: Request, name_or_id: str) -> str:
+        """An id also finds a deleted stack; a name only a live one."""
+        stack: StackRecord | None = None
+        if UUID.fullmatch(name_or_id):
+            stack = self.store.stacks.get(name_or_id)
+        if stack is None or stack.project != req.caller.project:
+            stack = self.store.stacks.by_name(req.caller.project, name_or_id)
+        if stack is None:
+            raise StackNotFound(name=name_or_id)
+        return views.stack_url(req.base, stack)
+
+
+class Stack(Handler):
+    """S and what is read of it."""
+
+    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Show it, with its outputs unless they are not wanted or the stack is gone."""
+        resolve = query.flag(req, "resolve_outputs", default=True)
+        stack = self.find(req, stack_name, stack_id)
+        shown = views.show(req.base, stack, self.definitions.of(stack))
+        if resolve and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
+            shown["outputs"] = self.stacks.outputs(stack)
+        resp.media = {"stack": shown}
+
+    def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Update: the body is the whole definition."""
+        request = bodies.replace(req)
+        self.stacks.update(req.caller, self.find_live(req, stack_name, stack_id), request, existing=False)
+        say(resp, HTTPStatus.ACCEPTED)
+
+    def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Update: the body changes the definition that is there."""
+        request = bodies.change(req)
+        self.stacks.update(req.caller, self.find_live(req, stack_name, stack_id), request, existing=True)
+        say(resp, HTTPStatus.ACCEPTED)
+
+    def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Delete it."""
+        self.stacks.delete(req.caller, self.find_live(req, stack_name, stack_id))
+        resp.status = HTTPStatus.NO_CONTENT
+
+    def on_put_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Show what a PUT would do."""
+        request = bodies.replace(req)
+        stack = self.find_live(req, stack_name, stack_id)
+        resp.media = views.changes(stack, self.stacks.preview_update(stack, request, existing=False))
+
+    def on_patch_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Show what a PATCH would do."""
+        request = bodies.change(req)
+        stack = self.find_live(req, stack_name, stack_id)
+        resp.media = views.changes(stack, self.stacks.preview_update(stack, request, existing=True))
+
+    def on_get_template(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """The template, as JSON."""
+        stack = self.find(req, stack_name, stack_id)
+        resp.media = self.definitions.of(stack).template.document
+
+    def on_get_environment(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """The environment."""
+        stack = self.find(req, stack_name, stack_id)
+        resp.media = views.environment(self.definitions.of(stack))
+
+    def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """The files."""
+        stack = self.find(req, stack_name, stack_id)
+        resp.media = self.definitions.of(stack).template.files
+
+    def on_delete_abandon(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Switched off, as in Heat unless it is configured."""
+        raise NotSupported(feature="Stack Abandon")
+
+    def on_get_export(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Switched off, as in Heat unless it is configured."""
+        raise NotSupported(feature="Stack Export")
+
+    def on_get_outputs(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """The outputs, without values."""
+        stack = self.find_live(req, stack_name, stack_id)
+        resp.media = {"outputs": views.output_names(self.definitions.of(stack))}
+
+    def on_get_output(self, req: Request, resp: Response, stack_name: str, stack_id: str, output_key: str) -> None:
+        """One output with its value."""
+        stack = self.find_live(req, stack_name, stack_id)
+        for output in self.stacks.outputs(stack):
+            if output["output_key"] == output_key:
+                resp.media = {"output": output}
+                return
+        raise OutputNotFound(key=output_key)

@@ -1,0 +1,309 @@
+"""Records → wire shapes (heat-api §4–§7). Pure functions; `base` is how clients reach the server."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from heatlite.core.clock import to_text
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import state
+from heatlite.engine.requests import Changes, Preview, PreviewResource
+from heatlite.store.records import (
+    EventRecord,
+    LockRecord,
+    ResourceRecord,
+    ServiceRecord,
+    StackRecord,
+    StackSummary,
+    SuppressedRecord,
+)
+from heatlite.template.document import Definition
+
+HIDDEN = "******"
+REPORT_INTERVAL = 60
+"""Seconds within which an engine is expected to report (Heat's default)."""
+NO_DESCRIPTION = "No description"
+NO_OUTPUT_DESCRIPTION = "No description given"
+
+
+# -- links ------------------------------------------------------------------------------------------
+
+
+def project_url(base: str, project: str) -> str:
+    """The endpoint of a project."""
+    return f"{base}/v1/{quote(project, safe='')}"
+
+
+def stack_url(base: str, stack: StackRecord | StackSummary) -> str:
+    """The canonical URL of a stack."""
+    return f"{project_url(base, stack.project)}/stacks/{quote(stack.name, safe='')}/{stack.id}"
+
+
+def link(rel: str, href: str) -> JsonMap:
+    """One entry of `links`."""
+    return {"href": href, "rel": rel}
+
+
+# -- stacks -----------------------------------------------------------------------------------------
+
+
+def created(url: str, stack: StackRecord) -> JsonMap:
+    """The answer to a create."""
+    return {"stack": {"id": stack.id, "links": [link("self", url)]}}
+
+
+def summary(base: str, stack: StackSummary, project: bool = False) -> JsonMap:
+    """A stack as a list shows it, with its project if asked. The description is always empty there, as in Heat."""
+    return {
+        **({"project": stack.project} if project else {}),
+        "id": stack.id,
+        "links": [link("self", stack_url(base, stack))],
+        "stack_name": stack.name,
+        "description": "",
+        "stack_status": state(stack.verb, stack.status),
+        "stack_status_reason": stack.status_reason,
+        "creation_time": to_text(stack.created_at),
+        "updated_time": to_text(stack.updated_at),
+        "deletion_time": to_text(stack.deleted_at),
+        "stack_owner": stack.username,
+        "parent": stack.parent_id,
+        "stack_user_project_id": None,
+        "tags": list(stack.tags) or None,
+        "locked": stack.locked,
+    }
+
+
+def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
+    """A stack with all but its outputs."""
+    return {
+        **_described(base, stack, definition),
+        "stack_status": state(stack.verb, stack.status),
+        "stack_status_reason": stack.status_reason,
+        "locked": stack.lock is not None,
+    }
+
+
+def _described(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
+    description = definition.template.description or NO_DESCRIPTION
+    return {
+        "id": stack.id,
+        "links": [link("self", stack_url(base, stack))],
+        "stack_name": stack.name,
+        "description": description,
+        "template_description": description,
+        "creation_time": to_text(stack.created_at),
+        "updated_time": to_text(stack.updated_at),
+        "deletion_time": to_text(stack.deleted_at),
+        "parameters": {name: definition.parameters.as_text(name) for name in definition.parameters.schemas},
+        "disable_rollback": stack.disable_rollback,
+        "timeout_mins": stack.timeout_mins,
+        "stack_owner": stack.username,
+        "parent": stack.parent_id,
+        "stack_user_project_id": None,
+        "tags": list(stack.tags),
+        "notification_topics": [],
+        "capabilities": [],
+    }
+
+
+def output_names(definition: Definition) -> list[JsonMap]:
+    """The outputs without their values."""
+    return [
+        {"output_key": name, "description": output.description or NO_OUTPUT_DESCRIPTION}
+        for name, output in definition.outputs.items()
+    ]
+
+
+def environment(definition: Definition) -> JsonMap:
+    """The environment that a stack has, without the values of hidden parameters."""
+    hidden = {name for name, schema in definition.parameters.schemas.items() if schema.hidden}
+    shown = definition.environment.to_dict()
+    for section in ("parameters", "parameter_defaults"):
+        given = shown.get(section)
+        if isinstance(given, dict):
+            shown[section] = {name: HIDDEN if name in hidden else value for name, value in given.items()}
+    return shown
+
+
+# -- resources --------------------------------------------------------------------------------------
+
+
+def dependents(rows: Iterable[ResourceRecord]) -> dict[str, list[str]]:
+    """Which names each name is required by."""
+    required_by: dict[str, list[str]] = {}
+    for row in rows:
+        for name in row.requires:
+            required_by.setdefault(name, []).append(row.name)
+    return required_by
+
+
+def resource(url: str, row: ResourceRecord, required_by: Sequence[str]) -> JsonMap:
+    """A resource as a list shows it; `url` is its stack's."""
+    return {
+        "resource_name": row.name,
+        "logical_resource_id": row.name,
+        "physical_resource_id": row.physical_id or "",
+        "resource_type": row.type,
+        "resource_status": state(row.verb, row.status),
+        "resource_status_reason": row.status_reason,
+        "creation_time": to_text(row.created_at),
+        "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
+        "required_by": list(required_by),
+        "links": [link("self", f"{url}/resources/{quote(row.name, safe='')}"), link("stack", url)],
+    }
+
+
+def resource_detail(
+    url: str, row: ResourceRecord, required_by: Sequence[str], attributes: Mapping[str, Json]
+) -> JsonMap:
+    """A resource with its description and attributes."""
+    return {
+        **resource(url, row, required_by),
+        "description": row.description,
+        "attributes": dict(attributes),
+    }
+
+
+# -- previews: Heat shows its own records there, other keys than everywhere else ----------------------
+
+
+def preview(base: str, planned: Preview) -> JsonMap:
+    """A stack as a create would make it."""
+    return {
+        "stack": {
+            **_described(base, planned.stack, planned.definition),
+            "id": "None",
+            "resources": [planned_resource(planned.stack, item, properties=True) for item in planned.resources],
+        }
+    }
+
+
+def changes(stack: StackRecord, planned: Changes) -> JsonMap:
+    """What an update would do."""
+    lists = {
+        "unchanged": planned.unchanged,
+        "updated": planned.updated,
+        "replaced": planned.replaced,
+        "added": planned.added,
+        "deleted": planned.deleted,
+    }
+    return {
+        "resource_changes": {
+            kind: [planned_resource(stack, item, properties=False) for item in items] for kind, items in lists.items()
+        }
+    }
+
+
+def planned_resource(stack: StackRecord, item: PreviewResource, properties: bool) -> JsonMap:
+    """One resource of a preview."""
+    row = item.record
+    identity = {"tenant": stack.project, "stack_name": stack.name, "stack_id": stack.id}
+    shown: JsonMap = {
+        "resource_name": row.name,
+        "physical_resource_id": row.physical_id or "",
+        "resource_action": row.verb,
+        "resource_status": row.status,
+        "resource_status_reason": row.status_reason,
+        "resource_type": row.type,
+        "resource_identity": {**identity, "path": f"/resources/{row.name}"},
+        "stack_identity": {**identity, "path": ""},
+        "stack_name": stack.name,
+        "required_by": list(item.required_by),
+        "creation_time": to_text(row.created_at),
+        "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
+        "description": row.description,
+        "metadata": row.metadata,
+        "attributes": dict(item.attributes),
+    }
+    if properties:
+        shown["properties"] = row.properties
+    return shown
+
+
+# -- events -----------------------------------------------------------------------------------------
+
+
+def event(url: str, record: EventRecord, root: bool = False) -> JsonMap:
+    """An event as a list shows it; `url` is its stack's. `root`: tell which stack is the root of the tree."""
+    resource_url = f"{url}/resources/{quote(record.resource_name, safe='')}"
+    links = [
+        link("self", f"{resource_url}/events/{record.id}"),
+        link("resource", resource_url),
+        link("stack", url),
+    ]
+    if root:
+        links.append(link("root_stack", url))
+    return {
+        "id": str(record.id),
+        "links": links,
+        "event_time": to_text(record.created_at),
+        "resource_name": record.resource_name,
+        "logical_resource_id": record.resource_name,
+        "physical_resource_id": record.physical_id or "",
+        "resource_status": state(record.verb, record.status),
+        "resource_status_reason": record.status_reason,
+    }
+
+
+def event_detail(url: str, record: EventRecord) -> JsonMap:
+    """An event with the resource's type and properties."""
+    return {
+        **event(url, record),
+        "resource_type": record.resource_type,
+        "resource_properties": record.properties,
+    }
+
+
+# -- locks, services --------------------------------------------------------------------------------
+
+
+def lock(stack: StackRecord, holder: StackRecord | None, suppressed: Iterable[SuppressedRecord]) -> JsonMap:
+    """The lock that covers `stack` (lock-and-health §2); `holder` is the stack that it was set on."""
+    held = None if holder is None or holder.lock is None else _held(stack, holder, holder.lock)
+    return {
+        "lock": held,
+        "suppressed": [
+            {
+                "id": str(entry.id),
+                "time": to_text(entry.time),
+                "request": entry.request,
+                "target": entry.target,
+                "requested_by": entry.requested_by,
+                "detail": entry.detail,
+            }
+            for entry in suppressed
+        ],
+    }
+
+
+def _held(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
+    return {
+        "level": held.level,
+        "locked_by": held.locked_by,
+        "locked_at": to_text(held.locked_at),
+        "reason": held.reason,
+        "expires_at": to_text(held.expires_at),
+        "inherited_from": None if holder.id == stack.id else {"id": holder.id, "name": holder.name},
+    }
+
+
+def service(record: ServiceRecord, now: float) -> JsonMap:
+    """An engine; it is up if it has reported within two intervals."""
+    return {
+        "id": record.id,
+        "engine_id": record.id,
+        "host": record.host,
+        "hostname": record.host,
+        "binary": record.binary,
+        "topic": "engine",
+        "report_interval": REPORT_INTERVAL,
+        "created_at": _service_time(record.created_at),
+        "updated_at": _service_time(record.updated_at),
+        "deleted_at": None,
+        "status": "up" if now - record.updated_at <= 2 * REPORT_INTERVAL else "down",
+    }
+
+
+def _service_time(moment: float) -> str:
+    """Heat shows these with microseconds and without a zone."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
