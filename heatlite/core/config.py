@@ -4,6 +4,7 @@ Where a value comes from, the later one wins: the default here, `heatlite.toml`,
 environment, a flag of the command line.
 """
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -70,11 +71,13 @@ def _convert(name: str, kind: object, value: object, origin: str) -> int | float
         raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}, not {value!r}.")
     try:
         number = target(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadSetting(f"{origin}: {name} has to be a number, not {value!r}.") from None
-    if isinstance(value, float) and number != value:
+    if isinstance(number, str):
+        return number
+    if target is int and isinstance(value, float) and number != value:
         raise BadSetting(f"{origin}: {name} has to be a whole number, not {value!r}.")
-    if not isinstance(number, str) and not number > 0 and name != "port":  # port 0: any free one
+    if not math.isfinite(number) or number < 0 or (number == 0 and name != "port"):  # port 0: any free one
         raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
     return number
 

@@ -1,0 +1,55 @@
+"""The program: ties the command line to the rest."""
+
+import sys
+from collections.abc import Sequence
+
+from heatlite.cli import main as command_line
+from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
+from heatlite.core.config import Settings
+from heatlite.template.types import TypeCatalog
+
+
+class Program:
+    """What the command line asks of the server's rooms.
+
+    Each method imports wiring, and with it falcon, peewee and all resource types, only when it is called: a command
+    that talks to a running server needs none of them.
+    """
+
+    def connect(self, settings: Settings) -> Transport:
+        from heatlite import wiring
+
+        url = wiring.running_server(settings)
+        if url is not None:
+            return HTTPTransport(url)
+        embedded = wiring.embedded(settings)
+        return WSGITransport(embedded.app, embedded.close)
+
+    def serve(self, settings: Settings) -> None:
+        from heatlite import wiring
+
+        wiring.serve(settings)
+
+    def upgrade(self, settings: Settings) -> None:
+        from heatlite import wiring
+
+        wiring.upgrade(settings)
+
+    def migration_status(self, settings: Settings) -> Sequence[tuple[str, bool]]:
+        from heatlite import wiring
+
+        return wiring.migration_status(settings)
+
+    def types(self) -> TypeCatalog:
+        from heatlite import wiring
+
+        return wiring.types()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script `heatlite`; returns the exit code."""
+    return command_line.run(argv, Program())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The command line: a client of the HTTP API. It sees none of the server's rooms."""

@@ -1,0 +1,191 @@
+"""From files on this machine to the body of a request.
+
+The server never reads our files. So what a template or an environment names by a path travels along in `files`, under
+its absolute ``file://`` address, and the name becomes that address, as the real clients do: templates as JSON,
+`get_file` contents as they are (base64 if they are no UTF-8). Other addresses (``https://…``) stay; the server decides.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+from heatlite.cli.errors import CommandError, describe
+from heatlite.core.errors import Invalid
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.template.loader import Source, load
+
+MAX_FILE_SIZE = 4 * 1024 * 1024
+"""Bytes; a body larger than this is refused by the server anyway."""
+
+_TEMPLATE_NAMES = (".yaml", ".template")
+"""How the name of a type ends that is a template (Heat's rule)."""
+
+_NO_FILES = frozenset({"hooks", "restricted_actions"})
+"""Keys of a resource_registry whose values are not types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A template with all that it needs, ready to be sent."""
+
+    source: Source
+    """The template as it stands in its file, for messages with a line and a column."""
+    template: JsonMap
+    """The same with paths replaced by addresses."""
+    files: dict[str, str] = field(default_factory=dict)
+    environment: JsonMap = field(default_factory=dict)
+    environment_files: list[str] = field(default_factory=list)
+
+    def body(self, parameters: Mapping[str, str]) -> JsonMap:
+        """The part of a request that all routes with a template have in common."""
+        body: JsonMap = {"template": self.template, "files": dict(self.files), "parameters": dict(parameters)}
+        if self.environment_files:
+            body["environment_files"] = list(self.environment_files)
+        else:
+            body["environment"] = self.environment
+        return body
+
+
+def read(path: Path, wanted_by: Path | None = None) -> bytes:
+    """A file's content. Raises CommandError naming the file that asks for it."""
+    suffix = f" (named in {wanted_by})" if wanted_by else ""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_SIZE + 1)
+    except FileNotFoundError:
+        raise CommandError(f"{path}: no such file{suffix}") from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}{suffix}") from None
+    if len(content) > MAX_FILE_SIZE:
+        raise CommandError(f"{path}: larger than {MAX_FILE_SIZE // 1024 // 1024} MiB{suffix}")
+    return content
+
+
+def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
+    """A YAML or JSON file. Raises CommandError."""
+    try:
+        text = read(path, wanted_by).decode()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: no UTF-8 text (byte {error.start})") from None
+    try:
+        return load(text, str(path), kind)
+    except Invalid as error:
+        raise CommandError("\n".join(map(describe, error.problems)) or error.message) from None
+
+
+class _Gatherer:
+    """Walks documents and collects the files that they name."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+
+    def _locate(self, name: str, base: Path) -> Path | None:
+        """The file that a name in a document of the folder `base` stands for; None for an address elsewhere."""
+        parts = urlsplit(name)
+        if parts.scheme == "file":
+            return Path(unquote(parts.path))
+        return None if "://" in name else base / name
+
+    def _content(self, name: str, document: Path, base: Path) -> str:
+        path = self._locate(name, base)
+        if path is None:
+            return name
+        address = path.resolve().as_uri()
+        if address not in self.files:
+            content = read(path, document)
+            try:
+                self.files[address] = content.decode()
+            except UnicodeDecodeError:
+                self.files[address] = base64.b64encode(content).decode()
+        return address
+
+    def _child(self, name: str, document: Path, base: Path) -> str:
+        path = self._locate(name, base)
+        if path is None:
+            return name
+        address = path.resolve().as_uri()
+        if address not in self.files:
+            self.files[address] = ""  # a template that names itself ends here; the server refuses it
+            self.files[address] = dump(self.template(load_file(path, wanted_by=document).data, path))
+        return address
+
+    def template(self, value: Json, document: Path) -> Json:
+        """The template (or a part of it) with addresses for paths."""
+        if isinstance(value, Mapping):
+            out: JsonMap = {}
+            for key, item in value.items():
+                if key == "get_file" and isinstance(item, str):
+                    out[key] = self._content(item, document, document.parent)
+                elif key == "type" and isinstance(item, str) and item.endswith(_TEMPLATE_NAMES):
+                    out[key] = self._child(item, document, document.parent)
+                else:
+                    out[key] = self.template(item, document)
+            return out
+        if isinstance(value, list):
+            return [self.template(item, document) for item in value]
+        return value
+
+    def registry(self, value: Mapping[str, Json], document: Path, base: Path) -> JsonMap:
+        """A resource_registry with addresses for paths; `base_url` moves the folder they start from."""
+        moved = value.get("base_url")
+        if isinstance(moved, str):
+            base = self._locate(moved, base) or base
+        out: JsonMap = {}
+        for key, item in value.items():
+            if key == "base_url":
+                continue
+            if key not in _NO_FILES and isinstance(item, Mapping):
+                out[key] = self.registry(item, document, base)
+            elif key not in _NO_FILES and isinstance(item, str) and item and "::" not in item:
+                out[key] = self._child(item, document, base)
+            else:
+                out[key] = item
+        return out
+
+
+def _merge_registry(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonMap:
+    out: JsonMap = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        out[key] = _merge_registry(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return out
+
+
+def _merge(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonMap:
+    """Two environments in one: by name in each section, down to the single type in the registry."""
+    out: JsonMap = dict(below)
+    for section, value in above.items():
+        old = out.get(section)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            out[section] = _merge_registry(old, value) if section == "resource_registry" else {**old, **value}
+        else:
+            out[section] = value
+    return out
+
+
+def gather(template: Path, environments: Sequence[Path] = ()) -> Bundle:
+    """Read a template, its environments and every file that they name. Raises CommandError.
+
+    Environments are merged here, later ones over earlier ones, so that parameters of the command line win over them;
+    the server would let `environment_files` win. Only environments with merge strategies travel as files.
+    """
+    gatherer = _Gatherer()
+    source = load_file(template)
+    document = cast(JsonMap, gatherer.template(source.data, template))
+
+    merged: JsonMap = {}
+    sent: dict[str, JsonMap] = {}
+    for path in environments:
+        content = dict(load_file(path, "Environment").data)
+        registry = content.get("resource_registry")
+        if isinstance(registry, Mapping):
+            content["resource_registry"] = gatherer.registry(registry, path, path.parent)
+        sent[path.resolve().as_uri()] = content
+        merged = _merge(merged, content)
+    if any("parameter_merge_strategies" in content for content in sent.values()):
+        gatherer.files.update((address, dump(content)) for address, content in sent.items())
+        return Bundle(source, document, gatherer.files, {}, list(sent))
+    return Bundle(source, document, gatherer.files, merged)

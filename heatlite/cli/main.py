@@ -1,0 +1,175 @@
+"""``heatlite``: the arguments of every command, and what becomes of its errors."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from heatlite import __version__
+from heatlite.cli import local, maintenance, render, stacks, validate
+from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.session import Host
+from heatlite.core.errors import HeatliteError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C (128 + SIGINT, as shells have it)."""
+
+Command = Callable[[argparse.Namespace, Host], int]
+
+
+def _minutes(given: str) -> int:
+    if not given.isdecimal() or int(given) < 1:
+        raise argparse.ArgumentTypeError(f"{given!r} is no whole number of minutes from 1")
+    return int(given)
+
+
+class _Commands:
+    """Builds the parsers. Groups of arguments that several commands share are methods."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def add(
+        self, name: str, run: Command, summary: str, aliases: Sequence[str] = (), server: bool = True
+    ) -> argparse.ArgumentParser:
+        """A command; `server`: it talks to one, so the user may say to which."""
+        parser = self._subparsers.add_parser(name, help=summary, description=summary, aliases=list(aliases))
+        parser.set_defaults(run=run)
+        parser.add_argument("--config", type=Path, metavar="FILE", help="settings (default: heatlite.toml of the user)")
+        parser.add_argument("--database", metavar="URL", help="database (default: SQLite in the user's data folder)")
+        if server:
+            parser.add_argument(
+                "--endpoint", metavar="URL", help="server to talk to (HEATLITE_ENDPOINT; default: on this machine)"
+            )
+            parser.add_argument("--project", help="project (HEATLITE_PROJECT; default: default)")
+        return parser
+
+    def add_listing(self, name: str, run: Command, summary: str, server: bool = True) -> argparse.ArgumentParser:
+        """A command that prints rows or fields."""
+        parser = self.add(name, run, summary, server=server)
+        parser.add_argument("-f", "--format", choices=render.FORMATS, default="table")
+        _columns(parser)
+        return parser
+
+    def add_template(self, name: str, run: Command, summary: str, server: bool = True) -> argparse.ArgumentParser:
+        """A command that takes a template with its environments and parameters."""
+        parser = self.add(name, run, summary, server=server)
+        parser.add_argument("file", type=Path, metavar="FILE", help="template")
+        parser.add_argument(
+            "-e",
+            "--environment",
+            type=Path,
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="environment (repeatable)",
+        )
+        parser.add_argument(
+            "-P", "--parameter", action="append", default=[], metavar="NAME=VALUE", help="parameter (repeatable)"
+        )
+        return parser
+
+
+def _columns(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-c", "--column", action="append", default=[], metavar="COLUMN", help="only this (repeatable)")
+
+
+def _stack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stack", metavar="STACK", help="name or id")
+
+
+def _stack_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--name", help="name of the stack (default: the template's file name)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and their arguments."""
+    parser = argparse.ArgumentParser(prog="heatlite", description="Stacks from Heat templates, in one process.")
+    parser.add_argument("--version", action="version", version=f"heatlite {__version__}")
+    commands = _Commands(parser)
+
+    one = commands.add_template("up", stacks.up, "create or update a stack, and wait for it")
+    _stack_name(one)
+    one.add_argument("--timeout", type=_minutes, metavar="MINUTES", help="give up after so long")
+    one.add_argument("--rollback", action="store_true", help="if it fails, go back to what was")
+    one.add_argument("--tags", metavar="A,B", help="tags of the stack")
+
+    one = commands.add_template("plan", stacks.plan, "show what `up` would do")
+    _stack_name(one)
+    one.add_argument("-f", "--format", choices=render.FORMATS, default="table")
+    _columns(one)
+
+    _stack(commands.add("down", stacks.down, "delete a stack, and wait until it is gone"))
+    commands.add_listing("ls", stacks.ls, "list stacks")
+    _stack(commands.add_listing("show", stacks.show, "show a stack"))
+    _stack(commands.add_listing("resources", stacks.resources, "list a stack's resources"))
+    _stack(commands.add_listing("outputs", stacks.outputs, "list a stack's outputs"))
+
+    one = commands.add("events", stacks.events, "list a stack's events")
+    _stack(one)
+    one.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
+    one.add_argument("--format", choices=("log", *render.FORMATS), default="log")
+    _columns(one)
+
+    commands.add_template("validate", validate.validate, "list every problem of a template", server=False)
+
+    for name, run, summary in (
+        ("mark-unhealthy", maintenance.mark_unhealthy, "say that a resource is broken: the next update replaces it"),
+        ("mark-healthy", maintenance.mark_healthy, "take such a mark back"),
+    ):
+        one = commands.add(name, run, summary)
+        _stack(one)
+        one.add_argument("resource", metavar="RESOURCE", help="name or physical id")
+        one.add_argument("--reason", help="why")
+
+    one = commands.add("lock", maintenance.lock, "lock a stack for maintenance", aliases=["action-lock"])
+    _stack(one)
+    one.add_argument(
+        "--level", choices=("all", "stacks"), default="all", help="stacks, or also their resources (default: all)"
+    )
+    one.add_argument("--reason", help="why; shown to whoever is refused")
+    one.add_argument("--expires", metavar="TIME", help="unlock by itself then: 2026-11-21T18:00:00Z, +30m, +2h, +1d")
+
+    _stack(commands.add("unlock", maintenance.unlock, "lift the lock", aliases=["action-unlock"]))
+
+    one = commands.add_listing("lock-status", maintenance.lock_status, "show the lock and what it has refused")
+    _stack(one)
+    what = one.add_mutually_exclusive_group()
+    what.add_argument("--replay", metavar="ID", help="do what was refused")
+    what.add_argument("--drop", metavar="ID", help="forget it")
+
+    one = commands.add_listing("types", local.types, "list the resource types; `types show TYPE` explains one")
+    one.add_argument("what", nargs="*", metavar="show TYPE", help="explain one type")
+
+    commands.add("env", local.environment, "print shell lines that point `openstack` at the server")
+    one = commands.add("clouds", local.clouds, "write ./clouds.yaml for `openstack --os-cloud heatlite`")
+    one.add_argument("--force", action="store_true", help="overwrite a file that is not ours")
+
+    one = commands.add("serve", local.serve, "run the server", server=False)
+    one.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    one.add_argument("--port", type=int, help="port to listen on (default: 8004)")
+
+    one = commands.add_listing("db", local.database, "bring the database up to date, or show how it stands", False)
+    one.add_argument("what", choices=("upgrade", "status"))
+    return parser
+
+
+def run(arguments: Sequence[str] | None, host: Host) -> int:
+    """Run one command line; returns the exit code: 0 done, 1 failed or refused, 2 misused, 130 interrupted."""
+    parsed = build_parser().parse_args(arguments)
+    command: Command = parsed.run
+    try:
+        return command(parsed, host)
+    except Refused as error:
+        print(f"heatlite: {error} (HTTP {error.status})", file=sys.stderr)
+    except CommandError as error:
+        print(f"heatlite: {error}", file=sys.stderr)
+    except HeatliteError as error:
+        print(f"heatlite: {error.message}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (``heatlite events … | head``). Nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

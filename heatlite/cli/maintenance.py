@@ -1,0 +1,116 @@
+"""Commands on health and on the maintenance lock."""
+
+import argparse
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+from heatlite.cli import progress, render
+from heatlite.cli.client import Object, Stack, an_object, objects, part, text
+from heatlite.cli.errors import CommandError
+from heatlite.cli.session import Host, Session, connect
+from heatlite.core.clock import Clock, from_text, to_text
+from heatlite.core.json import JsonMap
+
+SUPPRESSED_COLUMNS = ("id", "time", "request", "target", "requested_by", "detail")
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def moment(given: str, clock: Clock) -> str:
+    """``+2h``, ``30m``, ``1d`` from now, or an ISO 8601 time, as UTC text. Raises CommandError."""
+    relative = re.fullmatch(r"\+?(\d{1,6})([smhd])", given)
+    try:
+        if relative:
+            ahead = timedelta(**{_UNITS[relative[2]]: int(relative[1])})
+            return str(to_text(clock.now() + ahead.total_seconds()))
+        return str(to_text(from_text(given)))
+    except (ValueError, OverflowError):
+        raise CommandError(
+            f"--expires {given}: a time is given as 2026-11-21T18:00:00Z, or from now as +30m, +2h, +1d."
+        ) from None
+
+
+def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
+    body: JsonMap = {"mark_unhealthy": unhealthy}
+    if arguments.reason is not None:
+        body["resource_status_reason"] = arguments.reason
+    with connect(arguments, host) as session:
+        stack = session.client.find(arguments.stack)
+        path = f"{stack.path}/resources/{part(arguments.resource)}"
+        session.client.request("PATCH", path, body)
+        after = an_object(session.client.request("GET", path), "resource")
+    name, status = text(after.get("resource_name")), text(after.get("resource_status"))
+    print(f"{stack.name}.{name}: {status}  {text(after.get('resource_status_reason'))}".rstrip())
+    return 0
+
+
+def mark_unhealthy(arguments: argparse.Namespace, host: Host) -> int:
+    """Say that a resource is broken; the next update replaces it."""
+    return _mark(arguments, host, unhealthy=True)
+
+
+def mark_healthy(arguments: argparse.Namespace, host: Host) -> int:
+    """Take the mark back."""
+    return _mark(arguments, host, unhealthy=False)
+
+
+def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int:
+    """Make a request that may start something on the stack, and see it through."""
+    after = session.client.last_event(stack)
+    request()
+    done = progress.wait(session, stack, after, f"heatlite events -f {stack.name}")
+    if done is not None and done.failed:
+        progress.report(session.client, done)
+        return 1
+    return 0
+
+
+def lock(arguments: argparse.Namespace, host: Host) -> int:
+    """Lock a stack for maintenance, or change its lock."""
+    value: JsonMap = {"level": arguments.level}
+    if arguments.reason is not None:
+        value["reason"] = arguments.reason
+    if arguments.expires is not None:
+        value["expires_at"] = moment(arguments.expires, Clock())
+    with connect(arguments, host) as session:
+        stack = session.client.find(arguments.stack)
+        return _start(session, stack, lambda: session.client.action(stack, "lock", value))
+
+
+def unlock(arguments: argparse.Namespace, host: Host) -> int:
+    """Lift the maintenance lock."""
+    with connect(arguments, host) as session:
+        stack = session.client.find(arguments.stack)
+        return _start(session, stack, lambda: session.client.action(stack, "unlock"))
+
+
+def lock_status(arguments: argparse.Namespace, host: Host) -> int:
+    """The lock and what it has refused; replay or drop one of those."""
+    with connect(arguments, host) as session:
+        client = session.client
+        stack = client.find(arguments.stack)
+        if arguments.replay is not None:
+            path = f"{stack.path}/lock/suppressed/{part(arguments.replay)}/replay"
+            return _start(session, stack, lambda: client.request("POST", path))
+        if arguments.drop is not None:
+            client.request("DELETE", f"{stack.path}/lock/suppressed/{part(arguments.drop)}")
+            print(f"Dropped {arguments.drop}.")
+            return 0
+        found = an_object(client.request("GET", f"{stack.path}/lock"))
+    if arguments.format in ("json", "yaml"):
+        render.one(found, arguments.format, arguments.column)
+        return 0
+    held = found.get("lock")
+    suppressed: list[Object] = objects(found, "suppressed")
+    if arguments.format == "value":
+        render.rows(suppressed, SUPPRESSED_COLUMNS, "value", arguments.column)
+        return 0
+    if held is None:
+        print(f"{stack.name} is not locked.")
+    else:
+        render.one(an_object(held), "table", ())
+    if suppressed:
+        print("\nRefused or ignored meanwhile (--replay ID does it now, --drop ID forgets it):")
+        render.rows(suppressed, SUPPRESSED_COLUMNS, "table", arguments.column)
+    return 0

@@ -1,0 +1,165 @@
+"""Follow what is being done to a stack: its events as they come, until it is done."""
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from heatlite.cli import render
+from heatlite.cli.client import Client, Object, Stack, failures, text
+from heatlite.cli.session import Session
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+FIRST_PAUSE = 0.005
+LONGEST_PAUSE = 1.0
+"""Seconds between two looks: short at first, because most stacks are done at once; then longer and longer."""
+
+
+def line(stack_name: str, event: Object) -> str:
+    """``2026-11-21 02:44:00Z [stack.resource]: CREATE_COMPLETE  state changed``, as `openstack … -f log` prints it."""
+    when = text(event.get("event_time")).replace("T", " ")
+    name = text(event.get("resource_name"))
+    where = stack_name if name == stack_name else f"{stack_name}.{name}"
+    reason = text(event.get("resource_status_reason"))
+    return f"{when} [{where}]: {text(event.get('resource_status'))}  {reason}".rstrip()
+
+
+def is_about_stack(stack: Stack, event: Object) -> bool:
+    """Whether the event tells of the stack itself and not of a resource (Heat's rule for telling them apart)."""
+    return event.get("resource_name") == stack.name and event.get("physical_resource_id") == stack.id
+
+
+class View(AbstractContextManager["View"], ABC):
+    """Where events are shown."""
+
+    @abstractmethod
+    def add(self, stack: Stack, event: Object) -> None:
+        """One more event."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class Lines(View):
+    """One line for each event."""
+
+    def add(self, stack: Stack, event: Object) -> None:
+        print(line(stack.name, event), flush=True)
+
+
+class Tree(View):
+    """A tree that changes in place: the stack, below it what failed, what runs, and what was done last.
+
+    It never grows beyond the screen, so a stack of ten thousand resources is as quick to draw as one of ten.
+    """
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        self._states: dict[str, tuple[str, str]] = {}
+        self._title = ("", "")
+        self._live = Live(get_renderable=self._draw, refresh_per_second=10)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def add(self, stack: Stack, event: Object) -> None:
+        status = text(event.get("resource_status"))
+        if is_about_stack(stack, event):
+            self._title = (stack.name, status)
+            return
+        name = text(event.get("resource_name"))
+        self._states.pop(name, None)  # the newest goes to the end
+        self._states[name] = (status, text(event.get("resource_status_reason")))
+
+    def _draw(self) -> "RenderableType":
+        from rich.text import Text
+        from rich.tree import Tree as RichTree
+
+        def label(name: str, status: str, reason: str) -> Text:
+            shown = Text.assemble(name, "  ", (status, render.style(status)))
+            if status.endswith("_FAILED"):
+                shown.append(f"  {reason}")
+            shown.no_wrap, shown.overflow = True, "ellipsis"
+            return shown
+
+        tree = RichTree(label(*self._title, ""))
+        room = max(self._live.console.height - 4, 3)
+        newest_first = list(self._states.items())[::-1]
+        ranked = sorted(newest_first, key=lambda item: _rank(item[1][0]))
+        for name, (status, reason) in ranked[:room]:
+            tree.add(label(name, status, reason))
+        if len(ranked) > room:
+            tree.add(f"… and {len(ranked) - room} more")
+        return tree
+
+
+def _rank(status: str) -> int:
+    return 0 if status.endswith("_FAILED") else 1 if status.endswith("_IN_PROGRESS") else 2
+
+
+def view() -> View:
+    """A tree on a terminal, lines elsewhere."""
+    return Tree() if render.is_rich() else Lines()
+
+
+def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stack | None:
+    """Show the events after the one with the id `after` until nothing is being done to the stack.
+
+    Returns how the stack stands then; None if it is gone without a trace.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        # The state is read before the events, so that whatever led to it is among them.
+        now = client.again(stack)
+        news: Iterable[Object] = () if now is None else client.events(now, after)
+        for event in news:
+            after = text(event.get("id"))
+            shown.add(stack, event)
+        if now is None or not now.in_progress:
+            return now
+        time.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack | None:
+    """Show what happens to the stack until it is done; returns how it stands then, None if it is gone.
+
+    `again` is the command that takes interrupted work up again. KeyboardInterrupt goes on after a word on what becomes
+    of the work.
+    """
+    try:
+        with view() as shown:
+            return follow(session.client, stack, after, shown)
+    except KeyboardInterrupt:
+        if session.embedded:
+            word = f"Interrupted. The work stops here, and nothing is lost; go on with: {again}"
+        else:
+            word = f"Interrupted. The server goes on; watch it with: heatlite events -f {stack.name}"
+        print(word, file=sys.stderr)
+        raise
+
+
+def report(client: Client, stack: Stack) -> None:
+    """Say on stderr what failed: the stack, then each resource with its type, status and reason."""
+    print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
+    for item in failures(client.resources(stack)):
+        name, kind = text(item.get("resource_name")), text(item.get("resource_type"))
+        status, reason = text(item.get("resource_status")), text(item.get("resource_status_reason"))
+        print(f"  {name} ({kind}): {status}  {reason}", file=sys.stderr)

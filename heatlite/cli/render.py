@@ -1,0 +1,103 @@
+"""Rows and objects as text: a table for people, JSON, YAML or bare values for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+
+from heatlite.cli.client import Object, text
+from heatlite.cli.errors import CommandError
+from heatlite.core.json import Json
+
+FORMATS = ("table", "json", "yaml", "value")
+
+
+def is_rich() -> bool:
+    """Whether to draw: on a terminal that can, with rich (extra `cli`) at hand."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
+
+
+def cell(value: Json) -> str:
+    """A value in a table or on a line of its own: text as it is, everything else as JSON."""
+    return text(value) if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _yaml(value: Json) -> str:
+    import yaml  # only this format needs it
+
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False).rstrip("\n")
+
+
+def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise CommandError(f"No column {', '.join(map(repr, unknown))}; there are: {', '.join(names)}")
+    return list(wanted or names)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) -> None:
+    if is_rich():
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*columns, box=SIMPLE_HEAD, show_header=header)
+        for row in rows:
+            table.add_row(*(Text(item, style=style(item)) for item in row))
+        Console().print(table)
+        return
+    lines = [[item.replace("\n", " ") for item in row] for row in rows]
+    if header:
+        lines.insert(0, list(columns))
+    widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(columns))]
+    for line in lines:
+        print("  ".join(item.ljust(width) for item, width in zip(line, widths, strict=True)).rstrip())
+
+
+def style(status: str) -> str:
+    """The colour of a status; none for any other text."""
+    if status.endswith("_FAILED"):
+        return "red"
+    if status.endswith("_IN_PROGRESS"):
+        return "yellow"
+    return "green" if status.endswith("_COMPLETE") else ""
+
+
+def line(shown: str, colour: str) -> None:
+    """Print a line, in colour where there is one."""
+    if is_rich():
+        from rich.console import Console
+        from rich.text import Text
+
+        Console().print(Text(shown, style=colour))
+    else:
+        print(shown)
+
+
+def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Sequence[str]) -> None:
+    """Print a list of objects: the columns `names`, or those of them that are `wanted`."""
+    columns = _columns(names, wanted)
+    if form == "table":
+        if items:
+            _table(columns, [[cell(item.get(name)) for name in columns] for item in items], header=True)
+    elif form == "value":
+        for item in items:
+            print(" ".join(cell(item.get(name)) for name in columns))
+    else:
+        data: Json = [{name: item.get(name) for name in columns} for item in items]
+        print(_yaml(data) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def one(item: Object, form: str, wanted: Sequence[str]) -> None:
+    """Print an object, a line for each of its fields."""
+    columns = _columns(list(item), wanted)
+    if form == "table":
+        _table(["field", "value"], [[name, cell(item[name])] for name in columns], header=False)
+    elif form == "value":
+        for name in columns:
+            print(cell(item[name]))
+    else:
+        data: Mapping[str, Json] = {name: item[name] for name in columns}
+        print(_yaml(dict(data)) if form == "yaml" else json.dumps(data, indent=2, ensure_ascii=False))

@@ -1,0 +1,83 @@
+"""What a command works with: where the server is, and what only the whole program can do."""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from heatlite.cli.client import Client, split_endpoint
+from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
+from heatlite.core import config
+from heatlite.template.types import TypeCatalog
+
+
+class Host(Protocol):
+    """The program around the command line; it sees the server's rooms, which the command line does not."""
+
+    def connect(self, settings: config.Settings) -> Transport:
+        """A way to the server that works on this database: one that runs, else one in this process."""
+
+    def serve(self, settings: config.Settings) -> None:
+        """Be the server, until interrupted."""
+
+    def upgrade(self, settings: config.Settings) -> None:
+        """Bring the database to the form that this version needs."""
+
+    def migration_status(self, settings: config.Settings) -> Sequence[tuple[str, bool]]:
+        """The steps of the database's form, oldest first, and whether each is applied."""
+
+    def types(self) -> TypeCatalog:
+        """The resource types that are installed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A client, and whether the work is done in this process (and so ends with it)."""
+
+    client: Client
+    embedded: bool
+
+
+def settings(arguments: argparse.Namespace) -> config.Settings:
+    """The settings, with the flags that the command has. Raises BadSetting."""
+    flags = {name: getattr(arguments, name, None) for name in ("database", "host", "port")}
+    file: Path | None = getattr(arguments, "config", None)
+    return config.load(flags, file)
+
+
+def endpoint(arguments: argparse.Namespace) -> str | None:
+    """The server that the user names, if any."""
+    named: str | None = arguments.endpoint or os.environ.get("HEATLITE_ENDPOINT")
+    return named
+
+
+def project(arguments: argparse.Namespace) -> str | None:
+    """The project that the user names, if any."""
+    named: str | None = arguments.project or os.environ.get("HEATLITE_PROJECT")
+    return named
+
+
+def address(arguments: argparse.Namespace) -> tuple[str, str]:
+    """The server that is named, else the one of the settings, and the path of the project on it."""
+    named = endpoint(arguments)
+    if named is None:
+        chosen = settings(arguments)
+        named = chosen.public_url or f"http://{chosen.host}:{chosen.port}"
+    return split_endpoint(named, project(arguments))
+
+
+@contextmanager
+def connect(arguments: argparse.Namespace, host: Host) -> Iterator[Session]:
+    """The API: of the server that is named, else of the one on this database, else in this process."""
+    named = endpoint(arguments)
+    if named is not None:
+        url, prefix = split_endpoint(named, project(arguments))
+        transport: Transport = HTTPTransport(url)
+    else:
+        _, prefix = split_endpoint("http://localhost", project(arguments))
+        transport = host.connect(settings(arguments))
+    with transport:
+        yield Session(Client(transport, prefix), isinstance(transport, WSGITransport))

@@ -1,0 +1,178 @@
+"""How a request reaches the API: over HTTP, or by calling a WSGI application in this process.
+
+Both follow redirects with method and body kept, as the real clients do (Heat answers a look-up by name with 302).
+"""
+
+import http.client
+import io
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from heatlite.cli.errors import CommandError
+from heatlite.core.json import Json, dump
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+REDIRECTS = frozenset({301, 302, 307, 308})
+MAX_REDIRECTS = 5
+TIMEOUT_SECONDS = 120.0
+
+
+class Unreachable(CommandError):
+    """Nobody answers at the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. `data` is the decoded JSON, or the text if it is no JSON; header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: Json
+
+
+class Transport(ABC):
+    """A way to the API. Used as a context manager; leaving it closes what it has opened."""
+
+    @abstractmethod
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """One request, one answer; `target` is path and query. Raises Unreachable."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what the transport holds."""
+
+    def request(self, method: str, target: str, body: Json = None) -> Answer:
+        """Send `body` (None: no body) as JSON and follow redirects. Raises Unreachable."""
+        payload = b"" if body is None else dump(body).encode()
+        headers = {"Accept": "application/json"}
+        if payload:
+            headers["Content-Type"] = "application/json"
+        for _ in range(MAX_REDIRECTS):
+            answer = self.send(method, target, headers, payload)
+            location = answer.headers.get("location")
+            if answer.status not in REDIRECTS or location is None:
+                return answer
+            # The address in Location is the server's idea of itself, which may differ from how we reach it
+            # (a tunnel, a container). We stay on the way that has just worked.
+            parts = urlsplit(location)
+            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        raise CommandError(f"{method} {target}: redirected more than {MAX_REDIRECTS} times.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
+    text = payload.decode("utf-8", "replace")
+    data: Json = text
+    if "application/json" in headers.get("content-type", ""):
+        try:
+            data = json.loads(text)
+        except ValueError:
+            raise CommandError(f"The server answered {status} with JSON that cannot be read: {text[:200]!r}") from None
+    return Answer(status, headers, data)
+
+
+class HTTPTransport(Transport):
+    """To a server. Each request has a connection of its own: no idle one can be closed under us."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        try:
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+        if parts.scheme not in ("http", "https") or not host:
+            raise CommandError(f"{url!r} is no address of a server; one looks like http://127.0.0.1:8004.")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._connect = partial(kind, host, port, timeout=TIMEOUT_SECONDS)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        connection = self._connect()
+        try:
+            connection.request(method, target, body or None, dict(headers))
+            response = connection.getresponse()
+            payload = response.read()
+        except ConnectionRefusedError:
+            raise Unreachable(f"No server answers at {self.url}. Start one with: heatlite serve") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"{self.url}: {error or type(error).__name__}") from None
+        finally:
+            connection.close()
+        return _decode(response.status, {name.lower(): value for name, value in response.getheaders()}, payload)
+
+
+class WSGITransport(Transport):
+    """To an application in this process (PEP 3333)."""
+
+    def __init__(self, app: "WSGIApplication", close: Callable[[], None] | None = None) -> None:
+        self._app = app
+        self._close = close
+
+    def close(self) -> None:
+        """Stop what runs behind the application, if the caller gave a way to."""
+        if self._close is not None:
+            self._close()
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        path, _, query = target.partition("?")
+        environ: dict[str, object] = {
+            "REQUEST_METHOD": method,
+            "SCRIPT_NAME": "",
+            "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+            "QUERY_STRING": query,
+            "SERVER_NAME": "localhost",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "REMOTE_ADDR": "127.0.0.1",
+            "HTTP_HOST": "localhost",
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+        }
+        for name, value in headers.items():
+            key = name.upper().replace("-", "_")
+            environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
+
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+        written: list[bytes] = []
+
+        def start_response(
+            status: str, response_headers: list[tuple[str, str]], _exc_info: object = None, /
+        ) -> Callable[[bytes], object]:
+            started.append((status, response_headers))
+            return written.append
+
+        chunks = self._app(environ, start_response)
+        try:
+            rest = list(chunks)
+        finally:
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+        status, response_headers = started[-1]
+        payload = b"".join(written + rest)
+        return _decode(int(status[:3]), {name.lower(): value for name, value in response_headers}, payload)

@@ -1,0 +1,302 @@
+"""Commands that need no server, arguments, and how answers are printed."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from heatlite.cli import progress, render
+from heatlite.cli.client import Stack
+from heatlite.cli.errors import CommandError
+from heatlite.cli.main import build_parser, run
+from heatlite.cli.maintenance import moment
+from heatlite.cli.stacks import parameters, stack_name
+from heatlite.cli.transport import HTTPTransport, Transport
+from heatlite.core.clock import Clock, from_text
+from heatlite.core.config import Settings
+from heatlite.template.types import TypeCatalog
+
+
+class HeldClock(Clock):
+    def now(self) -> float:
+        return from_text("2026-11-21T02:44:00Z")
+
+
+class Recorder:
+    """A program that notes what it is asked for, and whose server is nowhere."""
+
+    def __init__(self) -> None:
+        self.served: list[Settings] = []
+        self.applied = False
+
+    def connect(self, settings: Settings) -> Transport:
+        return HTTPTransport("http://127.0.0.1:1")
+
+    def serve(self, settings: Settings) -> None:
+        self.served.append(settings)
+
+    def upgrade(self, settings: Settings) -> None:
+        self.applied = True
+
+    def migration_status(self, settings: Settings) -> Sequence[tuple[str, bool]]:
+        return [("0001_initial", self.applied)]
+
+    def types(self) -> TypeCatalog:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, and an environment without anybody's settings."""
+    for name in list(os.environ):
+        if name.startswith(("OS_", "HEATLITE_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "up hello.yaml -e a.yaml -e b.yaml -P a=1 -P b=2 -n x --timeout 5 --rollback --tags a,b",
+        "plan hello.yaml -f json -c change",
+        "events -f story --endpoint http://h:1 --project p",
+        "events story --format json -c id",
+        "lock story --level stacks --reason why --expires +2h",
+        "action-lock story",
+        "action-unlock story",
+        "lock-status story --replay 7",
+        "mark-healthy story db --reason fixed",
+        "types show OS::Heat::Value -f yaml",
+        "serve --host 127.0.0.1 --port 0 --database sqlite:///x.db --config c.toml",
+        "db status -f json",
+    ],
+)
+def test_command_lines_are_understood(line: str) -> None:
+    assert callable(build_parser().parse_args(line.split()).run)
+
+
+def test_the_seeds_names_are_the_same_commands() -> None:
+    parse = build_parser().parse_args
+    assert parse(["action-lock", "s"]).run is parse(["lock", "s"]).run
+    assert parse(["action-unlock", "s"]).run is parse(["unlock", "s"]).run
+    assert parse(["lock", "s"]).level == "all"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("up", "the following arguments are required: FILE"),
+        ("up a.yaml --timeout 0", "'0' is no whole number of minutes from 1"),
+        ("lock s --level some", "invalid choice: 'some'"),
+        ("lock-status s --replay 1 --drop 2", "not allowed with argument"),
+        ("ls -f xml", "invalid choice: 'xml'"),
+    ],
+)
+def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        run(line.split(), Recorder())
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("up absent.yaml", "heatlite: absent.yaml: no such file"),
+        ("up 1.yaml", "heatlite: No stack name can be made from 1.yaml; give one with -n NAME."),
+        ("up 1.yaml -n one -P a", "heatlite: -P a: a parameter is given as NAME=VALUE."),
+        ("ls", "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
+        ("ls --endpoint http://127.0.0.1:1/v1/p", "heatlite: No server answers at http://127.0.0.1:1."),
+        ("ls --endpoint nonsense://x", "heatlite: 'nonsense://x' is no address of a server"),
+        ("ls --config absent.toml", "heatlite: absent.toml: cannot be read: No such file or directory."),
+        ("serve --port -1", "heatlite: --port: port has to be greater than 0, not -1."),
+        ("lock s --expires soon", "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
+        ("types OS::Heat::Value", "heatlite: Either: heatlite types, or: heatlite types show TYPE"),
+    ],
+)
+def test_a_users_mistake_is_one_line(line: str, message: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "1.yaml").write_text("heat_template_version: 2018-08-31\n")
+    assert run(line.split(), Recorder()) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+def test_serve_and_db_get_the_settings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = Recorder()
+    assert run(["serve", "--port", "1234", "--database", "sqlite:///x.db"], program) == 0
+    assert [(one.port, one.host, one.database) for one in program.served] == [(1234, "127.0.0.1", "sqlite:///x.db")]
+    assert run(["db", "status", "-f", "value"], program) == 0
+    assert run(["db", "upgrade", "-f", "value"], program) == 0
+    assert capsys.readouterr().out == "0001_initial false\n0001_initial true\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("hello.yaml", "hello"), ("/x/my stack.v1.yaml", "my-stack.v1"), ("a/ä.json", None)]
+)
+def test_a_stack_is_named_after_its_file(file: str, name: str | None) -> None:
+    arguments = build_parser().parse_args(["up", file])
+    if name is None:
+        with pytest.raises(CommandError, match="-n NAME"):
+            stack_name(arguments)
+    else:
+        assert stack_name(arguments) == name
+
+
+def test_parameters_may_hold_anything_after_the_first_equals_sign() -> None:
+    assert parameters(["a=b=c", 'j={"x": 1}', "empty="]) == {"a": "b=c", "j": '{"x": 1}', "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("+2h", "2026-11-21T04:44:00Z"),
+        ("30m", "2026-11-21T03:14:00Z"),
+        ("1d", "2026-11-22T02:44:00Z"),
+        ("+45s", "2026-11-21T02:44:45Z"),
+        ("2026-12-01T12:00:00Z", "2026-12-01T12:00:00Z"),
+        ("2026-12-01T12:00:00+02:00", "2026-12-01T10:00:00Z"),
+        ("2026-12-01", "2026-12-01T00:00:00Z"),
+    ],
+)
+def test_expiry(given: str, meant: str) -> None:
+    assert moment(given, HeldClock()) == meant
+
+
+@pytest.mark.parametrize("given", ["", "2", "h", "+2w", "-2h", "tomorrow", "2026-13-01", "9999999d"])
+def test_no_expiry(given: str) -> None:
+    with pytest.raises(CommandError, match="a time is given as"):
+        moment(given, HeldClock())
+
+
+# -- pointing openstack at the server ---------------------------------------------------------------
+
+
+def test_env_is_shell_that_leaves_only_two_variables(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OS_PROJECT_NAME", "stale")
+    monkeypatch.setenv("OS_AUTH_URL", "http://stale")
+    assert run(["env", "--project", "my project"], Recorder()) == 0
+    script = capsys.readouterr().out
+    shell = subprocess.run(["bash", "-c", f"{script}\nenv"], capture_output=True, text=True, check=True)
+    found = sorted(line for line in shell.stdout.splitlines() if line.startswith("OS_"))
+    assert found == ["OS_AUTH_TYPE=none", "OS_ENDPOINT=http://127.0.0.1:8004/v1/my%20project"]
+
+
+def test_env_follows_settings_and_endpoint(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEATLITE_PORT", "9")
+    run(["env"], Recorder())
+    monkeypatch.setenv("HEATLITE_ENDPOINT", "https://heat.example/v1/p")
+    run(["env"], Recorder())
+    lines = [line for line in capsys.readouterr().out.splitlines() if "ENDPOINT" in line]
+    assert lines == [
+        "export OS_ENDPOINT=http://127.0.0.1:9/v1/default",
+        "export OS_ENDPOINT=https://heat.example/v1/p",
+    ]
+
+
+def test_clouds_writes_a_cloud_and_spares_what_is_not_ours(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["clouds"], Recorder()) == 0
+    assert run(["clouds", "--project", "p"], Recorder()) == 0  # ours, so it may be written again
+    path = place / "clouds.yaml"
+    assert yaml.safe_load(path.read_text()) == {
+        "clouds": {"heatlite": {"auth_type": "none", "auth": {"endpoint": "http://127.0.0.1:8004/v1/p"}}}
+    }
+    assert capsys.readouterr().err == ""
+    path.write_text("clouds: {}\n")
+    assert run(["clouds"], Recorder()) == 1
+    assert path.read_text() == "clouds: {}\n"
+    assert "--force" in capsys.readouterr().err
+    monkeypatch.setenv("OS_PROJECT_NAME", "stale")
+    assert run(["clouds", "--force"], Recorder()) == 0
+    assert "unset OS_PROJECT_NAME" in capsys.readouterr().err
+    assert "127.0.0.1:8004" in path.read_text()
+
+
+# -- printing ---------------------------------------------------------------------------------------
+
+STACK = Stack("story", "5b1f", "UPDATE_COMPLETE", "", {})
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (
+            {"resource_name": "db", "resource_status": "CREATE_COMPLETE", "resource_status_reason": "state changed"},
+            "2026-11-21 02:44:00Z [story.db]: CREATE_COMPLETE  state changed",
+        ),
+        (
+            {"resource_name": "story", "resource_status": "CREATE_IN_PROGRESS", "resource_status_reason": "Started"},
+            "2026-11-21 02:44:00Z [story]: CREATE_IN_PROGRESS  Started",
+        ),
+        (
+            {"resource_name": "db", "resource_status": "DELETE_COMPLETE", "resource_status_reason": None},
+            "2026-11-21 02:44:00Z [story.db]: DELETE_COMPLETE",
+        ),
+    ],
+)
+def test_an_event_is_a_line(event: dict[str, str | None], line: str) -> None:
+    assert progress.line("story", {"event_time": "2026-11-21T02:44:00Z", **event}) == line
+
+
+def test_a_resource_may_be_called_like_its_stack() -> None:
+    assert progress.is_about_stack(STACK, {"resource_name": "story", "physical_resource_id": "5b1f"})
+    assert not progress.is_about_stack(STACK, {"resource_name": "story", "physical_resource_id": "other"})
+
+
+ROWS: list[dict[str, str | int | list[int] | None]] = [
+    {"name": "a", "n": 1, "text": None, "hidden": "x"},
+    {"name": "long name", "n": [1, 2], "text": "ä\nb", "hidden": "y"},
+]
+NAMES = ("name", "n", "text")
+
+
+def test_rows_as_json_and_yaml_are_data(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = [{"name": "a", "n": 1, "text": None}, {"name": "long name", "n": [1, 2], "text": "ä\nb"}]
+    render.rows(ROWS, NAMES, "json", ())
+    assert json.loads(capsys.readouterr().out) == expected
+    render.rows(ROWS, NAMES, "yaml", ())
+    assert yaml.safe_load(capsys.readouterr().out) == expected
+
+
+def test_rows_as_values_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    render.rows(ROWS, NAMES, "value", ("n", "name"))
+    assert capsys.readouterr().out == "1 a\n[1, 2] long name\n"
+    render.rows(ROWS, NAMES, "table", ())
+    assert capsys.readouterr().out == ("name       n       text\na          1\nlong name  [1, 2]  ä b\n")
+    render.rows([], NAMES, "table", ())
+    render.rows([], NAMES, "value", ())
+    assert capsys.readouterr().out == ""
+
+
+def test_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    item = {"stack_name": "a", "outputs": [{"k": 1}]}
+    render.one(item, "json", ())
+    assert json.loads(capsys.readouterr().out) == item
+    render.one(item, "yaml", ("outputs",))
+    assert yaml.safe_load(capsys.readouterr().out) == {"outputs": [{"k": 1}]}
+    render.one(item, "value", ("stack_name",))
+    assert capsys.readouterr().out == "a\n"
+    render.one(item, "table", ())
+    assert capsys.readouterr().out == 'stack_name  a\noutputs     [{"k": 1}]\n'
+
+
+def test_an_unknown_column_is_refused() -> None:
+    with pytest.raises(CommandError, match="No column 'nme'; there are: name, n, text"):
+        render.rows(ROWS, NAMES, "table", ("nme",))

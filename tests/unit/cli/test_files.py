@@ -1,0 +1,126 @@
+"""What travels with a template (clients: how templates travel)."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from heatlite.cli.errors import CommandError
+from heatlite.cli.files import MAX_FILE_SIZE, gather
+
+TEMPLATE = """
+heat_template_version: 2018-08-31
+resources:
+  script: {type: OS::Heat::Value, properties: {value: {get_file: data/setup.sh}}}
+  child: {type: child.yaml}
+  group: {type: OS::Heat::ResourceGroup, properties: {resource_def: {type: child.yaml}}}
+  elsewhere: {type: "https://example.org/t.yaml", properties: {type: json}}
+"""
+CHILD = """
+heat_template_version: 2018-08-31
+resources:
+  inner: {type: OS::Heat::Value, properties: {value: {get_file: inner.bin}}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "main.yaml").write_text(TEMPLATE)
+    (tmp_path / "child.yaml").write_text(CHILD)
+    (tmp_path / "data" / "setup.sh").write_text("#!/bin/sh\necho 'ä'\n")
+    (tmp_path / "inner.bin").write_bytes(b"\xff\x00\xfe")
+    return tmp_path
+
+
+def test_paths_become_addresses_and_contents_travel(folder: Path) -> None:
+    bundle = gather(folder / "main.yaml")
+    child, script, inner = ((folder / name).as_uri() for name in ("child.yaml", "data/setup.sh", "inner.bin"))
+    resources = bundle.template["resources"]
+    assert isinstance(resources, dict)
+    assert resources["script"]["properties"]["value"] == {"get_file": script}
+    assert resources["child"]["type"] == child
+    assert resources["group"]["properties"]["resource_def"]["type"] == child
+    assert resources["elsewhere"] == {"type": "https://example.org/t.yaml", "properties": {"type": "json"}}
+    assert bundle.files.keys() == {child, script, inner}
+    assert bundle.files[script] == "#!/bin/sh\necho 'ä'\n"
+    assert base64.b64decode(bundle.files[inner]) == b"\xff\x00\xfe"
+    sent = json.loads(bundle.files[child])
+    assert sent["heat_template_version"] == "2018-08-31"
+    assert sent["resources"]["inner"]["properties"]["value"] == {"get_file": inner}
+
+
+def test_the_source_keeps_the_places_of_the_file(folder: Path) -> None:
+    source = gather(folder / "main.yaml").source
+    assert source.locate(("resources", "child", "type"))[0] == 5
+
+
+def test_a_template_that_names_itself_does_not_hang(tmp_path: Path) -> None:
+    path = tmp_path / "loop.yaml"
+    path.write_text("heat_template_version: 2018-08-31\nresources: {a: {type: loop.yaml}}\n")
+    assert list(gather(path).files) == [path.as_uri()]
+
+
+def test_environments_are_merged_in_order_and_their_templates_travel(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "one.yaml").write_text(
+        "parameters: {a: 1, b: {x: 1}}\n"
+        "resource_registry:\n"
+        "  My::A: child.yaml\n"
+        "  My::B: OS::Heat::None\n"
+        "  resources: {r: {hooks: pre-create, My::C: child.yaml}}\n"
+    )
+    (folder / "sub" / "two.yaml").write_text(
+        "parameters: {b: {y: 2}, c: 3}\n"
+        "resource_registry: {base_url: .., My::B: child.yaml, resources: {r: {My::D: OS::Heat::None}}}\n"
+    )
+    bundle = gather(folder / "main.yaml", [folder / "one.yaml", folder / "sub" / "two.yaml"])
+    child = (folder / "child.yaml").as_uri()
+    assert bundle.environment == {
+        "parameters": {"a": 1, "b": {"y": 2}, "c": 3},
+        "resource_registry": {
+            "My::A": child,
+            "My::B": child,
+            "resources": {"r": {"hooks": "pre-create", "My::C": child, "My::D": "OS::Heat::None"}},
+        },
+    }
+    body = bundle.body({"a": "9"})
+    assert body["parameters"] == {"a": "9"}
+    assert "environment_files" not in body
+
+
+def test_merge_strategies_are_the_servers_work(folder: Path) -> None:
+    (folder / "one.yaml").write_text("parameters: {a: 1}\n")
+    (folder / "two.yaml").write_text("parameters: {a: 2}\nparameter_merge_strategies: {a: merge}\n")
+    paths = [folder / "one.yaml", folder / "two.yaml"]
+    body = gather(folder / "main.yaml", paths).body({})
+    files = body["files"]
+    assert isinstance(files, dict)
+    assert body["environment_files"] == [path.as_uri() for path in paths]
+    assert json.loads(files[paths[0].as_uri()]) == {"parameters": {"a": 1}}
+    assert "environment" not in body
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("absent.yaml", None, r"absent\.yaml: no such file$"),
+        ("latin.yaml", b"a: \xe4\n", r"latin\.yaml: no UTF-8 text \(byte 3\)$"),
+        ("list.yaml", b"- a\n", r"list\.yaml: error: .*not a JSON object or YAML mapping"),
+        ("yaml.yaml", b"a: 1\nb: [1\n", r"yaml\.yaml:3:1: error: "),
+        ("asks.yaml", b"a: {get_file: gone.sh}\n", r"gone\.sh: no such file \(named in .*asks\.yaml\)$"),
+        ("large.yaml", b"#" * (MAX_FILE_SIZE + 1), r"large\.yaml: larger than 4 MiB$"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CommandError, match=message):
+        gather(path)
+
+
+def test_a_folder_is_no_template(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="Is a directory"):
+        gather(tmp_path)

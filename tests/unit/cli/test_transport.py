@@ -1,0 +1,171 @@
+"""Both transports against one small WSGI application: over a socket, and in this process."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+
+from heatlite.cli.client import Client, split_endpoint
+from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.transport import HTTPTransport, Transport, Unreachable, WSGITransport
+
+
+def app(environ: dict[str, object], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """Echoes requests; ``/name/…`` redirects to ``/full/…`` with an absolute Location, as Heat's look-up does."""
+    method, path, query = (str(environ[key]) for key in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING"))
+    length = int(str(environ.get("CONTENT_LENGTH") or 0))
+    body = environ["wsgi.input"].read(length)  # type: ignore[attr-defined]
+
+    def answer(status: str, data: object) -> Iterable[bytes]:
+        start_response(status, [("Content-Type", "application/json; charset=UTF-8")])
+        return [json.dumps(data).encode()]
+
+    if path.startswith("/name/"):
+        tail = path.removeprefix("/name") + (f"?{query}" if query else "")
+        start_response("302 Found", [("Location", f"http://elsewhere.example:1{'/full' + tail}")])
+        return [b""]
+    if path == "/loop":
+        start_response("307 Temporary Redirect", [("Location", "/loop")])
+        return [b""]
+    if path == "/nothing":
+        start_response("204 No Content", [])
+        return []
+    if path == "/text":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"plain ", b"words"]
+    if path == "/broken":
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [b'{"a": ']
+    if path.startswith("/v1/p/missing"):
+        return answer("404 Not Found", {"code": 404, "error": {"type": "EntityNotFound", "message": "No such thing."}})
+    if path.startswith("/v1/p/silent"):
+        return answer("400 Bad Request", {"code": 400, "error": {"type": "ValueError", "traceback": None}})
+    return answer(
+        "200 OK",
+        {
+            "method": method,
+            "path": path.encode("latin-1").decode(),
+            "query": query,
+            "body": json.loads(body) if body else None,
+            "type": environ.get("CONTENT_TYPE") or None,
+            "accept": environ.get("HTTP_ACCEPT"),
+        },
+    )
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        pass
+
+
+@pytest.fixture(params=["http", "wsgi"])
+def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
+    if request.param == "wsgi":
+        yield WSGITransport(app)
+        return
+    with make_server("127.0.0.1", 0, app, handler_class=_Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield HTTPTransport(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+        thread.join()
+
+
+def test_a_body_travels_as_json(transport: Transport) -> None:
+    answer = transport.request("POST", "/x?a=1&b=2", {"ä": [1, None]})
+    assert answer.status == 200
+    assert answer.data == {
+        "method": "POST",
+        "path": "/x",
+        "query": "a=1&b=2",
+        "body": {"ä": [1, None]},
+        "type": "application/json",
+        "accept": "application/json",
+    }
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "POST", "DELETE"])
+def test_a_redirect_keeps_method_body_query_and_the_way_to_the_server(transport: Transport, method: str) -> None:
+    body = None if method in ("GET", "DELETE") else {"n": 1}
+    data = transport.request(method, "/name/a?limit=1", body).data
+    assert isinstance(data, dict)
+    assert (data["method"], data["path"], data["query"], data["body"]) == (method, "/full/a", "limit=1", body)
+
+
+def test_endless_redirects_end(transport: Transport) -> None:
+    with pytest.raises(CommandError, match="redirected more than"):
+        transport.request("GET", "/loop")
+
+
+def test_quoted_names_arrive_whole(transport: Transport) -> None:
+    data = transport.request("GET", "/r/%C3%A4%20b").data
+    assert isinstance(data, dict)
+    assert data["path"] == "/r/ä b"
+
+
+def test_answers_without_json(transport: Transport) -> None:
+    assert transport.request("DELETE", "/nothing").status == 204
+    assert transport.request("GET", "/text").data == "plain words"
+    with pytest.raises(CommandError, match="JSON that cannot be read"):
+        transport.request("GET", "/broken")
+
+
+def test_the_client_raises_what_the_server_says(transport: Transport) -> None:
+    client = Client(transport, "/v1/p")
+    with pytest.raises(Refused, match=r"^No such thing\.$") as refused:
+        client.request("GET", "/missing")
+    assert refused.value.status == 404
+    with pytest.raises(Refused, match="ValueError"):  # Heat leaves the message out of some errors
+        client.request("GET", "/silent")
+
+
+def test_a_wsgi_application_is_closed_even_if_it_writes() -> None:
+    closed = []
+
+    class Body:
+        def __iter__(self) -> Iterator[bytes]:
+            return iter([b" returned"])
+
+        def close(self) -> None:
+            closed.append("body")
+
+    def writer(environ: dict[str, object], start_response: Callable[..., Callable[[bytes], object]]) -> Body:
+        start_response("200 OK", [])(b"written")
+        return Body()
+
+    with WSGITransport(writer, lambda: closed.append("engine")) as transport:  # type: ignore[arg-type]
+        assert transport.request("GET", "/").data == "written returned"
+        assert closed == ["body"]
+    assert closed == ["body", "engine"]
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
+        port = taken.getsockname()[1]
+        with pytest.raises(Unreachable, match=rf"^No server answers at http://127.0.0.1:{port}\. Start one"):
+            HTTPTransport(f"http://127.0.0.1:{port}").request("GET", "/")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8004", "ftp://h", "http://", "http://h:port", "http://h:99999"])
+def test_no_address(url: str) -> None:
+    with pytest.raises(CommandError, match="is no address of a server"):
+        HTTPTransport(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "project", "server", "prefix"),
+    [
+        ("http://h:8004", None, "http://h:8004", "/v1/default"),
+        ("http://h:8004/", "p", "http://h:8004", "/v1/p"),
+        ("http://h:8004/v1/p", None, "http://h:8004", "/v1/p"),
+        ("http://h:8004/v1/p/", "q", "http://h:8004", "/v1/q"),
+        ("https://h/heat/v1/p", None, "https://h", "/heat/v1/p"),
+        ("h:8004", "a b", "http://h:8004", "/v1/a%20b"),
+    ],
+)
+def test_endpoints(url: str, project: str | None, server: str, prefix: str) -> None:
+    assert split_endpoint(url, project) == (server, prefix)

@@ -1,0 +1,61 @@
+"""Where settings come from, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from heatlite.core.config import BadSetting, Settings, default_database, load
+
+
+def test_later_places_win(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
+    assert load(environ=home) == Settings(database=f"sqlite:///{tmp_path}/data/heatlite/heatlite.db")
+    (tmp_path / "heatlite").mkdir()
+    (tmp_path / "heatlite" / "heatlite.toml").write_text('port = 1\nhost = "file"\nlease_seconds = 2\nthreads = 3\n')
+    environ = {**home, "HEATLITE_PORT": "11", "HEATLITE_THREADS": "13", "HEATLITE_ENDPOINT": "http://no-setting"}
+    found = load({"port": 111, "host": None}, environ=environ)
+    assert (found.port, found.host, found.threads, found.lease_seconds) == (111, "file", 13, 2.0)
+
+
+def test_a_named_file_stands_for_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "heatlite").mkdir()
+    (tmp_path / "heatlite" / "heatlite.toml").write_text("port = 1\n")
+    other = tmp_path / "other.toml"
+    other.write_text("threads = 3\n")
+    found = load(file=other, environ={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert (found.port, found.threads) == (8004, 3)
+    with pytest.raises(BadSetting, match=r"absent\.toml: cannot be read: No such file"):
+        load(file=tmp_path / "absent.toml", environ={})
+
+
+def test_folders_without_xdg_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_database({"XDG_DATA_HOME": ""}) == f"sqlite:///{tmp_path}/.local/share/heatlite/heatlite.db"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("prot = 1", r"there is no setting 'prot'; there are: .*port"),
+        ('port = "x"', r"port has to be a number, not 'x'"),
+        ("port = 1.5", r"port has to be a whole number, not 1\.5"),
+        ("port = true", r"port has to be a number, not True"),
+        ("threads = 0", r"threads has to be greater than 0, not 0"),
+        ("lease_seconds = nan", r"lease_seconds has to be greater than 0"),
+        ("port = -1", r"port has to be"),
+        ("host = 1", r"host has to be text, not 1"),
+        ("host = ['a']", r"host has to be text"),
+        ("port = ", r"not valid TOML: "),
+    ],
+)
+def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "heatlite.toml"
+    path.write_text(content)
+    with pytest.raises(BadSetting, match=message) as error:
+        load(file=path, environ={})
+    assert str(path) in error.value.message
+
+
+def test_a_bad_variable_is_named() -> None:
+    with pytest.raises(BadSetting, match=r"^HEATLITE_PORT: port has to be a number"):
+        load(environ={"HEATLITE_PORT": "http", "XDG_CONFIG_HOME": "/nowhere"})
