@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.template.constraints import CLOUD, NAMED
 from heatlite.template.expression import UNKNOWN
 
 CustomCheck = Callable[[object], str | None]
@@ -14,19 +15,16 @@ _custom: dict[str, CustomCheck] = {}
 
 
 def custom_constraint(name: str) -> Callable[[CustomCheck], CustomCheck]:
-    """Register a check for ``prop(custom=name)``: given a value, it returns what is wrong with it, or None."""
+    """Register a check for ``prop(custom=name)``: given a value, it returns what is wrong with it, or None.
+
+    The names of `heatlite.template.constraints` (ip_addr, net_cidr …) are there without it.
+    """
 
     def register(check: CustomCheck) -> CustomCheck:
         _custom[name] = check
         return check
 
     return register
-
-
-@custom_constraint("test_constr")
-def _always_valid(_value: object) -> str | None:
-    """Heat's constraint for tests: every value will do."""
-    return None
 
 
 class Constraint(ABC):
@@ -136,16 +134,21 @@ class AllowedPattern(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class Custom(Constraint):
-    """A check that was registered by name."""
+    """A check that is known by name. Of a list, it holds for each element."""
 
     name: str
 
     def fault(self, value: object) -> str | None:
-        check = _custom.get(self.name)
-        if check is None:
-            return f"The custom constraint {self.name} is not known"
-        text = check(value)
-        return f"Error validating value '{value}': {text}" if text else None
+        items = value if isinstance(value, list) else (value,)
+        return next((text for item in items if item is not UNKNOWN and (text := self._item_fault(item))), None)
+
+    def _item_fault(self, value: object) -> str | None:
+        if self.name in _custom:
+            text = _custom[self.name](value)
+            return f"Error validating value '{value}': {text}" if text else None
+        if self.name in NAMED:
+            return None if NAMED[self.name](str(value)) else f'"{value}" does not validate {self.name}'
+        return None if self.name in CLOUD else f'"{value}" does not validate {self.name} (constraint not found)'
 
     def describe(self) -> JsonMap:
         return {"custom_constraint": self.name}

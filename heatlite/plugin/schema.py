@@ -252,6 +252,7 @@ class Field:
             element = get_args(annotation)[0] if get_args(annotation) else Json
             if element != Json or items is not None:
                 self.item = Field("*", element, items if isinstance(items, _Prop) else _Prop(None, False, {}))
+                self.item.required = False
             return Kind.LIST
         raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
 
