@@ -1,0 +1,1 @@
+"""The language: templates, parameters, environments, functions. Pure: no I/O, no database, no cloud."""

@@ -1,0 +1,92 @@
+"""Conditions: decided once, while a template is bound (hot-language §6)."""
+
+from collections.abc import Mapping
+
+from heatlite.core.errors import Problem, StackValidationFailed, UserParameterMissing
+from heatlite.template.expression import UNKNOWN, Call, Function, NoResources, Parser, failure, resolve
+from heatlite.template.loader import Path
+from heatlite.template.problems import nearest
+
+
+class _NotHere(Function):
+    """An ordinary function where only condition functions are allowed."""
+
+    summary = ""
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        raise call.fault(f'The function "{call.name}" is invalid in this context')
+
+
+class Conditions:
+    """The conditions section, and the judge of every condition: the `Bindings` of a template's functions.
+
+    A broken definition is put down once in `problems` and then counts as true. So does a condition that depends
+    on a value that is not known yet.
+    """
+
+    def __init__(
+        self,
+        definitions: Mapping[str, object],
+        allowed: Mapping[str, type[Function]],
+        ordinary: Mapping[str, type[Function]],
+        parameters: Mapping[str, object],
+        files: Mapping[str, str],
+    ) -> None:
+        self.parameters = parameters
+        self.files = files
+        self._definitions = definitions
+        self._functions: dict[str, type[Function]] = {**dict.fromkeys(ordinary, _NotHere), **allowed}
+        self._decided: dict[str, bool] = {}
+        self._open: set[str] = set()
+        self.problems: list[Problem] = []
+        for name in definitions:
+            self._named(name)
+
+    def decide(self, condition: object, path: Path) -> bool:
+        """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""
+        if isinstance(condition, bool):
+            return condition
+        if isinstance(condition, str):
+            if condition not in self._definitions:
+                problem = failure(path, f'Invalid condition "{condition}"').problems[0]
+                hinted = Problem(path, problem.text, hint=nearest(condition, self._definitions))
+                raise StackValidationFailed(problem.text, problems=(hinted,))
+            return self._named(condition)
+        return self._evaluate(condition, path)
+
+    def _named(self, name: str) -> bool:
+        if name in self._decided:
+            return self._decided[name]
+        path: Path = ("conditions", name)
+        try:
+            if name in self._open:
+                raise failure(path, f'Circular definition for condition "{name}"')
+            self._open.add(name)
+            definition = self._definitions[name]
+            holds = definition if isinstance(definition, bool) else self._evaluate(definition, path)
+        except StackValidationFailed as error:
+            self.problems.extend(error.problems)
+            holds = True
+        self._open.discard(name)
+        self._decided[name] = holds
+        return holds
+
+    def _evaluate(self, condition: object, path: Path) -> bool:
+        is_call = isinstance(condition, dict) and len(condition) == 1 and next(iter(condition)) in self._functions
+        if not is_call:
+            raise failure(path, f'Invalid condition "{condition}"')
+        parser = Parser(self._functions, self)
+        parsed = parser.parse(condition, path)
+        if parser.problems:
+            raise StackValidationFailed(parser.problems[0].text, problems=tuple(parser.problems))
+        try:
+            result = resolve(parsed, NoResources())
+        except (StackValidationFailed, UserParameterMissing) as error:
+            raise failure(path, error.message) from error
+        if result is UNKNOWN:
+            return True
+        if not isinstance(result, bool):
+            raise failure(path, f"The condition value should be boolean, after resolved the value is {result}")
+        return result

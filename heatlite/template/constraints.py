@@ -1,0 +1,122 @@
+"""Named ("custom") constraints that need no cloud, and the names of those that do (hot-language §7)."""
+
+import ipaddress
+import json
+import re
+import zoneinfo
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}")
+_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_CRON_FIELDS: Final = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 7, _DAYS))
+
+
+def _ip_addr(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _net_cidr(value: str) -> bool:
+    if "/" not in value or value != value.strip():
+        return False
+    try:
+        ipaddress.ip_interface(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _dns_name(value: str) -> bool:
+    name = value.removesuffix(".")
+    if not name or len(name) > 253:
+        return False
+    labels = name.split(".")
+    return all(_LABEL.fullmatch(label) for label in labels) and not labels[-1].isdecimal()
+
+
+def _iso_8601(value: str) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _timezone(value: str) -> bool:
+    return value in zoneinfo.available_timezones()
+
+
+def _json_string(value: str) -> bool:
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _cron_expression(value: str) -> bool:
+    parts = value.split()
+    return len(parts) == 5 and all(map(_cron_field, parts, _CRON_FIELDS))
+
+
+def _cron_field(text: str, field: tuple[int, int, tuple[str, ...]]) -> bool:
+    low, high, names = field
+
+    def number(part: str) -> int | None:
+        if part.lower() in names:
+            return names.index(part.lower()) + low
+        return int(part) if part.isascii() and part.isdecimal() and len(part) < 5 else None
+
+    for item in text.split(","):
+        span, slash, step = item.partition("/")
+        if slash and not number(step):
+            return False
+        if span in ("*", "?"):
+            continue
+        bounds = [number(part) for part in span.split("-")]
+        if len(bounds) > 2 or any(bound is None or not low <= bound <= high for bound in bounds):
+            return False
+    return True
+
+
+NAMED: Final[Mapping[str, Callable[[str], bool]]] = {
+    "cron_expression": _cron_expression,
+    "dns_domain": lambda value: value.endswith(".") and _dns_name(value),
+    "dns_name": _dns_name,
+    "expiration": _iso_8601,
+    "ip_addr": _ip_addr,
+    "ip_or_cidr": lambda value: _ip_addr(value) or _net_cidr(value),
+    "iso_8601": _iso_8601,
+    "json_string": _json_string,
+    "mac_addr": lambda value: _MAC.fullmatch(value) is not None,
+    "net_cidr": _net_cidr,
+    "rel_dns_name": lambda value: not value.endswith(".") and _dns_name(value),
+    "test_constr": lambda _: True,
+    "timezone": _timezone,
+}
+"""Name of the constraint → whether a value satisfies it."""
+
+# fmt: off
+CLOUD: Final = frozenset({
+    "barbican.container", "barbican.secret", "blazar.reservation", "cinder.backup", "cinder.qos_specs",
+    "cinder.snapshot", "cinder.volume", "cinder.vtype", "designate.zone", "glance.image", "keystone.domain",
+    "keystone.group", "keystone.project", "keystone.region", "keystone.role", "keystone.service",
+    "keystone.user", "magnum.cluster_template", "manila.share_network", "manila.share_snapshot",
+    "manila.share_type", "mistral.workflow", "neutron.address_scope", "neutron.flow_classifier",
+    "neutron.lbaas.listener", "neutron.lbaas.loadbalancer", "neutron.lbaas.pool", "neutron.lbaas.provider",
+    "neutron.network", "neutron.port", "neutron.port_pair", "neutron.port_pair_group", "neutron.qos_policy",
+    "neutron.router", "neutron.security_group", "neutron.segment", "neutron.subnet", "neutron.subnetpool",
+    "neutron.taas.tap_flow", "neutron.taas.tap_service", "nova.flavor", "nova.host", "nova.keypair",
+    "nova.network", "nova.server", "octavia.availabilityzone", "octavia.availabilityzoneprofile",
+    "octavia.flavor", "octavia.flavorprofile", "octavia.l7policy", "octavia.listener", "octavia.loadbalancer",
+    "octavia.pool", "trove.flavor", "zaqar.queue", "ironic.node", "ironic.portgroup",
+})
+# fmt: on
+"""Constraints that only a cloud can check; here they hold for every value."""

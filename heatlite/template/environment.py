@@ -1,0 +1,243 @@
+"""Environments: parameters and the mapping of types (hot-language §8)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, Problem, StackValidationFailed
+from heatlite.core.json import Json, JsonMap
+from heatlite.template.loader import Source
+from heatlite.template.parameters import MASK, ParameterSchema
+from heatlite.template.problems import nearest
+
+SECTIONS: Final = (
+    "parameters",
+    "parameter_defaults",
+    "parameter_merge_strategies",
+    "resource_registry",
+    "event_sinks",
+    "encrypted_param_names",
+)
+HOOKS: Final = tuple(f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete"))
+RESTRICTED_ACTIONS: Final = ("update", "replace")
+STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
+TEMPLATE_SUFFIXES: Final = (".yaml", ".template")
+
+
+def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") -> HTTPBadRequest:
+    message = f"Environment not in valid format: {text}"
+    problem = Problem(path, message, hint=hint, error="HTTPBadRequest", source=source)
+    return HTTPBadRequest(message, problems=(problem,))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a stack is made with besides its template."""
+
+    parameters: JsonMap = field(default_factory=dict)
+    parameter_defaults: JsonMap = field(default_factory=dict)
+    resource_registry: JsonMap = field(default_factory=dict)
+    event_sinks: Sequence[Json] = ()
+    encrypted_param_names: Sequence[str] = ()
+    merge_strategies: Mapping[str, str] = field(default_factory=dict)
+    """Counts only while files are merged; never stored."""
+
+    @classmethod
+    def parse(cls, source: Source) -> "Environment":
+        """Read an environment.
+
+        Raises HTTPBadRequest "Environment not in valid format: …", InvalidBreakPointHook for a bad hook, and
+        StackValidationFailed for a bad restricted action.
+        """
+        data, name = source.data, source.name
+        for section, content in data.items():
+            if section not in SECTIONS:
+                raise _wrong(f'environment has wrong section "{section}"', (section,), name, nearest(section, SECTIONS))
+            lists = section in ("event_sinks", "encrypted_param_names")
+            if not isinstance(content, list if lists else dict):
+                form = "list" if lists else "map"
+                raise _wrong(f'environment section "{section}" must be a {form}', (section,), name)
+        registry = _section(data, "resource_registry")
+        blocks = registry.get("resources")
+        if "resources" in registry and not isinstance(blocks, Mapping):
+            raise _wrong('"resources" of the registry must be a map', ("resource_registry", "resources"), name)
+        for key, target in registry.items():
+            if key != "resources":
+                _check_mapping(key, target, ("resource_registry", key), name)
+        if isinstance(blocks, Mapping):
+            _check_blocks(blocks, ("resource_registry", "resources"), name)
+        strategies = {}
+        for parameter, strategy in _section(data, "parameter_merge_strategies").items():
+            if not isinstance(strategy, str) or strategy not in STRATEGIES:
+                path = ("parameter_merge_strategies", parameter)
+                hint = f"one of {', '.join(STRATEGIES)}"
+                raise _wrong(f'invalid merge strategy "{strategy}" for "{parameter}"', path, name, hint)
+            strategies[parameter] = strategy
+        names = data.get("encrypted_param_names", [])
+        sinks = data.get("event_sinks", [])
+        assert isinstance(names, list) and isinstance(sinks, list)
+        return cls(
+            parameters=_section(data, "parameters"),
+            parameter_defaults=_section(data, "parameter_defaults"),
+            resource_registry={**registry, "resources": registry.get("resources", {})},
+            event_sinks=tuple(sinks),
+            encrypted_param_names=tuple(map(str, names)),
+            merge_strategies=strategies,
+        )
+
+    def to_dict(self, hidden: Iterable[str] = ()) -> JsonMap:
+        """As the API gives it; the values of `hidden` parameters masked. `parse` reads it again."""
+        masked = frozenset(hidden)
+
+        def shown(values: JsonMap) -> JsonMap:
+            return {name: MASK if name in masked else value for name, value in values.items()}
+
+        return {
+            "resource_registry": {"resources": {}, **self.resource_registry},
+            "parameters": shown(self.parameters),
+            "parameter_defaults": shown(self.parameter_defaults),
+            "event_sinks": list(self.event_sinks),
+            "encrypted_param_names": list(self.encrypted_param_names),
+        }
+
+    def map_type(self, resource_name: str, type_name: str) -> str:
+        """The type that the registry makes of `type_name` for this resource; mappings are followed on.
+
+        A resource's own block comes first, then exact names, then ``…*`` patterns, longer ones first.
+        """
+        blocks = self.resource_registry.get("resources")
+        block = blocks.get(resource_name) if isinstance(blocks, Mapping) else None
+        tables = [block, self.resource_registry] if isinstance(block, Mapping) else [self.resource_registry]
+        seen = {type_name}
+        while True:
+            mapped = next((found for table in tables if (found := _look_up(table, type_name))), type_name)
+            if mapped in seen:
+                return type_name if mapped == type_name else mapped
+            seen.add(mapped)
+            type_name = mapped
+
+
+def _section(data: Mapping[str, Json], name: str) -> JsonMap:
+    content = data.get(name, {})
+    assert isinstance(content, dict)
+    return content
+
+
+def _look_up(table: Mapping[str, Json], type_name: str) -> str | None:
+    target = table.get(type_name)
+    if isinstance(target, str) and type_name != "resources":
+        return target
+    globs = [key for key in table if key.endswith("*") and type_name.startswith(key[:-1])]
+    for key in sorted(globs, key=len, reverse=True):
+        target = table[key]
+        if isinstance(target, str):
+            return target[:-1] + type_name[len(key) - 1 :] if target.endswith("*") else target
+    return None
+
+
+def _check_mapping(key: str, target: Json, path: tuple[str | int, ...], source: str) -> None:
+    if target is not None and not isinstance(target, str):
+        raise _wrong(f'the type "{key}" must be mapped to the name of a type', path, source)
+    if isinstance(target, str) and (not target or (target.endswith("*") and not key.endswith("*"))):
+        raise _wrong(f'the type "{key}" cannot be mapped to "{target}"', path, source)
+
+
+def _check_blocks(blocks: Mapping[str, Json], path: tuple[str | int, ...], source: str) -> None:
+    for key, content in blocks.items():
+        here = (*path, key)
+        if key == "hooks":
+            for hook in content if isinstance(content, list) else [content]:
+                if hook not in HOOKS:
+                    text = f'Invalid hook type "{hook}" for resource breakpoint, acceptable hook types are: {HOOKS}'
+                    problem = Problem(here, text, error="InvalidBreakPointHook", source=source)
+                    raise InvalidBreakPointHook(text, problems=(problem,))
+        elif key == "restricted_actions":
+            for action in content if isinstance(content, list) else [content]:
+                if action not in RESTRICTED_ACTIONS:
+                    text = (
+                        f'Invalid restricted_action type "{action}" for resource, '
+                        f"acceptable restricted_action types are: {RESTRICTED_ACTIONS}"
+                    )
+                    raise StackValidationFailed(text, problems=(Problem(here, text, source=source),))
+        elif isinstance(content, Mapping):
+            _check_blocks(content, here, source)
+        else:
+            _check_mapping(key, content, here, source)
+
+
+# -- merging ---------------------------------------------------------------------------------------
+
+
+def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) -> Environment:
+    """One environment from several files, later ones on top (hot-language §8).
+
+    How values of one parameter come together is said by the first file that sets it, overwriting by default.
+    Once a file has set parameters, parameters unknown to the template are dropped from the later ones, as Heat
+    drops them. Raises StackValidationFailed where strategies contradict each other or do not fit the type.
+    """
+    parameters: JsonMap = {}
+    defaults: JsonMap = {}
+    registry: JsonMap = {}
+    blocks: dict[str, Json] = {}
+    sinks: list[Json] = []
+    encrypted: list[str] = []
+    fixed: dict[str, str] = {}
+    for environment in files:
+        first = not parameters
+        for name, value in environment.parameters.items():
+            if first or name in schemas:
+                strategy = _strategy(name, environment.merge_strategies, fixed)
+                parameters[name] = _merged(name, parameters.get(name), value, strategy, schemas.get(name))
+        for name, value in environment.parameter_defaults.items():
+            strategy = _strategy(name, environment.merge_strategies, fixed)
+            defaults[name] = _merged(name, defaults.get(name), value, strategy, schemas.get(name))
+        here = environment.resource_registry.get("resources")
+        blocks.update(here if isinstance(here, Mapping) else {})
+        registry.update(environment.resource_registry)
+        sinks.extend(environment.event_sinks)
+        encrypted.extend(environment.encrypted_param_names)
+    registry["resources"] = blocks
+    return Environment(parameters, defaults, registry, tuple(sinks), tuple(encrypted))
+
+
+def _strategy(name: str, stated: Mapping[str, str], fixed: dict[str, str]) -> str:
+    own = stated.get(name)
+    if name not in fixed:
+        fixed[name] = own or stated.get("default") or "overwrite"
+    elif own and own != fixed[name]:
+        text = f"Conflicting merge strategy '{own}' for parameter '{name}': an earlier file says '{fixed[name]}'."
+        raise StackValidationFailed(text, problems=(Problem(("parameter_merge_strategies", name), text),))
+    return fixed[name]
+
+
+def _merged(name: str, old: Json, new: Json, strategy: str, schema: ParameterSchema | None) -> Json:
+    if old is None or new is None or strategy == "overwrite" or schema is None:
+        return new
+    if schema.type == "json":
+        return _deep(old, new) if strategy == "deep_merge" else _shallow(old, new)
+    if schema.type == "comma_delimited_list":
+        if isinstance(old, list) and isinstance(new, list):
+            return [*old, *new]
+        return ",".join(text for text in (_comma_text(old), _comma_text(new)) if text)
+    if schema.type == "string" and isinstance(old, str) and isinstance(new, str):
+        return old + new
+    text = f"The merge strategy '{strategy}' does not fit the parameter '{name}' of type {schema.type}."
+    raise StackValidationFailed(text, problems=(Problem(("parameter_merge_strategies", name), text),))
+
+
+def _comma_text(value: Json) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _shallow(old: Json, new: Json) -> Json:
+    return {**old, **new} if isinstance(old, Mapping) and isinstance(new, Mapping) else new
+
+
+def _deep(old: Json, new: Json) -> Json:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {**old, **{key: _deep(old[key], value) if key in old else value for key, value in new.items()}}
+    if isinstance(old, list) and isinstance(new, list):
+        return [*old, *new]
+    if isinstance(old, str) and isinstance(new, str):
+        return old + new
+    return new

@@ -1,0 +1,313 @@
+"""Values that are not known until something else is: template functions and what contains them.
+
+Parsing returns data in which nothing is a function untouched, so that resolving it costs one type test.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol
+
+from heatlite.core.errors import Problem, StackValidationFailed
+from heatlite.template.loader import Path
+from heatlite.template.problems import stated
+
+
+class Unknown:
+    """A value that only an action will bring ("known after apply")."""
+
+    _one: ClassVar["Unknown | None"] = None
+
+    def __new__(cls) -> "Unknown":
+        if cls._one is None:
+            cls._one = super().__new__(cls)
+        return cls._one
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+OMIT: Final = object()
+"""What an `if` without its second value leaves behind: nothing. Never leaves the parser."""
+
+
+class Scope(Protocol):
+    """Where references lead: the live stack, or a stand-in while checking. Either may answer UNKNOWN."""
+
+    def reference(self, name: str, /) -> object:
+        """What get_resource gives for the resource `name`."""
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object], /) -> object:
+        """What get_attr gives; attribute None = a map of all attributes; `path` leads into the value."""
+
+
+class NoResources:
+    """The scope of what must not depend on a resource: conditions, policies, names."""
+
+    def reference(self, name: str) -> object:
+        raise StackValidationFailed(f'a reference to the resource "{name}" is not possible here')
+
+    def attribute(self, name: str, _attribute: str | None, _path: Sequence[object]) -> object:
+        raise StackValidationFailed(f'an attribute of the resource "{name}" is not possible here')
+
+
+class Expression(ABC):
+    """Something to be resolved."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def result(self, scope: Scope) -> object:
+        """The value now. Raises a HeatliteError where there can be none."""
+
+    @abstractmethod
+    def parts(self) -> Iterable[object]:
+        """The values it is made of."""
+
+    def refers(self) -> Iterable[str]:
+        """Names of the resources that it refers to itself, parts not counted."""
+        return ()
+
+
+class ListOf(Expression):
+    """A list with expressions in it."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[object]) -> None:
+        self.items = items
+
+    def result(self, scope: Scope) -> list[object]:
+        return [item.result(scope) if isinstance(item, Expression) else item for item in self.items]
+
+    def parts(self) -> Iterable[object]:
+        return self.items
+
+
+class MapOf(Expression):
+    """A map with expressions in it."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: dict[str, object]) -> None:
+        self.items = items
+
+    def result(self, scope: Scope) -> dict[str, object]:
+        return {key: item.result(scope) if isinstance(item, Expression) else item for key, item in self.items.items()}
+
+    def parts(self) -> Iterable[object]:
+        return self.items.values()
+
+
+def resolve(value: object, scope: Scope) -> object:
+    """The plain value; plain data is returned as it is."""
+    return value.result(scope) if isinstance(value, Expression) else value
+
+
+def walk(value: object) -> Iterator[Expression]:
+    """Every expression in `value`, outer ones first."""
+    if isinstance(value, Expression):
+        yield value
+        for part in value.parts():
+            if isinstance(part, Expression):
+                yield from walk(part)
+
+
+def requires(value: object) -> Iterator[str]:
+    """Names of the resources that `value` refers to."""
+    for expression in walk(value):
+        yield from expression.refers()
+
+
+def has_unknown(value: object) -> bool:
+    """Whether UNKNOWN stands anywhere in a resolved value."""
+    if value is UNKNOWN:
+        return True
+    if isinstance(value, Mapping):
+        return any(map(has_unknown, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(has_unknown, value))
+    return False
+
+
+def select(value: object, path: Sequence[object], missing: object) -> object:
+    """Follow `path` into `value`: maps by key, sequences and text by index (also as text; negative from the end).
+
+    `missing` if a step fails; UNKNOWN from the first unknown thing on.
+    """
+    for step in path:
+        if value is UNKNOWN or step is UNKNOWN:
+            return UNKNOWN
+        try:
+            if isinstance(value, Mapping):
+                value = value[step]
+            elif isinstance(value, (list, tuple, str)) and isinstance(step, (int, str)):
+                value = value[int(step)]
+            else:
+                return missing
+        except (KeyError, IndexError, TypeError, ValueError):
+            return missing
+    return value
+
+
+# -- functions -----------------------------------------------------------------------------------
+
+
+class Bindings(Protocol):
+    """What functions may ask for while they are parsed."""
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """Typed values of the parameters, pseudo parameters too; UNKNOWN where there is none yet."""
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Files that came with the template."""
+
+    def decide(self, condition: object, path: Path) -> bool:
+        """Whether a condition (a name, a boolean, or a condition function) holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function as the template writes it."""
+
+    name: str
+    arguments: object
+    path: Path
+    """Where the function stands; its own name is the last part."""
+    parser: "Parser"
+
+    def parsed(self) -> object:
+        """The arguments with the functions in them parsed."""
+        return self.parser.parse(self.arguments, self.path)
+
+    @property
+    def bindings(self) -> Bindings:
+        return self.parser.bindings
+
+    def fault(self, text: str) -> StackValidationFailed:
+        """An error at this function; to be raised."""
+        return failure(self.path, text)
+
+
+def failure(path: Path, text: str) -> StackValidationFailed:
+    """StackValidationFailed ``<dotted path>: <text>``; to be raised."""
+    problem = stated(path, text)
+    return StackValidationFailed(problem.text, problems=(problem,))
+
+
+class Function(Expression):
+    """A template function. A subclass checks its syntax in `__init__` and computes in `apply`."""
+
+    __slots__ = ("arguments", "bindings", "name", "path")
+
+    summary: ClassVar[str]
+    """One line for people (GET /template_versions/{v}/functions)."""
+    strict: ClassVar[bool] = True
+    """UNKNOWN anywhere in the arguments makes the result UNKNOWN."""
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        self.name = call.name
+        self.path = call.path
+        self.bindings = call.bindings
+        self.arguments = arguments
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        """Parse a call. A macro overrides this and may return anything, OMIT too."""
+        return cls(call, call.parsed())
+
+    def result(self, scope: Scope) -> object:
+        arguments = resolve(self.arguments, scope)
+        if self.strict and has_unknown(arguments):
+            return UNKNOWN
+        return self.apply(arguments)
+
+    def apply(self, arguments: object) -> object:
+        """The result for resolved arguments."""
+        raise NotImplementedError
+
+    def parts(self) -> Iterable[object]:
+        return (self.arguments,)
+
+
+class Parser:
+    """Turns data into data with expressions in it.
+
+    `functions` are those of the template's version. A fault in one function is put down in `problems`, and the
+    value becomes UNKNOWN, so that one fault hides no other.
+    """
+
+    def __init__(self, functions: Mapping[str, type[Function]], bindings: Bindings) -> None:
+        self.functions = functions
+        self.bindings = bindings
+        self.problems: list[Problem] = []
+
+    def parse(self, value: object, path: Path) -> object:
+        """`value` itself if no function is in it; a map with exactly one key, a function's name, is a call."""
+        if self.is_static(value):
+            return value
+        parsed = self.parse_part(value, path)
+        return None if parsed is OMIT else parsed
+
+    def is_static(self, value: object) -> bool:
+        """Whether there is no function in `value`."""
+        if type(value) is dict:
+            if len(value) == 1:
+                for key in value:
+                    if key in self.functions:
+                        return False
+            for item in value.values():
+                if (type(item) is dict or type(item) is list) and not self.is_static(item):
+                    return False
+        elif type(value) is list:
+            for item in value:
+                if (type(item) is dict or type(item) is list) and not self.is_static(item):
+                    return False
+        return True
+
+    def parse_part(self, value: object, path: Path) -> object:
+        """As `parse`, for a value within a container: OMIT where the container shall drop it."""
+        if isinstance(value, dict):
+            if len(value) == 1:
+                ((name, arguments),) = value.items()
+                if name in self.functions:
+                    return self._call(Call(name, arguments, (*path, name), self))
+            items = {}
+            for key, item in value.items():
+                parsed = self.parse_part(item, (*path, key))
+                if parsed is not OMIT:
+                    items[key] = parsed
+            return MapOf(items) if any(isinstance(item, Expression) for item in items.values()) else items
+        if isinstance(value, list):
+            kept = [parsed for i, item in enumerate(value) if (parsed := self.parse_part(item, (*path, i))) is not OMIT]
+            return ListOf(kept) if any(isinstance(item, Expression) for item in kept) else kept
+        return value
+
+    def _call(self, call: Call) -> object:
+        try:
+            return self.functions[call.name].build(call)
+        except StackValidationFailed as error:
+            self.problems.extend(error.problems)
+            return UNKNOWN
+
+
+def deferred(value: object) -> bool:
+    """Whether the value is not there yet while parsing, so that its type cannot be checked."""
+    return value is UNKNOWN or isinstance(value, Expression)
+
+
+def entries(value: object) -> list[object] | None:
+    """The items of a parsed list, None if it is none."""
+    if isinstance(value, ListOf):
+        return value.items
+    return value if isinstance(value, list) else None
+
+
+def fields(value: object) -> Mapping[str, object] | None:
+    """The items of a parsed map, None if it is none."""
+    if isinstance(value, MapOf):
+        return value.items
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,939 @@
+"""The functions of HOT, one class each, and which version knows which (hot-language §4, §5)."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final
+from urllib import parse as urls
+
+from heatlite.core.errors import InvalidTemplateVersion, StackValidationFailed, UserParameterMissing
+from heatlite.template.expression import (
+    OMIT,
+    UNKNOWN,
+    Call,
+    Function,
+    NoResources,
+    Scope,
+    deferred,
+    entries,
+    fields,
+    has_unknown,
+    resolve,
+    select,
+)
+
+MAX_TEXT: Final = 8 * 1024 * 1024
+"""Characters that one function may produce; nested calls multiply, so there has to be an end."""
+MAX_ITEMS: Final = 100_000
+"""Items that one function may produce."""
+
+
+def _wrong(text: str) -> StackValidationFailed:
+    return StackValidationFailed(text)
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+# -- parameters, resources, files ------------------------------------------------------------------
+
+
+class GetParam(Function):
+    summary = "The value of a parameter, or of what a path leads to within it."
+    strict = False
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if (given is not None and not given) or (given is None and arguments in (None, "", {})):
+            raise call.fault(f'Function "{call.name}" must have arguments')
+        if given is None and not isinstance(arguments, str) and not deferred(arguments):
+            raise call.fault(f'Argument to "{call.name}" must be string or list')
+
+    def apply(self, arguments: object) -> object:
+        name, *path = [arguments] if arguments is UNKNOWN or isinstance(arguments, str) else _sequence(arguments)
+        if name is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(name, str):
+            raise _wrong(f'Parameter name in "{self.name}" must be string')
+        if name not in self.bindings.parameters:
+            raise UserParameterMissing(key=name)
+        return select(self.bindings.parameters[name], path, "")
+
+
+def _sequence(value: object) -> Sequence[object]:
+    if not isinstance(value, list) or not value:
+        raise _wrong("Arguments must be a string or a list with items")
+    return value
+
+
+def _early_name(call: Call, value: object, what: str) -> str:
+    """A resource's name, which has to be known before any resource is."""
+    try:
+        name = resolve(value, NoResources())
+    except StackValidationFailed as error:
+        raise call.fault(error.message) from error
+    except UserParameterMissing as error:
+        raise call.fault(error.message) from error
+    if name is UNKNOWN:
+        return ""
+    if not isinstance(name, str) or not name:
+        raise call.fault(f'{what} "{call.name}" must be a resource name')
+    return name
+
+
+class GetResource(Function):
+    summary = "The reference of a resource: its physical id for most types."
+    __slots__ = ("resource",)
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        self.resource = _early_name(call, arguments, "Argument to")
+
+    def result(self, scope: Scope) -> object:
+        return scope.reference(self.resource) if self.resource else UNKNOWN
+
+    def refers(self) -> Iterable[str]:
+        return (self.resource,) if self.resource else ()
+
+
+class GetAttrSelecting(Function):
+    """As 2013-05-23 has it: the function follows the path itself."""
+
+    summary = "An attribute of a resource, or what a path leads to within it."
+    all_attributes: ClassVar[bool] = False
+    __slots__ = ("attribute", "path_within", "resource")
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None:
+            raise call.fault(f'Argument to "{call.name}" must be a list')
+        if not given or (len(given) < 2 and not self.all_attributes):
+            form = "[resource_name, attribute, (path), ...]"
+            raise call.fault(f'Arguments to "{call.name}" must be of the form {form}')
+        self.resource = _early_name(call, given[0], "First argument to")
+        self.attribute: object = given[1] if len(given) > 1 else None
+        if len(given) > 1 and not isinstance(self.attribute, str) and not deferred(self.attribute):
+            raise call.fault(f'Attribute name in "{call.name}" must be a string')
+        self.path_within = given[2:]
+
+    def result(self, scope: Scope) -> object:
+        if not self.resource:
+            return UNKNOWN
+        attribute = resolve(self.attribute, scope)
+        path = [resolve(step, scope) for step in self.path_within]
+        if attribute is UNKNOWN or has_unknown(path):
+            return UNKNOWN
+        if attribute is not None and not isinstance(attribute, str):
+            raise _wrong(f'Attribute name in "{self.name}" must be a string')
+        return self.fetch(scope, attribute, path)
+
+    def fetch(self, scope: Scope, attribute: str | None, path: list[object]) -> object:
+        return select(scope.attribute(self.resource, attribute, ()), path, None)
+
+    def refers(self) -> Iterable[str]:
+        return (self.resource,) if self.resource else ()
+
+
+class GetAttr(GetAttrSelecting):
+    """Since 2014-10-16: the resource follows the path."""
+
+    __slots__ = ()
+
+    def fetch(self, scope: Scope, attribute: str | None, path: list[object]) -> object:
+        return scope.attribute(self.resource, attribute, path)
+
+
+class GetAttrAll(GetAttr):
+    """Since 2015-10-15: without an attribute's name all attributes as a map."""
+
+    all_attributes = True
+    __slots__ = ()
+
+
+class GetFile(Function):
+    summary = "The content of a file that came with the template."
+    __slots__ = ()
+
+    def apply(self, arguments: object) -> object:
+        if not isinstance(arguments, str):
+            raise _wrong(f'Argument to "{self.name}" must be a string')
+        content = self.bindings.files.get(arguments)
+        if content is None:
+            raise _wrong(f'No content found in the "files" section for {self.name} path: {arguments}')
+        return content
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+class ListJoinOne(Function):
+    summary = "The items of a list as one text, with a delimiter between them."
+    example: ClassVar[str] = '"list_join" : [ " ", [ "str1", "str2"]]'
+    most: ClassVar[int | None] = 2
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) < 2 or (self.most is not None and len(given) > self.most):
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be: {self.example}')
+        if not isinstance(given[0], str) and not deferred(given[0]):
+            raise call.fault(f'The delimiter of "{call.name}" must be a string')
+
+    def apply(self, arguments: object) -> object:
+        delimiter, *lists = _sequence(arguments)
+        if not isinstance(delimiter, str):
+            raise _wrong(f'The delimiter of "{self.name}" must be a string')
+        texts = []
+        for items in lists:
+            if items is None:
+                continue
+            if not isinstance(items, list):
+                raise _wrong(f'"{self.name}" must operate on a list')
+            texts += [self.text(item) for item in items]
+        if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
+            raise _wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
+        return delimiter.join(texts)
+
+    def text(self, item: object) -> str:
+        if item is None:
+            return ""
+        if isinstance(item, str):
+            return item
+        raise _wrong(f"Items to join must be strings not {_brief(item)}")
+
+
+class ListJoin(ListJoinOne):
+    summary = "The items of one or more lists as one text, with a delimiter between them."
+    example = '"list_join" : [ " ", [ "str1", "str2"], ...]'
+    most = None
+    __slots__ = ()
+
+    def text(self, item: object) -> str:
+        if isinstance(item, (list, Mapping)):
+            return _as_json(item)
+        if item is None or isinstance(item, str):
+            return item or ""
+        raise _wrong(f"Items to join must be string, map or list not {_brief(item)}")
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class StrReplaceText(Function):
+    summary = "A text in which names are replaced by values."
+    required: ClassVar[bool] = False
+    filled: ClassVar[bool] = False
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = fields(arguments)
+        if given is None:
+            raise call.fault(f'Arguments to "{call.name}" must be a map')
+        if "template" not in given or "params" not in given:
+            raise call.fault(f'"{call.name}" syntax should be {{"template": text, "params": {{name: value}}}}')
+
+    def apply(self, arguments: object) -> object:
+        assert isinstance(arguments, Mapping)
+        template, params = arguments["template"], arguments["params"]
+        if not isinstance(template, str):
+            raise _wrong(f'"{self.name}" template must be a string')
+        if not isinstance(params, Mapping):
+            raise _wrong(f'"{self.name}" params must be a map')
+        if "" in params:
+            raise _wrong(f'"{self.name}" params must not have an empty name')
+        values = {key: self.value_text(key, params[key]) for key in params}
+        # A text already put in is never looked at again: pieces are (text, still open).
+        pieces: list[tuple[str, bool]] = [(template, True)]
+        size = len(template)
+        for key in sorted(sorted(values), key=len, reverse=True):
+            value = values[key]
+            found = sum(text.count(key) for text, is_open in pieces if is_open)
+            if not found:
+                if self.required:
+                    raise _wrong(f"The following params were not found in the template: {key}")
+                continue
+            size += found * (len(value) - len(key))
+            if size > MAX_TEXT:
+                raise _wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
+            after: list[tuple[str, bool]] = []
+            for text, is_open in pieces:
+                if not is_open or key not in text:
+                    after.append((text, is_open))
+                    continue
+                for number, part in enumerate(text.split(key)):
+                    if number:
+                        after.append((value, False))
+                    if part:
+                        after.append((part, True))
+            pieces = after
+        return "".join(text for text, _ in pieces)
+
+    def value_text(self, key: str, value: object) -> str:
+        if self.filled and (value is None or value == ""):
+            raise _wrong(f'"{self.name}" has an undefined or empty value for param {key}')
+        if value is None:
+            return ""
+        if isinstance(value, (str, int, float)):
+            return str(value)
+        return self.container_text(key, value)
+
+    def container_text(self, key: str, _value: object) -> str:
+        raise _wrong(f'"{self.name}" params must be strings or numbers, param {key} is not valid')
+
+
+class StrReplace(StrReplaceText):
+    summary = "A text in which names are replaced by values; maps and lists go in as JSON."
+    __slots__ = ()
+
+    def container_text(self, _key: str, value: object) -> str:
+        return _as_json(value)
+
+
+class StrReplaceStrict(StrReplace):
+    summary = "As str_replace; every name has to occur in the text."
+    required = True
+    __slots__ = ()
+
+
+class StrReplaceVeryStrict(StrReplaceStrict):
+    summary = "As str_replace_strict; no value may be null or empty."
+    filled = True
+    __slots__ = ()
+
+
+class StrSplit(Function):
+    summary = "A text cut at a delimiter into a list, or one item of that list."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or not 2 <= len(given) <= 3:
+            example = '"str_split" : [ ",", "apples,pears", <index>]'
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be: {example}')
+
+    def apply(self, arguments: object) -> object:
+        delimiter, text, *index = _sequence(arguments)
+        if text is None:
+            return None
+        if not isinstance(delimiter, str) or not delimiter:
+            raise _wrong(f'The delimiter of "{self.name}" must be a string with at least one character')
+        if not isinstance(text, str):
+            raise _wrong(f'"{self.name}" must operate on a string')
+        items = text.split(delimiter)
+        if not index:
+            return items
+        try:
+            return items[int(index[0])]  # type: ignore[call-overload]  # what is no number raises
+        except (TypeError, ValueError):
+            raise _wrong(f'Incorrect index to "{self.name}" should be an integer') from None
+        except IndexError:
+            raise _wrong(f'Incorrect index to "{self.name}" should be between 0 and {len(items) - 1}') from None
+
+
+class Digest(Function):
+    summary = "The digest of a text in hexadecimal, by any algorithm of the installation."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) != 2:
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be: [ "<algorithm>", "<value>" ]')
+
+    def apply(self, arguments: object) -> object:
+        algorithm, text = _sequence(arguments)
+        if not isinstance(algorithm, str):
+            raise _wrong("Algorithm must be a string")
+        if not isinstance(text, str):
+            raise _wrong("Digest value must be a string")
+        try:
+            encoded = text.encode("latin-1")
+        except UnicodeEncodeError:
+            raise _wrong("Digest value must consist of Latin-1 characters") from None
+        if algorithm.lower() not in hashlib.algorithms_available:
+            allowed = ", ".join(sorted(hashlib.algorithms_available))
+            raise _wrong(f"Algorithm must be one of {allowed}")
+        try:
+            return hashlib.new(algorithm.lower(), encoded, usedforsecurity=False).hexdigest()
+        except TypeError:  # SHAKE has no length of its own
+            raise _wrong(f"Algorithm {algorithm} gives no digest of a fixed length") from None
+        except ValueError:
+            raise _wrong(f"Algorithm {algorithm} is not available") from None
+
+
+class MakeUrl(Function):
+    summary = "A URL put together from its parts."
+    keys: ClassVar[tuple[str, ...]] = (
+        "scheme", "username", "password", "host", "port", "path", "query", "fragment",
+    )  # fmt: skip
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = fields(arguments)
+        if given is None:
+            raise call.fault(f'The arguments to "{call.name}" must be a map')
+        for key in given:
+            if key not in self.keys:
+                raise call.fault(f'Invalid argument to "{call.name}": {key}. Allowed: {", ".join(self.keys)}')
+
+    def apply(self, arguments: object) -> object:
+        assert isinstance(arguments, Mapping)
+        given = {key: value for key, value in arguments.items() if value is not None and value != ""}
+        for key, value in given.items():
+            if key == "query":
+                if not isinstance(value, Mapping):
+                    raise _wrong(f'The "query" argument to "{self.name}" must be a map')
+            elif key == "port":
+                if isinstance(value, bool) or not isinstance(value, (int, str)):
+                    raise _wrong(f'The "port" argument to "{self.name}" must be a number')
+            elif not isinstance(value, str):
+                raise _wrong(f'The "{key}" argument to "{self.name}" must be a string')
+        return self.compose(given)
+
+    def compose(self, given: Mapping[str, object]) -> str:
+        def text(key: str) -> str:
+            return str(given.get(key, ""))
+
+        user = urls.quote(text("username"), safe="")
+        if "password" in given:
+            user += ":" + urls.quote(text("password"), safe="")
+        host = text("host")
+        if ":" in host and not host.startswith("["):
+            host = f"[{host}]"
+        place = (f"{user}@" if user else "") + host
+        if "port" in given:
+            if not text("port").strip().isdecimal() or not 1 <= int(text("port")) <= 65535:
+                raise _wrong(f'Invalid port "{text("port")[:20]}" for "{self.name}": must be between 1 and 65535')
+            place += f":{int(text('port'))}"
+        path = urls.quote(text("path"))
+        if path and place and not path.startswith("/"):
+            path = "/" + path
+        query = given.get("query", {})
+        assert isinstance(query, Mapping)
+        pairs = {key: "" if value is None else value for key, value in query.items()}
+        url = f"{text('scheme')}:" if "scheme" in given else ""
+        if place or (not path.startswith("//") and not url):
+            url += "//" + place
+        url += path
+        if pairs:
+            url += "?" + urls.urlencode(pairs, safe="/")
+        if "fragment" in given:
+            url += "#" + urls.quote(text("fragment"))
+        return url
+
+
+# -- lists and maps ----------------------------------------------------------------------------------
+
+
+class Repeat(Function):
+    summary = "A template filled in once for every combination of the items of lists."
+    maps: ClassVar[bool] = False
+    permutes: ClassVar[bool] = False
+    strict = False
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = fields(arguments)
+        if given is None:
+            raise call.fault(f'Arguments to "{call.name}" must be a map')
+        if "for_each" not in given or "template" not in given:
+            form = '{"template": anything, "for_each": {variable: list}}'
+            raise call.fault(f'"{call.name}" syntax should be {form}')
+        for_each = fields(given["for_each"])
+        if for_each is None and not deferred(given["for_each"]):
+            raise call.fault(f'The "for_each" argument to "{call.name}" must contain a map')
+        if for_each is not None and not for_each:
+            raise call.fault(f'The "for_each" argument to "{call.name}" must not be empty')
+        permutations = given.get("permutations", True)
+        if self.permutes and not isinstance(permutations, bool) and not deferred(permutations):
+            raise call.fault(f'"permutations" should be boolean type for {call.name} function')
+
+    def apply(self, arguments: object) -> object:
+        if not isinstance(arguments, Mapping):
+            return UNKNOWN
+        for_each = arguments["for_each"]
+        permutations = arguments.get("permutations", True) if self.permutes else True
+        if for_each is UNKNOWN or permutations is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(for_each, Mapping):
+            raise _wrong(f'The "for_each" argument to "{self.name}" must contain a map')
+        if not isinstance(permutations, bool):
+            raise _wrong(f'"permutations" should be boolean type for {self.name} function')
+        if any(items is UNKNOWN for items in for_each.values()):
+            return UNKNOWN
+        lists = [self.items(items, permutations) for items in for_each.values()]
+        count = 1
+        for items in lists:
+            count *= len(items)
+        if permutations:
+            if count > MAX_ITEMS:
+                raise _wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
+            rows: Iterable[tuple[object, ...]] = itertools.product(*lists)
+        else:
+            if len({len(items) for items in lists}) > 1:
+                raise _wrong(
+                    f"For {self.name} function, the length of for_each values should be equal if no permutations."
+                )
+            rows = zip(*lists, strict=True)
+        names = list(for_each)
+        template = arguments["template"]
+        return [self.fill(template, list(zip(names, row, strict=True))) for row in rows]
+
+    def items(self, value: object, permutations: bool) -> Sequence[object]:
+        if value is None:
+            return []
+        if isinstance(value, list):
+            return value
+        if isinstance(value, Mapping) and self.maps and permutations:
+            return list(value)
+        kind = "lists or maps" if self.maps and permutations else "lists"
+        raise _wrong(f'The values of the "for_each" argument to "{self.name}" must be {kind}')
+
+    def fill(self, template: object, values: list[tuple[str, object]]) -> object:
+        if isinstance(template, str):
+            return self.fill_text(template, values)
+        if isinstance(template, list):
+            return [self.fill(item, values) for item in template]
+        if isinstance(template, Mapping):
+            filled: dict[object, object] = {}
+            for key, item in template.items():
+                name = self.fill(key, values)
+                if name is UNKNOWN:
+                    return UNKNOWN
+                filled[name] = self.fill(item, values)
+            return filled
+        return template
+
+    def fill_text(self, text: str, values: list[tuple[str, object]]) -> object:
+        for name, value in values:
+            if name not in text:
+                continue
+            if value is UNKNOWN:
+                return UNKNOWN
+            if not isinstance(value, str):
+                raise _wrong(f'"{self.name}" can put only strings into text, {name} is {_brief(value)}')
+            if len(text) + text.count(name) * (len(value) - len(name)) > MAX_TEXT:
+                raise _wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
+            text = text.replace(name, value)
+        return text
+
+
+class RepeatMaps(Repeat):
+    summary = "A template filled in once for every combination of the items of lists or of the keys of maps."
+    maps = True
+    __slots__ = ()
+
+
+class RepeatPermutations(RepeatMaps):
+    summary = "As before; with permutations false the lists are walked side by side."
+    permutes = True
+    __slots__ = ()
+
+
+class MapMerge(Function):
+    summary = "Several maps as one; the later ones win."
+    strict = False
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        if entries(arguments) is None and not deferred(arguments):
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be: [ {{"key1": "val1"}}, ... ]')
+
+    def apply(self, arguments: object) -> object:
+        merged: dict[object, object] = {}
+        if arguments is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(arguments, list):
+            raise _wrong(f'Incorrect arguments to "{self.name}": a list of maps is needed')
+        if any(item is UNKNOWN for item in arguments):
+            return UNKNOWN
+        for item in arguments:
+            if item is None:
+                continue
+            if not isinstance(item, Mapping):
+                raise _wrong(f'Incorrect arguments to "{self.name}": Items must be maps, not {_brief(item)}')
+            merged.update(item)
+        return merged
+
+
+class MapReplace(Function):
+    summary = "A map with keys renamed and values replaced."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) != 2:
+            form = '[ {"key1": "val1"}, {"keys": {"key1": "key2"}, "values": {"val1": "val2"}} ]'
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be: {form}')
+
+    def apply(self, arguments: object) -> object:
+        given, changes = _sequence(arguments)
+        if not isinstance(given, Mapping) or not isinstance(changes, Mapping):
+            raise _wrong(f'Incorrect arguments to "{self.name}": two maps are needed')
+        for key in changes:
+            if key not in ("keys", "values"):
+                raise _wrong(f'Incorrect arguments to "{self.name}": {_brief(key)} is neither "keys" nor "values"')
+        keys, values = changes.get("keys") or {}, changes.get("values") or {}
+        if not isinstance(keys, Mapping) or not isinstance(values, Mapping):
+            raise _wrong(f'Incorrect arguments to "{self.name}": "keys" and "values" must be maps')
+        replaced: dict[object, object] = {}
+        for key, value in given.items():
+            new_key = keys.get(key, key)
+            if isinstance(new_key, (list, Mapping)):
+                raise _wrong(f'"{self.name}" cannot make {_brief(new_key)} a key')
+            if new_key in replaced or (new_key != key and new_key in given):
+                raise _wrong(f'"{self.name}": key replacement {key} collides with a key in the output map')
+            hashable = not isinstance(value, (list, Mapping))
+            replaced[new_key] = values.get(value, value) if hashable else value
+        return replaced
+
+
+class Filter(Function):
+    summary = "A list without the items that equal one of some values."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) != 2:
+            raise call.fault(f'Argument to "{call.name}" must be a list of two: [ values, list ]')
+
+    def apply(self, arguments: object) -> object:
+        values, items = _sequence(arguments)
+        if not items and items in (None, []):
+            return items
+        if not isinstance(values, list) or not isinstance(items, list):
+            raise _wrong(f'"{self.name}" needs two lists')
+        return [item for item in items if not any(_equal(item, value) for value in values)]
+
+
+def _equal(one: object, other: object) -> bool:
+    return one == other
+
+
+class ListConcat(Function):
+    summary = "Several lists as one."
+    strict = False
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        if entries(arguments) is None and not deferred(arguments):
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be: [ [ "value 1" ], [ "value 2" ], ... ]')
+
+    def apply(self, arguments: object) -> object:
+        if arguments is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(arguments, list):
+            raise _wrong(f'Incorrect arguments to "{self.name}": a list of lists is needed')
+        if any(item is UNKNOWN for item in arguments):
+            return UNKNOWN
+        joined: list[object] = []
+        for item in arguments:
+            if item is None:
+                continue
+            if not isinstance(item, list):
+                raise _wrong(f'Incorrect arguments to "{self.name}": Items must be lists, not {_brief(item)}')
+            joined += item
+            if len(joined) > MAX_ITEMS:
+                raise _wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
+        return self.finish(joined)
+
+    def finish(self, joined: list[object]) -> object:
+        return joined
+
+
+class ListConcatUnique(ListConcat):
+    summary = "Several lists as one, equal items once."
+    strict = True
+    __slots__ = ()
+
+    def finish(self, joined: list[object]) -> object:
+        seen: set[str] = set()
+        unique = []
+        for item in joined:
+            # 1 and 1.0 and true are equal to each other in Python, as they are for Heat.
+            mark = _as_json(float(item) if isinstance(item, (bool, int)) and abs(item) < 2**53 else item)
+            if mark not in seen:
+                seen.add(mark)
+                unique.append(item)
+        return unique
+
+
+class Contains(Function):
+    summary = "Whether a value is in a list or a text in a text."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) != 2:
+            raise call.fault(f'Arguments to "{call.name}" must be of the form: [value1, [value1, value2]]')
+
+    def apply(self, arguments: object) -> object:
+        value, within = _sequence(arguments)
+        if isinstance(within, str) and isinstance(value, str):
+            return value in within
+        if not isinstance(within, list):
+            raise _wrong(f'Second argument to "{self.name}" should be a sequence.')
+        return value in within
+
+
+class Select(Function):
+    summary = "One item of a list or a map."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) != 2:
+            raise call.fault(f'Arguments to "{call.name}" must be of the form [index, collection]')
+
+    def apply(self, arguments: object) -> object:
+        index, within = _sequence(arguments)
+        if isinstance(within, str):
+            try:
+                within = json.loads(within)
+            except (ValueError, RecursionError):
+                raise _wrong(f'"{self.name}" got a text that is not JSON') from None
+        if within is None:
+            return ""
+        if not isinstance(within, (list, Mapping)):
+            raise _wrong(f'Arguments to "{self.name}" not fully resolved: a list or a map is needed')
+        return select(within, [index], "")
+
+
+# -- macros, and what is not there -----------------------------------------------------------------
+
+
+class If(Function):
+    summary = "One of two values, as a condition says; the other one is not even looked at."
+    short: ClassVar[bool] = False
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        given = call.arguments
+        if not isinstance(given, list) or not (2 if cls.short else 3) <= len(given) <= 3:
+            form = "[condition_name, value_if_true, value_if_false]"
+            raise call.fault(f'Arguments to "{call.name}" must be of the form: {form}')
+        chosen = 1 if call.bindings.decide(given[0], (*call.path, 0)) else 2
+        return OMIT if chosen == len(given) else call.parser.parse_part(given[chosen], (*call.path, chosen))
+
+
+class IfShort(If):
+    summary = "One of two values, as a condition says; without the second one, the item itself vanishes."
+    short = True
+    __slots__ = ()
+
+
+class Removed(Function):
+    """A function of earlier versions."""
+
+    summary = ""
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        raise call.fault(f'The function "{call.name}" is not supported in this version of HOT.')
+
+
+class NotYet(Function):
+    """A function of Heat that is not there yet: better refused than taken for data."""
+
+    summary = ""
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        raise call.fault(f'The function "{call.name}" is not supported yet by heatlite.')
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+class Equals(Function):
+    summary = "Whether two values are equal."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = entries(arguments)
+        if given is None or len(given) != 2:
+            raise call.fault(f'Arguments to "{call.name}" must be of the form: [value_1, value_2]')
+
+    def apply(self, arguments: object) -> object:
+        one, other = _sequence(arguments)
+        return one == other
+
+
+class Not(Function):
+    summary = "The opposite of a condition."
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        return not call.bindings.decide(call.arguments, call.path)
+
+
+class And(Function):
+    summary = "Whether all of several conditions hold."
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        return all(cls.operands(call))
+
+    @classmethod
+    def operands(cls, call: Call) -> list[bool]:
+        given = call.arguments
+        if not isinstance(given, list) or len(given) < 2:
+            raise call.fault(f'The minimum number of condition arguments to "{call.name}" is 2.')
+        return [call.bindings.decide(item, (*call.path, i)) for i, item in enumerate(given)]
+
+
+class Or(And):
+    summary = "Whether one of several conditions holds."
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        return any(cls.operands(call))
+
+
+# -- which version knows what -----------------------------------------------------------------------
+
+Table = Mapping[str, type[Function]]
+
+ALIASES: Final[Mapping[str, str]] = {
+    "newton": "2016-10-14",
+    "ocata": "2017-02-24",
+    "pike": "2017-09-01",
+    "queens": "2018-03-02",
+    "rocky": "2018-08-31",
+    "wallaby": "2021-04-16",
+}
+
+_CFN_NAMES: Final = (
+    "Ref", "Fn::GetAZs", "Fn::Join", "Fn::Split", "Fn::Replace", "Fn::Base64", "Fn::MemberListToMap",
+    "Fn::ResourceFacade",
+)  # fmt: skip
+
+_ADDED: Final[Sequence[tuple[str, Table]]] = (
+    (
+        "2013-05-23",
+        {
+            "get_param": GetParam,
+            "get_resource": GetResource,
+            "get_attr": GetAttrSelecting,
+            "get_file": GetFile,
+            "list_join": ListJoinOne,
+            "str_replace": StrReplaceText,
+            "resource_facade": NotYet,
+            "Fn::Select": Select,
+            **dict.fromkeys(_CFN_NAMES, NotYet),
+        },
+    ),
+    ("2014-10-16", {"get_attr": GetAttr, **dict.fromkeys(_CFN_NAMES, Removed)}),
+    ("2015-04-30", {"repeat": Repeat, "digest": Digest}),
+    (
+        "2015-10-15",
+        {
+            "str_split": StrSplit,
+            "list_join": ListJoin,
+            "str_replace": StrReplace,
+            "get_attr": GetAttrAll,
+            "Fn::Select": Removed,
+        },
+    ),
+    ("2016-04-08", {"map_merge": MapMerge}),
+    ("2016-10-14", {"yaql": NotYet, "map_replace": MapReplace, "if": If, "repeat": RepeatMaps}),
+    ("2017-02-24", {"filter": Filter, "str_replace_strict": StrReplaceStrict}),
+    (
+        "2017-09-01",
+        {
+            "make_url": MakeUrl,
+            "list_concat": ListConcat,
+            "list_concat_unique": ListConcatUnique,
+            "str_replace_vstrict": StrReplaceVeryStrict,
+            "contains": Contains,
+            "repeat": RepeatPermutations,
+        },
+    ),
+    ("2018-03-02", {}),
+    ("2018-08-31", {}),
+    ("2021-04-16", {"if": IfShort}),
+)
+
+_CONDITIONS_ADDED: Final[Mapping[str, Table]] = {
+    "2016-10-14": {"get_param": GetParam, "equals": Equals, "not": Not, "and": And, "or": Or},
+    "2017-09-01": {"yaql": NotYet, "contains": Contains},
+}
+
+
+def _accumulate(added: Iterable[tuple[str, Table]]) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    known: Table = {}
+    for version, table in added:
+        known = {**known, **table}
+        tables[version] = known
+    return tables
+
+
+FUNCTIONS: Final[Mapping[str, Table]] = _accumulate(_ADDED)
+"""By version: the functions it knows, removed ones (`Removed`) included."""
+CONDITIONS: Final[Mapping[str, Table]] = _accumulate(
+    (version, _CONDITIONS_ADDED.get(version, {})) for version in FUNCTIONS
+)
+"""By version: the functions that conditions may use; empty before 2016-10-14."""
+
+
+def canonical_version(version: object) -> str:
+    """The date behind a version or its alias. Raises InvalidTemplateVersion."""
+    if isinstance(version, str):
+        version = ALIASES.get(version, version)
+        if version in FUNCTIONS:
+            return version
+    allowed = ", ".join([*FUNCTIONS, *ALIASES])
+    raise InvalidTemplateVersion(
+        explanation=f'"heat_template_version: {version}". "heat_template_version" should be one of: {allowed}'
+    )
+
+
+def template_versions() -> list[dict[str, object]]:
+    """Every version with its aliases, as GET /template_versions lists them."""
+    return [
+        {
+            "version": f"heat_template_version.{version}",
+            "type": "hot",
+            "aliases": [f"heat_template_version.{alias}" for alias, date in ALIASES.items() if date == version],
+        }
+        for version in FUNCTIONS
+    ]
+
+
+def describe_functions(version: str, with_conditions: bool = False) -> list[dict[str, str]]:
+    """The usable functions of a version (date or alias) with one line each, by name."""
+    table = dict(FUNCTIONS[canonical_version(version)])
+    if with_conditions:
+        for name, function in CONDITIONS[canonical_version(version)].items():
+            table.setdefault(name, function)
+    return [
+        {"functions": name, "description": function.summary}
+        for name, function in sorted(table.items())
+        if function.summary
+    ]

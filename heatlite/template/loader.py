@@ -1,0 +1,410 @@
+"""Text to data: JSON first, then YAML 1.1 as Heat reads it.
+
+Hostile text ends in `HTTPBadRequest` and nothing else: depth, alias expansion, special characters, tags and
+numbers that JSON cannot carry are bounded or refused here, so that no other room has to look at them again.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import yaml
+from yaml.constructor import SafeConstructor
+
+from heatlite.core.errors import HTTPBadRequest, Problem
+from heatlite.core.json import Json, JsonMap
+
+MAX_TEMPLATE_SIZE: Final = 512 * 1024
+"""Bytes of a template's text form (Heat's `max_template_size`); the caller holds its callers to it."""
+MAX_DEPTH: Final = 100
+"""How many containers may lie within each other."""
+MAX_EXPANSION: Final = 2 * 1024 * 1024
+"""Characters and nodes that YAML aliases may add to a text."""
+
+VERSION_KEYS: Final = ("heat_template_version", "HeatTemplateFormatVersion", "AWSTemplateFormatVersion")
+
+Path = tuple[str | int, ...]
+Position = tuple[int, int]
+
+
+class Source:
+    """A text, the data in it, and where things stand in it. `text` is empty where data came as an object."""
+
+    def __init__(self, name: str, data: JsonMap, text: str = "", duplicates: tuple[Path, ...] = ()) -> None:
+        self.name = name
+        self.data = data
+        self.text = text
+        self.duplicates = duplicates
+        """Paths of mapping keys that are written more than once (YAML; the last one counts)."""
+        self._positions: dict[Path, Position] | None = None
+
+    def locate(self, path: Sequence[str | int]) -> Position:
+        """Line and column, from 1, of what `path` leads to, or of the nearest thing around it; (0, 0) if unknown."""
+        if self._positions is None:
+            positions: dict[Path, Position] = {}
+            if self.text:
+                try:
+                    # A tab may stand between JSON tokens, but not between YAML ones.
+                    _Builder(self.text.replace("\t", " "), positions).build()
+                except (yaml.YAMLError, _Refused, ValueError):
+                    positions = {}
+            self._positions = positions
+        wanted = tuple(path)
+        while wanted and wanted not in self._positions:
+            wanted = wanted[:-1]
+        return self._positions.get(wanted, (0, 0))
+
+
+class _Refused(Exception):
+    """The text is well-formed, but is nothing that we take."""
+
+    def __init__(self, text: str, line: int = 0, column: int = 0) -> None:
+        self.line = line
+        self.column = column
+        super().__init__(text)
+
+
+def load(text: str, name: str = "template", kind: str = "Template") -> Source:
+    """Read JSON or YAML whose top level is a map.
+
+    `name` is the file's name in messages and problems; `kind` ("Template" or "Environment") opens the message.
+    Raises HTTPBadRequest "<kind> not in valid format: …" with line and column where there are any.
+    """
+    duplicates: tuple[Path, ...] = ()
+    try:
+        data = _load_json(text)
+        if data is _NOT_JSON:
+            builder = _Builder(text)
+            data = builder.build()
+            duplicates = tuple(builder.duplicates)
+    except yaml.YAMLError as error:
+        raise _yaml_fault(error, name, kind) from error
+    except _Refused as error:
+        raise _fault(f"Error parsing {name}: {error}", name, kind, error.line, error.column) from error
+    except ValueError as error:  # lone surrogates, integers of more digits than Python takes
+        raise _fault(f"Error parsing {name}: {error}", name, kind) from error
+    if not isinstance(data, dict):
+        raise _fault(f"The {kind.lower()} is not a JSON object or YAML mapping.", name, kind)
+    return Source(name, data, text, duplicates)
+
+
+def load_mapping(value: object, name: str = "template", kind: str = "Template") -> Source:
+    """What a request carries: an object that JSON text gave, or text. Raises HTTPBadRequest as `load` does."""
+    if isinstance(value, str):
+        return load(value, name, kind)
+    if not isinstance(value, Mapping):
+        raise _fault(f"The {kind.lower()} is not a JSON object or YAML mapping.", name, kind)
+    data = dict(value)
+    try:
+        _verify(data)
+    except _Refused as error:
+        raise _fault(str(error), name, kind) from error
+    return Source(name, data)
+
+
+def load_template(value: object, name: str = "template") -> Source:
+    """A template; one that comes as text has to name its version (Heat's rule for text only)."""
+    source = load_mapping(value, name)
+    if source.text and not any(key in source.data for key in VERSION_KEYS):
+        raise _fault("Template format version not found.", name, "Template")
+    return source
+
+
+def _fault(text: str, name: str, kind: str, line: int = 0, column: int = 0) -> HTTPBadRequest:
+    message = f"{kind} not in valid format: {text}"
+    if line:
+        message += f" (line {line}, column {column})"
+    problem = Problem((), message, error="HTTPBadRequest", source=name, line=line, column=column)
+    return HTTPBadRequest(message, problems=(problem,))
+
+
+def _yaml_fault(error: yaml.YAMLError, name: str, kind: str) -> HTTPBadRequest:
+    if not isinstance(error, yaml.MarkedYAMLError):
+        reason = " ".join(str(error).split())
+        return _fault(f"Error parsing {name}: {reason}", name, kind)
+    parts = []
+    for text, mark in ((error.context, error.context_mark), (error.problem, error.problem_mark)):
+        if text:
+            parts.append(f"{text}, line {mark.line + 1}, column {mark.column + 1}" if mark else text)
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    message = f"{kind} not in valid format: Error parsing {name} {': '.join(parts)}"
+    problem = Problem((), message, error="HTTPBadRequest", source=name, line=line, column=column)
+    return HTTPBadRequest(message, problems=(problem,))
+
+
+# -- JSON ----------------------------------------------------------------------------------------
+
+_NOT_JSON: Final = object()
+
+
+def _load_json(text: str) -> object:
+    if text.lstrip()[:1] not in ("{", "["):
+        return _NOT_JSON
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:
+        return _NOT_JSON
+    except RecursionError:
+        raise _Refused(f"nested more than {MAX_DEPTH} deep") from None
+    _verify(data)
+    return data
+
+
+def load_json_value(text: str) -> Json:
+    """The value of a JSON text of any kind, held to the same bounds. Raises ValueError."""
+    try:
+        data: Json = json.loads(text)
+        _verify(data)
+    except RecursionError:
+        raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
+    except _Refused as error:
+        raise ValueError(str(error)) from error
+    return data
+
+
+def _verify(data: object) -> None:
+    """Refuse what is not plain JSON data of a sane depth. Without recursion, for the depth is not yet known."""
+    level: list[object] = [data]
+    depth = 0
+    while level:
+        depth += 1
+        below: list[object] = []
+        for value in level:
+            if type(value) is str:
+                if not value.isascii() or "\0" in value:
+                    _verify_text(value)
+            elif isinstance(value, Mapping):
+                for key in value:
+                    if not isinstance(key, str):
+                        raise _Refused(f"the key {key!r} is not a string")
+                    if not key.isascii() or "\0" in key:
+                        _verify_text(key)
+                below.extend(value.values())
+            elif isinstance(value, (list, tuple)):
+                below.extend(value)
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise _Refused("infinite and not-a-number values cannot be stored")
+            elif value is not None and not isinstance(value, (str, int, float)):
+                raise _Refused(f"a value of type {type(value).__name__} is no data")
+        if below and depth > MAX_DEPTH:
+            raise _Refused(f"nested more than {MAX_DEPTH} deep")
+        level = below
+
+
+def _verify_text(text: str) -> None:
+    if "\0" in text:
+        raise _Refused("NUL characters are not allowed")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _Refused("unpaired surrogates are not allowed") from None
+
+
+# -- YAML ----------------------------------------------------------------------------------------
+
+_PREFIX: Final = "tag:yaml.org,2002:"
+_MERGE: Final = object()
+_NO_KEY: Final = object()
+_RESOLVERS: Final = yaml.SafeLoader.yaml_implicit_resolvers
+_CONSTRUCTOR: Final = SafeConstructor()
+_CONSTRUCT: Final[Mapping[str, Callable[[yaml.ScalarNode], object]]] = {
+    _PREFIX + "null": _CONSTRUCTOR.construct_yaml_null,
+    _PREFIX + "bool": _CONSTRUCTOR.construct_yaml_bool,
+    _PREFIX + "int": _CONSTRUCTOR.construct_yaml_int,
+    _PREFIX + "float": _CONSTRUCTOR.construct_yaml_float,
+}
+# Heat keeps dates and times as they are written: a version is a date.
+_TEXT_TAGS: Final = frozenset({"!", _PREFIX + "str", _PREFIX + "timestamp"})
+
+
+class _Frame:
+    """A container that is still open."""
+
+    __slots__ = ("anchor", "container", "height", "key", "merged", "size")
+
+    def __init__(self, container: dict[str, Json] | list[Json], anchor: str | None) -> None:
+        self.container = container
+        self.anchor = anchor
+        self.key: object = _NO_KEY
+        self.merged: list[object] = []
+        self.size = 1
+        self.height = 1
+
+
+class _Builder:
+    """Data straight from parser events.
+
+    The composer of the C library recurses on the machine's stack and ends the process on deep nesting; this
+    does not recurse, and sees every alias and every duplicate key on its way.
+    """
+
+    def __init__(self, text: str, positions: dict[Path, Position] | None = None) -> None:
+        self.loader = yaml.CSafeLoader(text)
+        self.positions = positions
+        self.duplicates: list[Path] = []
+        self.stack: list[_Frame] = []
+        self.anchors: dict[str, tuple[object, int, int]] = {}
+        self.expansion = 0
+
+    def build(self) -> object:
+        """The one document of the text, None if there is none."""
+        result: object = None
+        documents = 0
+        next_event = self.loader.get_event
+        stack = self.stack
+        while True:
+            event = next_event()
+            if isinstance(event, yaml.ScalarEvent):
+                value = self._scalar(event)
+                size, height = len(event.value) + 1, 0
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._open(event)
+                continue
+            elif isinstance(event, yaml.CollectionEndEvent):
+                frame = stack.pop()
+                value, size, height = frame.container, frame.size, frame.height
+                if frame.merged:
+                    value = self._merge(frame, event)
+                if frame.anchor is not None:
+                    self.anchors[frame.anchor] = (value, size, height)
+            elif isinstance(event, yaml.AliasEvent):
+                value, size, height = self._alias(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self._refuse("expected a single document, but found another one", event)
+                continue
+            elif event is None or isinstance(event, yaml.StreamEndEvent):
+                return result
+            else:
+                continue
+            if not stack:
+                result = value
+            else:
+                self._add(stack[-1], value, size, height, event)
+
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
+        mapping = type(event) is yaml.MappingStartEvent
+        if event.tag not in (None, "!", _PREFIX + ("map" if mapping else "seq")):
+            raise self._refuse(f"could not determine a constructor for the tag {event.tag!r}", event)
+        stack = self.stack
+        if len(stack) >= MAX_DEPTH:
+            raise self._refuse(f"nested more than {MAX_DEPTH} deep", event)
+        if stack:
+            above = stack[-1]
+            if type(above.container) is dict and above.key is _NO_KEY:
+                raise self._refuse("a mapping key has to be a scalar", event)
+            if self.positions is not None and type(above.container) is list:
+                self._note(event)
+        if event.anchor is not None:
+            self.anchors.pop(event.anchor, None)
+        stack.append(_Frame({} if mapping else [], event.anchor))
+
+    def _add(self, frame: _Frame, value: object, size: int, height: int, event: yaml.Event) -> None:
+        frame.size += size
+        if height >= frame.height:
+            frame.height = height + 1
+        container = frame.container
+        if type(container) is list:
+            if self.positions is not None and height == 0:
+                self._note(event)
+            container.append("<<" if value is _MERGE else value)  # type: ignore[arg-type]  # values of events are JSON
+            return
+        assert type(container) is dict
+        key = frame.key
+        if key is _NO_KEY:
+            if value is _MERGE:
+                frame.key = _MERGE
+                return
+            if type(value) is not str:
+                value = self._key_text(value, event)
+            if value in container:
+                self.duplicates.append((*self._path()[:-1], value))
+            frame.key = value
+            if self.positions is not None:
+                self._note(event)
+            return
+        frame.key = _NO_KEY
+        if key is _MERGE:
+            frame.merged.append(value)
+        else:
+            if value is _MERGE:
+                value = "<<"
+            container[key] = value  # type: ignore[index, assignment]
+
+    def _scalar(self, event: yaml.ScalarEvent) -> object:
+        text: str = event.value
+        tag = event.tag
+        value: object = text
+        if tag is None and event.implicit[0]:
+            for candidate, pattern in _RESOLVERS.get(text[:1], ()):
+                if pattern.match(text):
+                    tag = candidate
+                    break
+        if tag is not None and tag not in _TEXT_TAGS:
+            if tag == _PREFIX + "merge":
+                value = _MERGE
+            elif tag in _CONSTRUCT:
+                try:
+                    value = _CONSTRUCT[tag](yaml.ScalarNode(tag, text))
+                except (ValueError, KeyError, IndexError, OverflowError) as error:
+                    raise self._refuse(f"{text[:40]!r} is not a value of the tag {tag!r}", event) from error
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise self._refuse("infinite and not-a-number values cannot be stored", event)
+            else:
+                raise self._refuse(f"could not determine a constructor for the tag {tag!r}", event)
+        elif "\0" in text:
+            raise self._refuse("NUL characters are not allowed", event)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = (value, len(text) + 1, 0)
+        return value
+
+    def _alias(self, event: yaml.AliasEvent) -> tuple[object, int, int]:
+        found = self.anchors.get(event.anchor or "")
+        if found is None:
+            inside = any(frame.anchor == event.anchor for frame in self.stack)
+            reason = "contains itself" if inside else "is not defined"
+            raise self._refuse(f"the alias {event.anchor!r} {reason}", event)
+        value, size, height = found
+        self.expansion += size
+        if self.expansion > MAX_EXPANSION:
+            raise self._refuse("aliases expand to too much data", event)
+        if len(self.stack) + height > MAX_DEPTH:
+            raise self._refuse(f"nested more than {MAX_DEPTH} deep", event)
+        return value, size, height
+
+    def _merge(self, frame: _Frame, event: yaml.Event) -> dict[str, Json]:
+        """Merge keys (``<<``): what a map says itself wins, then the merged maps, the earlier ones first."""
+        merged: dict[str, Json] = {}
+        for value in reversed(frame.merged):
+            for part in reversed(value if isinstance(value, list) else [value]):
+                if not isinstance(part, dict):
+                    raise self._refuse("expected a mapping or list of mappings for merging", event)
+                merged.update(part)
+        merged.update(frame.container if isinstance(frame.container, dict) else {})
+        return merged
+
+    def _key_text(self, value: object, event: yaml.Event) -> str:
+        """Keys are text, as they would be after a trip through JSON."""
+        if value is None or isinstance(value, (bool, int, float)):
+            return json.dumps(value)
+        raise self._refuse("a mapping key has to be a scalar", event)
+
+    def _path(self) -> Path:
+        path: list[str | int] = []
+        for frame in self.stack:
+            if type(frame.container) is list:
+                path.append(len(frame.container))
+            else:
+                path.append(frame.key if isinstance(frame.key, str) else "<<")
+        return tuple(path)
+
+    def _note(self, event: yaml.Event) -> None:
+        if self.positions is not None and event.start_mark is not None:
+            self.positions[self._path()] = (event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _refuse(self, text: str, event: yaml.Event) -> _Refused:
+        mark = event.start_mark
+        return _Refused(text, mark.line + 1, mark.column + 1) if mark is not None else _Refused(text)
