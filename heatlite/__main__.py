@@ -12,8 +12,8 @@ from heatlite.template.types import TypeCatalog
 class Program:
     """What the command line asks of the server's rooms.
 
-    Each method imports wiring, and with it falcon, peewee and all resource types, only when it is called: a command
-    that talks to a running server needs none of them.
+    Each method imports what it needs when it is called: a command that talks to a running server needs neither falcon
+    nor peewee nor any resource type, and starts without them.
     """
 
     def connect(self, settings: Settings) -> Transport:
@@ -26,9 +26,9 @@ class Program:
         return WSGITransport(embedded.app, embedded.close)
 
     def serve(self, settings: Settings) -> None:
-        from heatlite import wiring
+        from heatlite import server
 
-        wiring.serve(settings)
+        server.serve(settings)
 
     def upgrade(self, settings: Settings) -> None:
         from heatlite import wiring
@@ -38,12 +38,13 @@ class Program:
     def migration_status(self, settings: Settings) -> Sequence[tuple[str, bool]]:
         from heatlite import wiring
 
-        return wiring.migration_status(settings)
+        return [(step.name, step.applied) for step in wiring.migration_status(settings)]
 
     def types(self) -> TypeCatalog:
-        from heatlite import wiring
+        from heatlite.plugin.registry import Registry
+        from heatlite.resources import BUILTIN
 
-        return wiring.types()
+        return Registry(BUILTIN)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

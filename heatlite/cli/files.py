@@ -31,17 +31,18 @@ _NO_FILES = frozenset({"hooks", "restricted_actions"})
 class Bundle:
     """A template with all that it needs, ready to be sent."""
 
-    source: Source
-    """The template as it stands in its file, for messages with a line and a column."""
-    template: JsonMap
-    """The same with paths replaced by addresses."""
-    files: dict[str, str] = field(default_factory=dict)
-    environment: JsonMap = field(default_factory=dict)
+    template: Source
+    """With paths replaced by addresses; its places are those in the file."""
+    files: dict[str, str]
+    environments: list[Source]
+    environment: JsonMap
+    """All of them merged."""
     environment_files: list[str] = field(default_factory=list)
+    """Their names in `files`, where the server has to merge them."""
 
     def body(self, parameters: Mapping[str, str]) -> JsonMap:
         """The part of a request that all routes with a template have in common."""
-        body: JsonMap = {"template": self.template, "files": dict(self.files), "parameters": dict(parameters)}
+        body: JsonMap = {"template": self.template.data, "files": dict(self.files), "parameters": dict(parameters)}
         if self.environment_files:
             body["environment_files"] = list(self.environment_files)
         else:
@@ -174,18 +175,18 @@ def gather(template: Path, environments: Sequence[Path] = ()) -> Bundle:
     """
     gatherer = _Gatherer()
     source = load_file(template)
-    document = cast(JsonMap, gatherer.template(source.data, template))
+    source.data = cast(JsonMap, gatherer.template(source.data, template))
 
+    sources = []
     merged: JsonMap = {}
-    sent: dict[str, JsonMap] = {}
     for path in environments:
-        content = dict(load_file(path, "Environment").data)
-        registry = content.get("resource_registry")
+        content = load_file(path, "Environment")
+        registry = content.data.get("resource_registry")
         if isinstance(registry, Mapping):
-            content["resource_registry"] = gatherer.registry(registry, path, path.parent)
-        sent[path.resolve().as_uri()] = content
-        merged = _merge(merged, content)
-    if any("parameter_merge_strategies" in content for content in sent.values()):
-        gatherer.files.update((address, dump(content)) for address, content in sent.items())
-        return Bundle(source, document, gatherer.files, {}, list(sent))
-    return Bundle(source, document, gatherer.files, merged)
+            content.data["resource_registry"] = gatherer.registry(registry, path, path.parent)
+        sources.append(content)
+        merged = _merge(merged, content.data)
+    sent: dict[str, str] = {}
+    if "parameter_merge_strategies" in merged:
+        sent = {path.resolve().as_uri(): dump(one.data) for path, one in zip(environments, sources, strict=True)}
+    return Bundle(source, {**gatherer.files, **sent}, sources, merged, list(sent))

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 def test_paths_become_addresses_and_contents_travel(folder: Path) -> None:
     bundle = gather(folder / "main.yaml")
     child, script, inner = ((folder / name).as_uri() for name in ("child.yaml", "data/setup.sh", "inner.bin"))
-    resources = bundle.template["resources"]
+    resources = bundle.template.data["resources"]
     assert isinstance(resources, dict)
     assert resources["script"]["properties"]["value"] == {"get_file": script}
     assert resources["child"]["type"] == child
@@ -52,7 +52,7 @@ def test_paths_become_addresses_and_contents_travel(folder: Path) -> None:
 
 
 def test_the_source_keeps_the_places_of_the_file(folder: Path) -> None:
-    source = gather(folder / "main.yaml").source
+    source = gather(folder / "main.yaml").template
     assert source.locate(("resources", "child", "type"))[0] == 5
 
 
