@@ -10,7 +10,7 @@ from operator import and_, or_
 import peewee
 
 from heatlite.core.errors import NotFound, StackExists
-from heatlite.core.json import JsonMap, canonical, dump
+from heatlite.core.json import Json, JsonMap, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database import Database, Dialect, Row, Value
@@ -233,9 +233,14 @@ class Templates:
         self._database = database
         self._table = Table(database, Template, ("document", "files"), key="id", fixed=())
 
-    def put(self, document: JsonMap, files: Mapping[str, str]) -> str:
-        """Store a template unless it is there; its id is the SHA-256 of the content."""
-        template_id = hashlib.sha256(canonical([document, files]).encode()).hexdigest()
+    @staticmethod
+    def address(document: Mapping[str, Json], files: Mapping[str, str]) -> str:
+        """The id that a template of this content has: SHA-256."""
+        return hashlib.sha256(canonical([document, files]).encode()).hexdigest()
+
+    def put(self, document: Mapping[str, Json], files: Mapping[str, str]) -> str:
+        """Store a template unless it is there, and tell its id."""
+        template_id = self.address(document, files)
         row = {"id": template_id, "document": dump(document), "files": dump(files)}
         self._database.change(Template.insert(row).on_conflict_ignore())
         return template_id
@@ -346,7 +351,7 @@ def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
         case "status" | "stack_status":
             return [_any(_is_state(value) for value in values)]
         case "timeout_mins":
-            return [Stack.timeout_mins.in_([int(value) for value in values if value.isdecimal()])]
+            return [Stack.timeout_mins.in_([int(value) for value in values if value.isdecimal() and len(value) < 10])]
         case "disable_rollback":
             return [Stack.disable_rollback.in_([value.lower() == "true" for value in values])]
         case "stack_user_project_id":

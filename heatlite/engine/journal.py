@@ -1,0 +1,109 @@
+"""What the engine writes during one tick: rows and the events that tell of them, together or not at all."""
+
+from dataclasses import dataclass, replace
+
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
+
+STACK_TYPE = "OS::Heat::Stack"
+LONGEST_REASON = 255
+"""Characters of a reason that an event keeps (Heat cuts there; the row keeps all)."""
+
+
+def stack_event(stack: StackRecord, now: float) -> EventRecord:
+    """The event of a stack's present state; it carries the stack's name as resource name, as Heat's do."""
+    return EventRecord(
+        stack_id=stack.id,
+        resource_name=stack.name,
+        resource_type=STACK_TYPE,
+        physical_id=stack.id,
+        verb=stack.verb,
+        status=stack.status,
+        status_reason=stack.status_reason[:LONGEST_REASON],
+        created_at=now,
+    )
+
+
+def resource_event(row: ResourceRecord, now: float, properties: JsonMap | None = None) -> EventRecord:
+    """The event of a resource's present state."""
+    return EventRecord(
+        stack_id=row.stack_id,
+        resource_name=row.name,
+        resource_type=row.type,
+        physical_id=row.physical_id,
+        verb=row.verb,
+        status=row.status,
+        status_reason=row.status_reason[:LONGEST_REASON],
+        created_at=now,
+        properties=row.properties if properties is None else properties,
+    )
+
+
+def moved(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackRecord:
+    """The stack in another state."""
+    return replace(stack, verb=verb, status=status, status_reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The rows and events of one tick."""
+
+    new: list[ResourceRecord]
+    changed: list[ResourceRecord]
+    gone: list[str]
+    events: list[EventRecord]
+
+
+class Journal:
+    """The rows of one stack as the engine knows them, and what of them is not written yet."""
+
+    def __init__(self, rows: list[ResourceRecord]) -> None:
+        self.rows = {row.id: row for row in rows}
+        self._names: dict[str, list[str]] = {}
+        for row in rows:
+            self._names.setdefault(row.name, []).append(row.id)
+        self._new: dict[str, ResourceRecord] = {}
+        self._changed: dict[str, ResourceRecord] = {}
+        self._gone: list[str] = []
+        self._events: list[EventRecord] = []
+
+    def named(self, name: str) -> list[ResourceRecord]:
+        """The rows of one name, oldest first."""
+        return [self.rows[key] for key in self._names.get(name, ())]
+
+    def insert(self, row: ResourceRecord) -> None:
+        """A new row."""
+        self.rows[row.id] = self._new[row.id] = row
+        self._names.setdefault(row.name, []).append(row.id)
+
+    def save(self, row: ResourceRecord) -> None:
+        """A row has changed."""
+        self.rows[row.id] = row
+        if row.id in self._new:
+            self._new[row.id] = row
+        else:
+            self._changed[row.id] = row
+
+    def delete(self, row: ResourceRecord) -> None:
+        """A row is no longer needed."""
+        del self.rows[row.id]
+        self._names[row.name].remove(row.id)
+        self._changed.pop(row.id, None)
+        if self._new.pop(row.id, None) is None:
+            self._gone.append(row.id)
+
+    def tell(self, event: EventRecord) -> None:
+        """Something happened."""
+        self._events.append(event)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._new or self._changed or self._gone or self._events)
+
+    def take(self) -> Writes:
+        """Everything that is not written yet; from now on it counts as written."""
+        writes = Writes(list(self._new.values()), list(self._changed.values()), self._gone, self._events)
+        self._new, self._changed, self._gone, self._events = {}, {}, [], []
+        return writes

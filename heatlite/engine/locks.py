@@ -1,0 +1,122 @@
+"""The one place that says no: maintenance locks, running actions, queued actions (lock-and-health §2, §3).
+
+Every operation asks `refusal` inside the transaction that would write it. The order of the answers is fixed:
+maintenance lock, then a running action, then a queued one, then the state of the stack itself.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from heatlite.core.clock import to_text
+from heatlite.core.errors import (
+    ActionConflict,
+    ActionInProgress,
+    HeatliteError,
+    InvalidStackState,
+    NotSupported,
+    ResourceIsLocked,
+    StackLocked,
+)
+from heatlite.core.status import ActionStatus, Status, Verb, state
+from heatlite.store.records import ActionRecord, StackRecord
+
+
+class Operation(StrEnum):
+    """Whatever would change a stack, its resources or its record."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    CHECK = "check"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    CANCEL_UPDATE = "cancel_update"
+    CANCEL_WITHOUT_ROLLBACK = "cancel_without_rollback"
+    MARK = "mark_unhealthy"
+    LOCK = "lock"
+    UNLOCK = "unlock"
+
+
+ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
+    (Verb.LOCK, Status.IN_PROGRESS): frozenset(),
+    (Verb.LOCK, Status.COMPLETE): frozenset({Operation.UNLOCK, Operation.LOCK}),
+    (Verb.LOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.LOCK, Operation.DELETE}),
+    (Verb.UNLOCK, Status.IN_PROGRESS): frozenset(),
+    (Verb.UNLOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.DELETE}),
+}
+"""States in which a stack is under maintenance, and all that is allowed there (seed: heat-stack-lock)."""
+
+CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
+CANCELLABLE: dict[Operation, frozenset[Verb]] = {
+    Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
+    Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),
+}
+
+
+def maintenance_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
+    """What the stack's own maintenance lock says; needs nothing but the record, so a refusal costs no query."""
+    allowed = ALLOWED_WHILE_LOCKED.get((stack.verb, stack.status))
+    if allowed is None or operation in allowed:
+        return None
+    return StackLocked(_locked_text(operation, stack))
+
+
+def refusal(
+    operation: Operation, stack: StackRecord, relatives: Sequence[StackRecord], live: Sequence[ActionRecord]
+) -> HeatliteError | None:
+    """Why `operation` on `stack` may not start now; None when it may.
+
+    `relatives` are the stack's ancestors and descendants, `live` the unfinished actions on the stack and on them.
+    """
+    for locked in (stack, *relatives):
+        error = maintenance_refusal(operation, locked)
+        if error is not None:
+            return error
+    if operation in CANCELS:
+        return _cancel_refusal(operation, stack)
+    if operation is Operation.DELETE:
+        # A delete cancels whoever holds the stack and waits for it; only another delete is in its way.
+        live = [action for action in live if action.verb is Verb.DELETE]
+    for action in sorted(live, key=lambda action: action.status is not ActionStatus.RUNNING):
+        return _held(operation, stack, action)
+    return _state_refusal(operation, stack)
+
+
+def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:
+    if operation is Operation.MARK:
+        return ActionInProgress(stack_name=stack.name, action=action.verb)
+    kind = ResourceIsLocked if action.status is ActionStatus.RUNNING else ActionConflict
+    since = to_text(action.started_at or action.created_at)
+    return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since)
+
+
+def _cancel_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
+    if stack.status is Status.IN_PROGRESS and stack.verb in CANCELLABLE[operation]:
+        return None
+    what = f"Cancelling update when stack is {state(stack.verb, stack.status)}"
+    return NotSupported(f"{what} is not supported.")
+
+
+def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
+    now = state(stack.verb, stack.status)
+    if operation is Operation.UNLOCK and stack.lock is None:
+        return InvalidStackState(f"Stack {stack.name} is {now}: it is not locked, so there is nothing to unlock.")
+    if operation is Operation.LOCK and (stack.verb in (Verb.INIT, Verb.DELETE) or stack.status is Status.IN_PROGRESS):
+        return InvalidStackState(f"Stack {stack.name} is {now}: only a stack in a final state can be locked.")
+    if operation is Operation.UPDATE and stack.verb in (Verb.SUSPEND, Verb.DELETE):
+        return NotSupported(f"Updating a stack when it is {now} is not supported.")
+    return None
+
+
+def _locked_text(operation: Operation, stack: StackRecord) -> str:
+    """Says what to do: level, since when, by whom, why, until when, and the call that lifts the lock."""
+    now = state(stack.verb, stack.status)
+    text = f"Stack {stack.name} is under maintenance ({now}), so {operation} is refused and nothing was changed."
+    lock = stack.lock
+    if lock is not None:
+        text += f" Locked at level '{lock.level}' since {to_text(lock.locked_at)} by {lock.locked_by}"
+        text += f", reason: {lock.reason}" if lock.reason else ", no reason given"
+        text += f", expires at {to_text(lock.expires_at)}." if lock.expires_at else ", does not expire."
+    return text + (
+        f" To lift it: POST /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions"
+        ' with the body {"unlock": null}.'
+    )

@@ -1,0 +1,72 @@
+"""A plan is plain data: which steps there are, what each waits for, and what it will do as far as that is known."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from heatlite.store.records import ResourceRecord
+
+
+class Outcome(StrEnum):
+    """What is to become of one resource."""
+
+    CREATE = "create"
+    RESUME = "resume"
+    """A create that was cut off goes on."""
+    KEEP = "keep"
+    UPDATE = "update"
+    """Changed in place."""
+    REPLACE = "replace"
+    """A new object first; the old one goes in the clean-up."""
+    REFUSE = "refuse"
+    """An immutable property would change: the step fails."""
+    DELETE = "delete"
+    CHECK = "check"
+    LOCK = "lock"
+    UNLOCK = "unlock"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one resource needs, and why. `row` is the row that was judged."""
+
+    outcome: Outcome
+    row: ResourceRecord
+    changed: frozenset[str] = frozenset()
+    """Properties that differ, as far as their values are known; an unknown value differs."""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One piece of work. `key` is a resource name while converging and a row's id otherwise."""
+
+    key: str
+    name: str
+    outcome: Outcome
+    requires: tuple[str, ...] = ()
+    """Keys of the steps of this plan that have to succeed first."""
+    row: ResourceRecord | None = None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps by key. Whatever is not in it stays as it is."""
+
+    steps: Mapping[str, Step]
+    kept: Mapping[str, ResourceRecord]
+    """While converging: the row of each name that needs no step."""
+    goes_on: bool = False
+    """Whether independent steps still start after one has failed."""
+
+
+def waiting(steps: Iterable[Step]) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """How many steps each step waits for, and who waits for it."""
+    open_count: dict[str, int] = {}
+    dependents: dict[str, list[str]] = {}
+    for step in steps:
+        open_count[step.key] = len(step.requires)
+        for key in step.requires:
+            dependents.setdefault(key, []).append(step.key)
+    return open_count, dependents

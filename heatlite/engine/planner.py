@@ -1,0 +1,225 @@
+"""Compare what is with what is wanted. Pure: rows and a definition in, a plan out; nothing is written or called.
+
+`decide` is the one place where a resource is kept, changed in place or replaced. The executor asks it again with the
+values that are known by then, a preview asks it with unknown ones: the same answer for the same facts.
+The order of the tests is Heat's (heat-engine §6).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
+from heatlite.engine.scope import PlannedValues, Resources, Values
+from heatlite.plugin.ports import Change
+from heatlite.plugin.resource import ResourceType
+from heatlite.store.records import ResourceRecord
+from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.expression import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A resource definition with its values filled in, as far as they are known."""
+
+    kind: ResourceType
+    properties: JsonMap
+    metadata: JsonMap
+
+
+def evaluate(definition: ResourceDefinition, resources: Resources, values: Values) -> Wanted:
+    """Fill in the values. Raises what the functions and the schema say of bad ones."""
+    kind = resources.types.get(definition.mapped_type)
+    properties = kind.schema.coerce(_mapping(resolve(definition.properties, values)))
+    return Wanted(kind, properties, _mapping(resolve(definition.metadata, values)))
+
+
+def _mapping(value: object) -> JsonMap:
+    if not isinstance(value, dict):
+        raise TypeError("resource properties and metadata are maps")
+    return value
+
+
+def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decision:
+    """What one existing row needs to become what is wanted."""
+    kind = wanted.kind
+    if row.verb is Verb.INIT:
+        return Decision(Outcome.CREATE, row)
+    if row.verb is Verb.DELETE:
+        return Decision(Outcome.REPLACE, row, cause="its deletion has begun")
+    if resources.type_of(row) is not kind:
+        return Decision(Outcome.REPLACE, row, cause=f"type changed from {row.type}")
+    if row.status is Status.FAILED:
+        if row.verb is Verb.CHECK:
+            return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
+        if resources.make(row).needs_replace_failed():
+            return Decision(Outcome.REPLACE, row, cause=f"{row.verb} failed: {row.status_reason}")
+    if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
+        return Decision(Outcome.RESUME, row)
+    changed = kind.schema.diff(row.properties, wanted.properties)
+    if changed:
+        if changed & kind.schema.immutable:
+            return Decision(Outcome.REFUSE, row, changed, "an immutable property changed")
+        change = Change(changed, row.properties, wanted.properties, row.metadata != wanted.metadata)
+        if resources.make(row).needs_replace(change):
+            return Decision(Outcome.REPLACE, row, changed, "the type asks for it")
+        if not changed <= kind.schema.updatable or not kind.has("update"):
+            return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
+    if changed or row.metadata != wanted.metadata or row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS:
+        return Decision(Outcome.UPDATE, row, changed, "the definition changed")
+    return Decision(Outcome.KEEP, row)
+
+
+def choose(rows: Sequence[ResourceRecord], wanted: Wanted, resources: Resources) -> Decision:
+    """Which of the rows of one name stands for it: the newest that need not be replaced, else the newest.
+
+    So a retry goes on with the newest object, and a rollback or a return to an earlier template takes the old object
+    back that was still waiting for its clean-up.
+    """
+    decisions = [decide(row, wanted, resources) for row in sorted(rows, key=lambda row: row.id, reverse=True)]
+    for decision in decisions:
+        if decision.outcome is not Outcome.REPLACE:
+            return decision
+    return decisions[0]
+
+
+def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:
+    """Rows of a stack, oldest first, by resource name."""
+    names: dict[str, list[ResourceRecord]] = {}
+    for row in rows:
+        names.setdefault(row.name, []).append(row)
+    return names
+
+
+def bookkeeping_differs(row: ResourceRecord, definition: ResourceDefinition) -> bool:
+    """Whether the row must be rewritten although the object stays as it is: what only heatlite itself looks at."""
+    return (
+        row.deletion_policy != definition.deletion_policy
+        or row.description != definition.description
+        or row.type != definition.type
+        or frozenset(row.requires) != definition.requires
+    )
+
+
+def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resources: Resources) -> Plan:
+    """What to create, keep, update and replace so that the stack is what its definition says.
+
+    Clean-up comes after, from the rows as they are then (`plan_cleanup`).
+    """
+    named = by_name(rows)
+    chosen: dict[str, ResourceRecord] = {}
+    values = PlannedValues(resources, chosen)
+    steps: dict[str, Step] = {}
+    kept: dict[str, ResourceRecord] = {}
+    for name in ordered(definition.resources):
+        wanted = definition.resources[name]
+        existing = named.get(name)
+        requires = tuple(key for key in wanted.requires if key in steps)
+        if existing is None:
+            steps[name] = Step(name, name, Outcome.CREATE, requires)
+            values.to_make.add(name)
+            continue
+        try:
+            decision = choose(existing, evaluate(wanted, resources, values), resources)
+        except HeatliteError as error:
+            # The step meets the same error when its turn comes, and fails with it.
+            decision = Decision(Outcome.UPDATE, existing[-1], cause=error.message)
+        row = decision.row
+        if decision.outcome in (Outcome.CREATE, Outcome.REPLACE, Outcome.RESUME):
+            values.to_make.add(name)
+        else:
+            chosen[name] = row
+        if decision.outcome is Outcome.KEEP and row.status is Status.COMPLETE and not requires:
+            if not bookkeeping_differs(row, wanted):
+                kept[name] = row
+                continue
+        elif decision.outcome is Outcome.UPDATE:
+            values.to_change.add(name)
+        steps[name] = Step(name, name, decision.outcome, requires, row, decision.cause)
+    return Plan(steps, kept)
+
+
+def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str]) -> Plan:
+    """Delete every row whose id is not in `keep`, dependents first."""
+    keep = frozenset(keep)
+    return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {})
+
+
+def plan_check(rows: Iterable[ResourceRecord]) -> Plan:
+    """Check every resource, requirements first; a failure stops nothing."""
+    todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE)]
+    return Plan(_forward(todo, Outcome.CHECK), {}, goes_on=True)
+
+
+def plan_lock(rows: Iterable[ResourceRecord]) -> Plan:
+    """Lock every resource that is not locked yet, dependents first; a failure stops nothing."""
+    todo = [
+        row
+        for row in rows
+        if row.verb not in (Verb.INIT, Verb.DELETE)
+        and (row.before_lock is None or (row.verb is not Verb.LOCK or row.status is not Status.COMPLETE))
+    ]
+    return Plan(_reverse(todo, Outcome.LOCK), {}, goes_on=True)
+
+
+def plan_unlock(rows: Iterable[ResourceRecord]) -> Plan:
+    """Unlock every resource that was locked, requirements first; a failure stops nothing."""
+    todo = [row for row in rows if row.before_lock is not None]
+    return Plan(_forward(todo, Outcome.UNLOCK), {}, goes_on=True)
+
+
+def _forward(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step]:
+    """A step per row, each after the steps of the rows that it was made to depend on."""
+    named: dict[str, list[str]] = {}
+    for row in rows:
+        named.setdefault(row.name, []).append(row.id)
+    return _steps(rows, outcome, {row.id: [key for name in row.requires for key in named.get(name, ())] for row in rows})
+
+
+def _reverse(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step]:
+    """A step per row, each after the steps of the rows that were made to depend on it."""
+    dependents: dict[str, list[str]] = {}
+    for row in rows:
+        for name in row.requires:
+            dependents.setdefault(name, []).append(row.id)
+    return _steps(rows, outcome, {row.id: dependents.get(row.name, []) for row in rows})
+
+
+def _steps(rows: Sequence[ResourceRecord], outcome: Outcome, requires: Mapping[str, list[str]]) -> dict[str, Step]:
+    """Rows of different updates can require each other in a circle; those do not wait for each other."""
+    steps = {row.id: Step(row.id, row.name, outcome, tuple(requires[row.id]), row) for row in rows}
+    open_count, waiting_for = waiting(steps.values())
+    ready = [key for key, count in open_count.items() if count == 0]
+    while ready:
+        key = ready.pop()
+        del open_count[key]
+        for follower in waiting_for.get(key, ()):
+            open_count[follower] -= 1
+            if open_count[follower] == 0:
+                ready.append(follower)
+    for key in open_count:
+        steps[key] = replace(steps[key], requires=tuple(need for need in steps[key].requires if need not in open_count))
+    return steps
+
+
+def ordered(definitions: Mapping[str, ResourceDefinition]) -> list[str]:
+    """Names so that each comes after what it requires; otherwise in the template's order. There are no cycles."""
+    out: list[str] = []
+    done: set[str] = set()
+    for first in definitions:
+        stack = [first]
+        while stack:
+            name = stack[-1]
+            if name in done:
+                stack.pop()
+                continue
+            missing = [need for need in definitions[name].requires if need not in done and need in definitions]
+            if missing:
+                stack.extend(missing)
+            else:
+                stack.pop()
+                done.add(name)
+                out.append(name)
+    return out

@@ -1,0 +1,147 @@
+"""From a request to a checked definition: which template, which files, which environment, and all that is wrong with them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from heatlite.core.config import Settings
+from heatlite.core.errors import HTTPBadRequest, ImmutableParameterModified, RequestLimitExceeded
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.engine.definitions import Definitions, pseudo_parameters
+from heatlite.engine.requests import Request
+from heatlite.plugin.registry import Registry
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+from heatlite.template.check import check_definition
+from heatlite.template.document import Definition, Template
+from heatlite.template.environment import Environment, merge
+from heatlite.template.loader import load_mapping, load_template
+from heatlite.template.parameters import ParameterSchema
+from heatlite.template.problems import raise_first
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a stack is to be, found free of faults."""
+
+    template_id: str
+    document: Mapping[str, Json]
+    files: Mapping[str, str]
+    environment: JsonMap
+    definition: Definition
+
+
+class Preparation:
+    """Reads, merges and checks what requests bring."""
+
+    def __init__(self, store: Store, types: Registry, settings: Settings, definitions: Definitions) -> None:
+        self._store = store
+        self._types = types
+        self._settings = settings
+        self._definitions = definitions
+
+    def new(self, stack: StackRecord, request: Request) -> Prepared:
+        """The definition of a stack that is to be made. Raises the first fault, with all the others in it."""
+        template = self._template(request)
+        environment = self._requested_environment(request, template.parameters)
+        return self._checked(stack, template, environment)
+
+    def validate(self, request: Request) -> Definition:
+        """The definition as far as it can be judged without values (POST /validate). Raises its faults."""
+        template = self._template(request)
+        environment = self._requested_environment(request, template.parameters)
+        definition = template.definition(environment, {}, strict=False)
+        raise_first(check_definition(definition, self._types))
+        return definition
+
+    def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
+        """The definition of a stack that is to be updated (heat-api §4.5: PUT replaces, PATCH goes on from what is there)."""
+        if not existing:
+            template = self._template(request)
+            environment = self._requested_environment(request, template.parameters)
+        else:
+            stored = self._store.templates.get(stack.template_id)
+            files = {**stored.files, **request.files}
+            if request.template is None:
+                template = Template(stored.document, files)
+            else:
+                template = self._template(replace(request, files=files))
+            environment = self._merged_environment(stack, request, template)
+        return self._checked(stack, template, environment, before=self._definitions.of(stack))
+
+    def _template(self, request: Request) -> Template:
+        if request.template is None:
+            raise HTTPBadRequest("No template specified")
+        text = request.template if isinstance(request.template, str) else None
+        # Measured before it is read: reading is what the limit protects.
+        size = len(text.encode()) if text is not None else len(dump(request.template).encode())
+        if size > self._settings.max_template_size:
+            limit = self._settings.max_template_size
+            raise RequestLimitExceeded(message=f"Template size ({size} bytes) exceeds maximum allowed size ({limit} bytes).")
+        return Template(load_template(request.template).data, request.files)
+
+    def _requested_environment(self, request: Request, schemas: Mapping[str, ParameterSchema]) -> Environment:
+        """The request's own environment; files take the inline one's place, `parameters` come on top of all.
+
+        (In Heat a value from a file beats `parameters`: nobody who types ``--parameter`` expects that.)
+        """
+        if request.environment_files:
+            environment = merge([self._file(request, name) for name in request.environment_files], schemas)
+        elif request.environment is not None:
+            environment = Environment.parse(load_mapping(request.environment, "environment", "Environment"))
+        else:
+            environment = Environment()
+        return replace(environment, parameters={**environment.parameters, **request.parameters})
+
+    def _file(self, request: Request, name: str) -> Environment:
+        text = request.files.get(name)
+        if text is None:
+            raise HTTPBadRequest(f"Environment file {name} is not among the files of the request.")
+        return Environment.parse(load_mapping(text, name, "Environment"))
+
+    def _merged_environment(self, stack: StackRecord, request: Request, template: Template) -> Environment:
+        """The stored environment with the request's on top; what the template does not know is dropped, as in Heat."""
+        old = self._definitions.of(stack).environment
+        new = self._requested_environment(request, template.parameters)
+        kept = {name: value for name, value in old.parameters.items() if name not in request.clear_parameters}
+        return Environment(
+            parameters={
+                name: value for name, value in {**kept, **new.parameters}.items() if name in template.parameters
+            },
+            parameter_defaults={**old.parameter_defaults, **new.parameter_defaults},
+            resource_registry=_merged_registry(old.resource_registry, new.resource_registry),
+            event_sinks=new.event_sinks or old.event_sinks,
+            encrypted_param_names=new.encrypted_param_names or old.encrypted_param_names,
+        )
+
+    def _checked(
+        self, stack: StackRecord, template: Template, environment: Environment, before: Definition | None = None
+    ) -> Prepared:
+        template_id = self._store.templates.address(template.document, template.files)
+        if before is not None and template_id == stack.template_id and environment == before.environment:
+            # Nothing new: it was checked when it came.
+            definition = before
+        else:
+            definition = template.definition(environment, pseudo_parameters(stack))
+            raise_first(check_definition(definition, self._types))
+            self._check_size(definition)
+        if before is not None:
+            changed = definition.parameters.immutable_changes(before.parameters)
+            if changed:
+                raise ImmutableParameterModified(keys=", ".join(changed))
+        return Prepared(template_id, template.document, template.files, environment.to_dict(), definition)
+
+    def _check_size(self, definition: Definition) -> None:
+        limit = self._settings.max_resources_per_stack
+        if len(definition.resources) > limit:
+            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
+
+
+def _merged_registry(old: JsonMap, new: JsonMap) -> JsonMap:
+    """The newer entries on top, in the blocks of single resources too."""
+    blocks = [registry.get("resources") for registry in (old, new)]
+    merged: JsonMap = {}
+    for block in blocks:
+        if isinstance(block, Mapping):
+            merged.update(block)
+    return {**old, **new, "resources": merged}
+

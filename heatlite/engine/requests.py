@@ -1,0 +1,57 @@
+"""What a caller asks for, and what a preview answers: plain data between the API and the engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.document import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The body of a create, an update, a preview or a validation. None means: not given."""
+
+    name: str | None = None
+    template: Json = None
+    """An object, or text (JSON or YAML)."""
+    environment: Json = None
+    """An object, or text; ignored by Heat's rule where `environment_files` is not empty."""
+    environment_files: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    parameters: JsonMap = field(default_factory=dict)
+    clear_parameters: tuple[str, ...] = ()
+    tags: tuple[str, ...] | None = None
+    timeout_mins: int | None = None
+    disable_rollback: bool | None = None
+    body: JsonMap | None = None
+    """The request as it came, so that one which a lock refuses can be replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewResource:
+    """A resource as it would be. Values that are not known yet are None."""
+
+    record: ResourceRecord
+    required_by: tuple[str, ...]
+    attributes: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A stack as a create would make it."""
+
+    stack: StackRecord
+    definition: Definition
+    resources: tuple[PreviewResource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an update would do, resource by resource (Heat's five lists)."""
+
+    unchanged: tuple[PreviewResource, ...]
+    updated: tuple[PreviewResource, ...]
+    replaced: tuple[PreviewResource, ...]
+    added: tuple[PreviewResource, ...]
+    deleted: tuple[PreviewResource, ...]

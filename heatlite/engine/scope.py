@@ -1,0 +1,125 @@
+"""The values that template functions see: what the resources of one stack are and have."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from heatlite.core.ids import physical_name
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.plugin.ports import Facts
+from heatlite.plugin.registry import Registry
+from heatlite.plugin.resource import Resource, ResourceType
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.document import ResourceDefinition
+from heatlite.template.expression import UNKNOWN, select
+
+READABLE = frozenset(
+    {
+        Verb.CREATE, Verb.ADOPT, Verb.SUSPEND, Verb.RESUME, Verb.UPDATE, Verb.ROLLBACK, Verb.SNAPSHOT, Verb.CHECK,
+        Verb.LOCK, Verb.UNLOCK,
+    }
+)  # fmt: skip
+"""Verbs after which a resource's attributes can be read; after others they are null (hot-language §5)."""
+
+
+class Resources:
+    """Makes resources of a stack's rows: the place where the engine meets the types."""
+
+    def __init__(self, stack: StackRecord, types: Registry, now: Callable[[], float]) -> None:
+        self.stack = stack
+        self.types = types
+        self._now = now
+
+    def type_of(self, row: ResourceRecord) -> ResourceType:
+        """The class that owns the row. Raises the registry's error if its plugin is gone."""
+        return self.types.get(row.mapped_type)
+
+    def make(self, row: ResourceRecord, properties: JsonMap | None = None) -> Resource[Schema]:
+        """The resource of a row; with `properties`, as it is to become."""
+        stack = self.stack
+        return self.type_of(row)(
+            Facts(
+                name=row.name,
+                stack_id=stack.id,
+                stack_name=stack.name,
+                project=stack.project,
+                physical_name=row.physical_name,
+                physical_id=row.physical_id,
+                properties=row.properties if properties is None else properties,
+                metadata=row.metadata,
+                data=dict(row.data),
+                now=self._now,
+            )
+        )
+
+    def physical_name(self, definition: ResourceDefinition, identifier: str) -> str:
+        """What the real object of a new row will be called, within what its type allows. Raises as `types.get`."""
+        limit = self.types.get(definition.mapped_type).name_limit
+        return physical_name(self.stack.name, definition.name, identifier, limit)
+
+
+class Values:
+    """What functions see (`template.expression.Scope`), over the row that stands for each name."""
+
+    def __init__(self, resources: Resources, rows: Mapping[str, ResourceRecord]) -> None:
+        self.resources = resources
+        self.rows = rows
+        self._made: dict[str, tuple[ResourceRecord, Resource[Schema]]] = {}
+
+    def reference(self, name: str) -> object:
+        """What get_resource gives: the type's reference, or the name before there is a resource."""
+        row = self.rows.get(name)
+        return name if row is None or row.verb is Verb.INIT else self._resource(row).reference()
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
+        """What get_attr gives; null while the resource cannot be read. Without a name: all attributes."""
+        row = self.rows.get(name)
+        if row is None or row.verb not in READABLE:
+            return None
+        resource = self._resource(row)
+        if attribute is None:
+            return resource.attributes() if row.status is not Status.FAILED else None
+        return select(resource.attribute(attribute), path, None)
+
+    def _resource(self, row: ResourceRecord) -> Resource[Schema]:
+        made = self._made.get(row.name)
+        if made is None or made[0] is not row:
+            made = self._made[row.name] = (row, self.resources.make(row))
+        return made[1]
+
+
+class PlannedValues(Values):
+    """The same while planning: what a step has still to make is unknown."""
+
+    def __init__(self, resources: Resources, rows: Mapping[str, ResourceRecord]) -> None:
+        super().__init__(resources, rows)
+        self.to_make: set[str] = set()
+        self.to_change: set[str] = set()
+
+    def reference(self, name: str) -> object:
+        """Unknown for a resource that is to be made; the old one for a resource that changes in place."""
+        return UNKNOWN if name in self.to_make else super().reference(name)
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
+        """Unknown for whatever is to be made or changed."""
+        if name in self.to_make or name in self.to_change:
+            return UNKNOWN
+        return super().attribute(name, attribute, path)
+
+
+def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
+    """One row a name, for reading: the newest, while an older one waits for its clean-up."""
+    return list({row.name: row for row in sorted(rows, key=lambda row: row.id)}.values())
+
+
+def without_unknown(value: object) -> Json:
+    """The value with null wherever it is not known yet, for a preview."""
+    if value is UNKNOWN:
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): without_unknown(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_unknown(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{type(value).__name__} is not a template value")

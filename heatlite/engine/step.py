@@ -1,0 +1,144 @@
+"""One step's conversation with a resource type: its handler, then its check until done.
+
+This is the only place where a type's code runs, and whatever it raises becomes the failure of that resource.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import Json
+from heatlite.core.status import Verb
+from heatlite.engine.plan import Decision, Step
+from heatlite.engine.planner import Wanted, choose, evaluate
+from heatlite.engine.scope import Resources, Values
+from heatlite.plugin.ports import Change
+from heatlite.plugin.resource import ReplaceResource, Resource
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ResourceRecord
+from heatlite.template.document import ResourceDefinition
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+"""Seconds between two questions to a type that does not say itself when to ask again; each pause doubles."""
+
+
+@dataclass(slots=True)
+class Work:
+    """A step that has begun: its row as last written, its resource, and how far the handlers have come."""
+
+    step: Step
+    row: ResourceRecord
+    resource: Resource[Schema]
+    verb: Verb
+    wanted: Wanted | None = None
+    """What the row becomes once a create or an update has succeeded."""
+    change: Change | None = None
+    done: bool = False
+    failure: str | None = None
+    silent: bool = False
+    """Everything that there is to say is written already."""
+    wants_replacement: bool = False
+    looks_first: bool = False
+    """A cut-off attempt may have made the object already: look it up by its name first."""
+    handled: bool = False
+    """The handler has returned; its check is open."""
+    token: Json = None
+    pause: float = 0.0
+    """Seconds until the check is asked again."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to call."""
+        return self.done or self.failure is not None or self.wants_replacement
+
+
+def advance(work: Work) -> None:
+    """Call the next handler or check of `work` once, and note what came of it. Raises nothing."""
+    try:
+        if work.handled:
+            _ask(work)
+        else:
+            _handle(work)
+    except ReplaceResource:
+        work.wants_replacement = True
+    except Exception as error:
+        log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
+        work.failure = failure_text(work.row.name, error)
+
+
+def _handle(work: Work) -> None:
+    resource = work.resource
+    if work.looks_first and resource.physical_id is None:
+        resource.physical_id = resource.find()
+        work.handled = work.verb is Verb.CREATE and resource.physical_id is not None
+    if not work.handled:
+        match work.verb:
+            case Verb.CREATE:
+                work.token = resource.handle_create()
+            case Verb.UPDATE if work.change is not None:
+                work.token = resource.handle_update(work.change)
+            case Verb.DELETE:
+                work.token = resource.handle_delete()
+            case Verb.CHECK:
+                work.token = resource.handle_check()
+            case Verb.LOCK:
+                work.token = resource.handle_lock()
+            case Verb.UNLOCK:
+                work.token = resource.handle_unlock()
+            case _:
+                raise NotImplementedError(f"no handler for {work.verb}")
+        work.handled = True
+    work.done = not resource.polls(work.verb.lower())
+
+
+def _ask(work: Work) -> None:
+    resource, token = work.resource, work.token
+    match work.verb:
+        case Verb.CREATE:
+            answer = resource.check_create_complete(token)
+        case Verb.UPDATE:
+            answer = resource.check_update_complete(token)
+        case Verb.DELETE:
+            answer = resource.check_delete_complete(token)
+        case Verb.CHECK:
+            answer = resource.check_check_complete(token)
+        case Verb.LOCK:
+            answer = resource.check_lock_complete(token)
+        case Verb.UNLOCK:
+            answer = resource.check_unlock_complete(token)
+        case _:
+            raise NotImplementedError(f"no check for {work.verb}")
+    if isinstance(answer, bool):
+        work.done = answer
+        work.pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, work.pause * 2))
+    else:
+        work.pause = max(0.0, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a converge step found when its turn came: a decision, or the reason why it failed."""
+
+    wanted: Wanted | None = None
+    decision: Decision | None = None
+    failure: str | None = None
+
+
+def judge(
+    definition: ResourceDefinition, rows: list[ResourceRecord], resources: Resources, values: Values
+) -> Judged:
+    """Fill in the definition's values and decide what its rows need. Raises nothing."""
+    try:
+        wanted = evaluate(definition, resources, values)
+        return Judged(wanted, choose(rows, wanted, resources) if rows else None)
+    except Exception as error:
+        log.info("resource %s: its values failed", definition.name, exc_info=not isinstance(error, HeatliteError))
+        return Judged(failure=failure_text(definition.name, error))
+
+
+def failure_text(name: str, error: Exception) -> str:
+    """``ValueError: resources.boom: Test Resource failed boom`` (Heat's form)."""
+    return f"{type(error).__name__}: resources.{name}: {error}"

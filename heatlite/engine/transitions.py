@@ -1,0 +1,258 @@
+"""What a step does to its row: how each operation begins, goes on and ends for one resource, and the events of it."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from heatlite.core.ids import new_id
+from heatlite.core.status import Status, Verb
+from heatlite.engine import planner
+from heatlite.engine.journal import Journal, resource_event
+from heatlite.engine.plan import Outcome, Plan, Step
+from heatlite.engine.planner import Wanted
+from heatlite.engine.scope import Resources, Values
+from heatlite.engine.step import Work, judge
+from heatlite.plugin.ports import Change
+from heatlite.store.records import BeforeLock, ResourceRecord
+from heatlite.template.document import Definition, ResourceDefinition
+
+log = logging.getLogger(__name__)
+
+STATE_CHANGED = "state changed"
+
+
+class Transitions:
+    """Begins and ends the steps of one stack's plans, in the journal."""
+
+    def __init__(self, journal: Journal, resources: Resources, now: Callable[[], float]) -> None:
+        self.chosen: dict[str, ResourceRecord] = {}
+        """While converging: the row that stands for each name that is done."""
+        self._journal = journal
+        self._resources = resources
+        self._now = now
+        self._definitions: dict[str, ResourceDefinition] = {}
+        self._values = Values(resources, self.chosen)
+
+    # -- converge ----------------------------------------------------------------------------------
+
+    def start_converging(self, definition: Definition, plan: Plan) -> None:
+        """Take over what the plan keeps, and write a row for everything that is going to be made.
+
+        A resource that is never reached then stays INIT_COMPLETE, as in Heat.
+        """
+        self._definitions = definition.resources
+        self.chosen.clear()
+        self.chosen.update(plan.kept)
+        for step in plan.steps.values():
+            if step.outcome is Outcome.CREATE and step.row is None:
+                self._new_row(definition.resources[step.name])
+
+    def begin_converge(self, step: Step) -> Work:
+        """Fill in the values, decide, and begin what has been decided."""
+        definition = self._definitions[step.name]
+        rows = self._journal.named(step.name)
+        judged = judge(definition, rows, self._resources, self._values)
+        if judged.wanted is None or judged.decision is None:
+            return self._fail_unjudged(step, rows[-1], judged.failure or "")
+        row, wanted, decision = judged.decision.row, judged.wanted, judged.decision
+        match decision.outcome:
+            case Outcome.KEEP:
+                return self._keep(step, row, wanted)
+            case Outcome.CREATE:
+                return self._create(step, row, wanted)
+            case Outcome.RESUME:
+                return self._resume(Work(step, row, self._resources.make(row), Verb.CREATE, wanted))
+            case Outcome.REPLACE:
+                log.info("%s is replaced: %s", step.name, decision.cause)
+                return self._create(step, self._new_row(definition), wanted)
+            case Outcome.UPDATE:
+                change = Change(
+                    decision.changed, row.properties, wanted.properties, row.metadata != wanted.metadata
+                )
+                return self._update(step, row, wanted, change)
+            case Outcome.REFUSE:
+                names = ", ".join(sorted(decision.changed & wanted.kind.schema.immutable))
+                reason = f"Update to properties {names} of {row.name} ({row.type}) is not supported."
+                return self._fail(step, row, Verb.UPDATE, f"NotSupported: resources.{row.name}: {reason}")
+            case _:
+                raise AssertionError(f"converging never decides to {decision.outcome}")
+
+    def _keep(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
+        if row.status is Status.FAILED:
+            # The type has found the real object healthy.
+            row = self._moved(row, row.verb, Status.COMPLETE, STATE_CHANGED)
+        if planner.bookkeeping_differs(row, self._definitions[row.name]):
+            row = self._described(row)
+            self._journal.save(row)
+        self.chosen[row.name] = row
+        return Work(step, row, self._resources.make(row), row.verb, wanted, done=True, silent=True)
+
+    def _create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
+        row = replace(row, properties=wanted.properties, metadata=wanted.metadata)
+        row = self._moved(row, Verb.CREATE, Status.IN_PROGRESS, STATE_CHANGED)
+        return Work(step, row, self._resources.make(row), Verb.CREATE, wanted, done=not wanted.kind.has("create"))
+
+    def _update(self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change) -> Work:
+        cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
+        if not cut_off:
+            row = self._moved(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
+        resource = self._resources.make(row, wanted.properties)
+        # Where only metadata differs, a type that cannot update has nothing to do.
+        work = Work(step, row, resource, Verb.UPDATE, wanted, change=change, done=not wanted.kind.has("update"))
+        return self._resume(work) if cut_off else work
+
+    def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> Work:
+        return self._fail(step, row, Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE, reason)
+
+    # -- delete, check, lock, unlock ---------------------------------------------------------------
+
+    def begin_delete(self, step: Step) -> Work:
+        """Delete the real object unless the policy retains it, then the row."""
+        row = self._row_of(step)
+        if row.verb is Verb.INIT:
+            return Work(step, row, self._resources.make(row), Verb.DELETE, done=True, silent=True)
+        retained = row.deletion_policy.lower() == "retain"
+        work = self._begin(step, row, Verb.DELETE, skip=retained)
+        # What a cut-off create has made is known by its name only.
+        work.looks_first = True
+        return work
+
+    def begin_check(self, step: Step) -> Work:
+        """Ask the type whether the real object is well."""
+        row = self._row_of(step)
+        if self._resources.type_of(row).has("check"):
+            return self._begin(step, row, Verb.CHECK)
+        work = Work(step, row, self._resources.make(row), Verb.CHECK, done=True, silent=True)
+        if row.status is Status.FAILED:
+            # Nobody has looked, so nobody may say that it is well again.
+            work.failure = f"{row.name}: {row.status_reason}"
+        else:
+            self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
+        return work
+
+    def begin_lock(self, step: Step) -> Work:
+        """Lock the real object where its type can; remember the state that the unlock gives back."""
+        row = self._row_of(step)
+        if row.before_lock is None:
+            row = replace(row, before_lock=BeforeLock(row.verb, row.status, row.status_reason))
+        return self._begin(step, row, Verb.LOCK)
+
+    def begin_unlock(self, step: Step) -> Work:
+        """Put the real object's lock back to what it was."""
+        return self._begin(step, self._row_of(step), Verb.UNLOCK)
+
+    def _begin(self, step: Step, row: ResourceRecord, verb: Verb, skip: bool = False) -> Work:
+        """Write the intent; or take up what was cut off. With nothing to call the work is done at once."""
+        cut_off = row.verb is verb and row.status is Status.IN_PROGRESS
+        if not cut_off:
+            row = self._moved(row, verb, Status.IN_PROGRESS, STATE_CHANGED)
+        resource = self._resources.make(row)
+        work = Work(step, row, resource, verb, done=skip or not resource.has(verb.lower()))
+        return self._resume(work) if cut_off else work
+
+    def _resume(self, work: Work) -> Work:
+        """Go on from the stored token; without one, look first whether the object is there already."""
+        work.looks_first = True
+        if work.row.token is not None:
+            work.token, work.handled = work.row.token["token"], True
+        return work
+
+    # -- going on and ending -----------------------------------------------------------------------
+
+    def note_progress(self, work: Work) -> bool:
+        """Write what the handler keeps, if that is new. Tell whether the check must wait for the commit."""
+        row, resource = work.row, work.resource
+        first = row.token is None
+        if first or row.data != resource.data or row.physical_id != resource.physical_id:
+            work.row = replace(
+                row, token={"token": work.token}, data=dict(resource.data), physical_id=resource.physical_id
+            )
+            self._journal.save(work.row)
+        return first
+
+    def finish(self, work: Work) -> Work | None:
+        """Write how a work has ended. A handler that asked for replacement gets a new work."""
+        if work.silent:
+            if work.verb is Verb.DELETE:
+                self._journal.delete(work.row)
+            return None
+        row = replace(work.row, physical_id=work.resource.physical_id, data=dict(work.resource.data), token=None)
+        if work.wants_replacement and work.wanted is not None:
+            # The object is as it was; so is its row, apart from the attempt.
+            self._moved(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
+            new = self._new_row(self._definitions[row.name])
+            return self._create(work.step, new, work.wanted)
+        if work.failure is not None:
+            self._moved(row, work.verb, Status.FAILED, work.failure)
+            return None
+        if work.wanted is not None:
+            row = replace(self._described(row), properties=work.wanted.properties, metadata=work.wanted.metadata)
+            self.chosen[row.name] = self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+        elif work.verb is Verb.DELETE:
+            self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+            self._journal.delete(row)
+        elif work.verb is Verb.UNLOCK:
+            self._unlocked(row)
+        else:
+            self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+        return None
+
+    def _unlocked(self, row: ResourceRecord) -> None:
+        """A failed or suspended resource is so again; all others end UNLOCK_COMPLETE (lock-and-health §2)."""
+        before = row.before_lock
+        row = replace(row, before_lock=None)
+        if before is not None and (before.status is Status.FAILED or before.verb is Verb.SUSPEND):
+            self._moved(row, before.verb, before.status, before.status_reason)
+        else:
+            self._moved(row, Verb.UNLOCK, Status.COMPLETE, STATE_CHANGED)
+
+    def _fail(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> Work:
+        """A work that fails before its handler is called."""
+        row = self._moved(row, verb, Status.IN_PROGRESS, STATE_CHANGED)
+        return Work(step, row, self._resources.make(row), verb, failure=reason)
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _row_of(self, step: Step) -> ResourceRecord:
+        assert step.row is not None
+        return self._journal.rows[step.row.id]
+
+    def _new_row(self, definition: ResourceDefinition) -> ResourceRecord:
+        """A row for an object that does not exist yet. Its physical name is fixed here, for good."""
+        identifier = new_id()
+        row = ResourceRecord(
+            id=identifier,
+            stack_id=self._resources.stack.id,
+            name=definition.name,
+            type=definition.type,
+            mapped_type=definition.mapped_type,
+            verb=Verb.INIT,
+            status=Status.COMPLETE,
+            status_reason="",
+            created_at=self._now(),
+            physical_name=self._resources.physical_name(definition, identifier),
+            requires=tuple(sorted(definition.requires)),
+            deletion_policy=definition.deletion_policy,
+            description=definition.description,
+        )
+        self._journal.insert(row)
+        return row
+
+    def _described(self, row: ResourceRecord) -> ResourceRecord:
+        """The row with what only heatlite itself looks at: type as written, dependencies, policy, description."""
+        definition = self._definitions[row.name]
+        return replace(
+            row,
+            type=definition.type,
+            requires=tuple(sorted(definition.requires)),
+            deletion_policy=definition.deletion_policy,
+            description=definition.description,
+        )
+
+    def _moved(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> ResourceRecord:
+        """Write a new state and its event."""
+        now = self._now()
+        row = replace(row, verb=verb, status=status, status_reason=reason, updated_at=now)
+        self._journal.save(row)
+        self._journal.tell(resource_event(row, now))
+        return row

@@ -1,0 +1,176 @@
+"""The process loop: claims actions, carries each out in a thread, keeps the leases, and looks after what is due.
+
+Claiming waits for a wake-up from whoever queued an action, and looks anyway once a second: a lost wake-up costs a second.
+"""
+
+import logging
+import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.ids import new_id
+from heatlite.core.status import ActionStatus, Status
+from heatlite.engine.definitions import Definitions
+from heatlite.engine.execution import Execution, Parts
+from heatlite.engine.journal import moved, stack_event
+from heatlite.engine.stacks import Stacks
+from heatlite.plugin.registry import Registry
+from heatlite.store.store import Store
+from heatlite.store.errors import Fenced
+from heatlite.store.records import ActionRecord, ServiceRecord
+
+log = logging.getLogger(__name__)
+
+SWEEP = 1.0
+"""Seconds between two looks at what nobody has called us for: lost wake-ups, controls, expired locks."""
+
+
+class Worker:
+    """One engine. `start` it once; `stop` gives back what it has not finished."""
+
+    def __init__(
+        self, store: Store, types: Registry, clock: Clock, settings: Settings, definitions: Definitions, stacks: Stacks
+    ) -> None:
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._stacks = stacks
+        self._handlers = ThreadPoolExecutor(settings.handler_threads, "handler")
+        self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
+        self._parts = Parts(store, types, clock, settings, definitions, self._handlers)
+        self._claimed: set[str] = set()
+        self._running: dict[str, Execution] = {}
+        self._lock = threading.Lock()
+        self._called = threading.Event()
+        self._stopping = threading.Event()
+        self._began = clock.now()
+        self._threads = [
+            threading.Thread(target=self._claim_loop, name="claims", daemon=True),
+            threading.Thread(target=self._sweep_loop, name="sweep", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin to work."""
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """There is something to claim, or a control to look at (from any thread)."""
+        self._called.set()
+
+    def stop(self) -> None:
+        """Claim nothing more, give running actions back at their next tick, and wait for that."""
+        self._stopping.set()
+        self._called.set()
+        with self._lock:
+            for execution in self._running.values():
+                execution.drain()
+        for thread in self._threads:
+            thread.join()
+        self._slots.shutdown(wait=True)
+        with self._store.transaction():
+            self._store.actions.give_back(self.owner)
+        self._handlers.shutdown(wait=True)
+
+    # -- claiming ----------------------------------------------------------------------------------
+
+    def _claim_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._called.clear()
+            try:
+                self._pass_controls_on()
+                while self._has_free_slot() and (action := self._claim()) is not None:
+                    self._slots.submit(self._carry_out, action)
+            except DatabaseUnavailable as error:
+                log.warning("cannot look for actions: %s", error)
+            self._called.wait(SWEEP)
+        self._store.close()
+
+    def _has_free_slot(self) -> bool:
+        with self._lock:
+            return not self._stopping.is_set() and len(self._claimed) < self._settings.engine_slots
+
+    def _claim(self) -> ActionRecord | None:
+        action = self._store.actions.claim(self.owner, self._clock.now(), self._settings.lease_seconds)
+        if action is not None:
+            with self._lock:
+                self._claimed.add(action.id)
+        return action
+
+    def _carry_out(self, action: ActionRecord) -> None:
+        try:
+            stack = self._store.stacks.get(action.stack_id)
+            if stack is None:
+                raise LookupError(f"action {action.id} has no stack")
+            execution = Execution(self._parts, action, stack, self._store.resources.of(stack.id))
+            with self._lock:
+                self._running[action.id] = execution
+                if self._stopping.is_set():
+                    execution.drain()
+            execution.run()
+        except Fenced:
+            log.warning("action %s: another engine has taken it over", action.id)
+        except DatabaseUnavailable as error:
+            log.warning("action %s: left for later: %s", action.id, error)
+        except Exception:
+            # A fault of ours: the stack must not stay IN_PROGRESS for good.
+            log.exception("action %s: internal error", action.id)
+            self._give_up(action)
+        finally:
+            with self._lock:
+                self._running.pop(action.id, None)
+                self._claimed.discard(action.id)
+            self._called.set()
+
+    def _give_up(self, action: ActionRecord) -> None:
+        reason = "Internal error of the engine; its log has the details"
+        try:
+            with self._store.transaction():
+                now = self._clock.now()
+                self._store.actions.hold(
+                    action.id, self.owner, action.attempt, now, self._settings.lease_seconds
+                )
+                stack = self._store.stacks.get(action.stack_id)
+                if stack is not None and stack.status is Status.IN_PROGRESS:
+                    stack = moved(stack, stack.verb, Status.FAILED, reason)
+                    self._store.stacks.save(stack)
+                    self._store.events.append_many([stack_event(stack, now)])
+                self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
+        except (Fenced, DatabaseUnavailable) as error:
+            log.error("action %s: could not be ended either: %s", action.id, error)
+
+    # -- looking after -----------------------------------------------------------------------------
+
+    def _pass_controls_on(self) -> None:
+        with self._lock:
+            running = dict(self._running)
+        if not running:
+            return
+        for action_id, control in self._store.actions.controls(self.owner).items():
+            if action_id in running:
+                running[action_id].request(control)
+
+    def _sweep_loop(self) -> None:
+        beaten = renewed = 0.0
+        while not self._stopping.wait(SWEEP):
+            try:
+                now = self._clock.now()
+                if now - renewed >= self._settings.lease_seconds / 3:
+                    renewed = now
+                    with self._store.transaction():
+                        self._store.actions.renew(self.owner, now + self._settings.lease_seconds)
+                if now - beaten >= self._settings.lease_seconds:
+                    beaten = now
+                    with self._store.transaction():
+                        self._store.services.beat(
+                            ServiceRecord(self.owner, socket.gethostname(), "heatlite-engine", self._began, now)
+                        )
+                self._stacks.expire_locks()
+            except DatabaseUnavailable as error:
+                log.warning("cannot sweep: %s", error)
+        self._store.close()

@@ -1,0 +1,61 @@
+"""gunicorn in the foreground: one process answers requests and runs the engine, a second one watches over it."""
+
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+
+from heatlite import wiring
+from heatlite.api.app import App
+from heatlite.core.config import Settings
+
+GRACE = 30
+"""Seconds that a drain may take before the process is killed; what was cut off is taken up at the next start."""
+
+
+class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """The gunicorn application. The engine starts in the worker process, after the fork."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._embedded: wiring.Embedded | None = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Tell gunicorn what we want of it."""
+        settings = self._settings
+        options: dict[str, Any] = {
+            "bind": f"{settings.host}:{settings.port}",
+            "workers": 1,
+            "worker_class": "gthread",
+            "threads": settings.threads,
+            "graceful_timeout": GRACE,
+            "timeout": 60,
+            "keepalive": 75,
+            "proc_name": "heatlite",
+            "worker_exit": self._stop_engine,
+            # Its default path is shared by all servers of a user. Older versions have no such socket.
+            "control_socket_disable": True,
+        }
+        for name, value in options.items():
+            if name in self.cfg.settings:
+                self.cfg.set(name, value)
+
+    def load(self) -> App:
+        """In the worker process: start the engine; the application is its face."""
+        settings = self._settings
+        self._embedded = wiring.embedded(settings, url=f"http://{settings.host}:{settings.port}")
+        return self._embedded.app
+
+    def _stop_engine(self, server: object, worker: object) -> None:
+        if self._embedded is not None:
+            self._embedded.close()
+            self._embedded = None
+
+
+def serve(settings: Settings) -> None:
+    """API and engine in the foreground, until SIGTERM or SIGINT; both drain.
+
+    Raises EngineBusy, NotLoopback, and what opening the database raises. Does not return.
+    """
+    wiring.check_servable(settings)
+    Server(settings).run()
