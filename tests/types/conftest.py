@@ -1,0 +1,51 @@
+"""A resource built by hand: facts with a clock that the test holds."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import pytest
+
+from heatlite.core.json import Json
+from heatlite.plugin import Facts, Resource, Schema
+
+AnyResource = TypeVar("AnyResource", bound=Resource[Schema])
+
+
+class HeldClock:
+    """Time that stands until the test moves it."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock()
+
+
+@pytest.fixture
+def build(clock: HeldClock) -> Callable[..., Any]:
+    """`build(cls, properties, data)` → a resource of that class, named a, in stack s, not yet created."""
+
+    def build(
+        cls: type[AnyResource], properties: Mapping[str, object] | None = None, data: dict[str, Json] | None = None
+    ) -> AnyResource:
+        return cls(
+            Facts(
+                name="a",
+                stack_id="00000000-0000-7000-8000-000000000001",
+                stack_name="s",
+                project="p",
+                physical_name="s-a-abcdefghijkl",
+                physical_id=None,
+                properties=cls.schema.coerce(properties or {}),
+                metadata={},
+                now=clock.now,
+                data={} if data is None else data,
+            )
+        )
+
+    return build

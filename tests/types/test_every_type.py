@@ -1,0 +1,127 @@
+"""What holds for every resource type that is built in, and for the example of another package."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heatlite.core.json import JsonMap
+from heatlite.plugin import ResourceType, Schema
+from heatlite.plugin.registry import Registry
+from heatlite.plugin.schema import Field, Kind
+from heatlite.resources import BUILTIN
+from heatlite.template.expression import UNKNOWN
+
+EXAMPLE = Path(__file__).parents[1] / "example_plugin"
+NAMES = [*sorted(BUILTIN), "Example::Local::File"]
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    sys.path.insert(0, str(EXAMPLE))
+    yield Registry(BUILTIN)
+    sys.path.remove(str(EXAMPLE))
+    sys.modules.pop("example_heatlite_plugin", None)
+
+
+@pytest.fixture(params=NAMES)
+def cls(registry: Registry, request: pytest.FixtureRequest) -> ResourceType:
+    return registry.get(request.param)
+
+
+def all_fields(schema: type[Schema]) -> Iterator[Field]:
+    for field in schema.fields.values():
+        yield field
+        if field.schema is not None:
+            yield from all_fields(field.schema)
+        if field.item is not None and field.item.schema is not None:
+            yield from all_fields(field.item.schema)
+
+
+def test_everything_is_documented(cls: ResourceType) -> None:
+    assert re.search(r"\w\.$", cls.description(), re.MULTILINE), "the class needs a sentence"
+    undocumented = [field.name for field in all_fields(cls.schema) if not field.doc.endswith(".")]
+    undocumented += [name for name, attribute in cls.attributes_schema.items() if not attribute.doc.endswith(".")]
+    assert undocumented == []
+
+
+def test_the_description_of_the_type_is_json(registry: Registry, cls: ResourceType) -> None:
+    body = registry.describe(cls.type_name, with_description=True)
+    assert json.loads(json.dumps(body)) == body
+    assert body.keys() == {"resource_type", "properties", "attributes", "support_status", "description"}
+    types = {kind.value for kind in Kind}
+    for described in cls.schema.describe().values():
+        assert isinstance(described, dict)
+        assert described["type"] in types
+        assert {"required", "update_allowed", "immutable"} <= described.keys()
+        assert not (described["required"] and "default" in described)
+
+
+def test_skeletons_mirror_the_type(registry: Registry, cls: ResourceType) -> None:
+    shown = set(cls.schema.describe())
+    outputs = cls.attribute_names | {"OS::stack_id"}
+    hot = registry.skeleton(cls.type_name, "hot")
+    cfn = registry.skeleton(cls.type_name, "cfn")
+    assert json.loads(json.dumps([hot, cfn])) == [hot, cfn]
+    assert set(section(hot, "parameters")) == set(section(cfn, "Parameters")) == shown
+    assert set(section(hot, "outputs")) == set(section(cfn, "Outputs")) == outputs
+
+
+def section(template: JsonMap, name: str) -> JsonMap:
+    found = template[name]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_unknown_values_have_no_faults(cls: ResourceType) -> None:
+    assert cls.check_properties(dict.fromkeys(cls.schema.fields, UNKNOWN)) == []
+
+
+def test_a_property_cannot_be_both_updatable_and_immutable(cls: ResourceType) -> None:
+    assert not cls.schema.updatable & cls.schema.immutable
+
+
+def values_of(field: Field) -> st.SearchStrategy[object]:
+    """Values that a template might give, most of them fine."""
+    for constraint in field.constraints:
+        allowed = constraint.describe().get("allowed_values")
+        if isinstance(allowed, list):
+            one = st.sampled_from(allowed)
+            return st.lists(one) if field.kind is Kind.LIST else one
+    if field.schema is not None:
+        return values_for(field.schema)
+    if field.item is not None:
+        return st.lists(values_of(field.item), max_size=3)
+    return {
+        Kind.STRING: st.text(min_size=1, max_size=5) | st.integers() | st.booleans(),
+        Kind.INTEGER: st.integers(1, 600) | st.integers(1, 600).map(str),
+        Kind.NUMBER: st.integers(0, 9) | st.floats(0, 9) | st.floats(0, 9).map(str),
+        Kind.BOOLEAN: st.booleans() | st.sampled_from(["True", "false"]),
+        Kind.MAP: st.dictionaries(st.text(), st.integers()),
+        Kind.LIST: st.lists(st.text() | st.integers(), max_size=3),
+        Kind.ANY: st.none() | st.text() | st.integers() | st.lists(st.booleans(), max_size=3),
+    }[field.kind]
+
+
+def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
+    required = {name: values_of(field) for name, field in schema.fields.items() if field.required}
+    optional = {name: st.none() | values_of(field) for name, field in schema.fields.items() if not field.required}
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_coercion_is_idempotent_and_equal_to_itself(registry: Registry, name: str, data: st.DataObject) -> None:
+    schema = registry.get(name).schema
+    coerced, faults = schema.examine(data.draw(values_for(schema)))
+    if faults:
+        return
+    assert schema.coerce(coerced) == coerced
+    assert schema.diff(coerced, coerced) == frozenset()
+    assert json.loads(json.dumps(coerced)) == coerced
+    schema(coerced)

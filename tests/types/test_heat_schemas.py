@@ -1,0 +1,70 @@
+"""Our types against the schemas of the real ones.
+
+HEATLITE_HEAT_SCHEMAS names a JSON file ``{"types": {name: {"properties": …, "attributes": …}}}`` that was read from
+Heat; without it there is nothing to compare with.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite.plugin import Schema
+from heatlite.plugin.registry import Registry
+from heatlite.resources import BUILTIN
+
+FILE = os.environ.get("HEATLITE_HEAT_SCHEMAS", "")
+OURS = {
+    "OS::Heat::TestResource": {"fail_lock", "fail_unlock", "action_wait_secs.check", "action_wait_secs.lock"}
+    | {"action_wait_secs.unlock"}
+}
+"""Properties that Heat's types do not have."""
+
+
+@pytest.fixture(scope="module")
+def heat() -> dict[str, Any]:
+    if not Path(FILE).is_file():
+        pytest.skip("HEATLITE_HEAT_SCHEMAS names no file")
+    types: dict[str, Any] = json.loads(Path(FILE).read_text())["types"]
+    return types
+
+
+def flat(properties: dict[str, Any], prefix: str = "") -> dict[str, dict[str, Any]]:
+    """Property path → type, default, constraints and flags, in one form for both sides."""
+    found = {}
+    for name, prop in properties.items():
+        found[prefix + name] = {
+            "type": prop["type"].lower(),
+            "default": prop.get("default"),
+            "constraints": prop.get("constraints", []),
+            **{flag: prop.get(flag, False) for flag in ("required", "update_allowed", "immutable")},
+        }
+        found |= flat(prop.get("schema", {}), f"{prefix}{name}.")
+    return found
+
+
+def described(schema: type[Schema]) -> dict[str, Any]:
+    """Hidden ones too."""
+    return {name: field.describe() for name, field in schema.fields.items()}
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN))
+def test_the_schema_is_heats(heat: dict[str, Any], name: str) -> None:
+    cls = Registry(BUILTIN).get(name)
+    ours = {key: value for key, value in flat(described(cls.schema)).items() if key not in OURS.get(name, set())}
+    assert ours == flat(heat[name]["properties"])
+    hidden = {key for key, prop in heat[name]["properties"].items() if prop.get("status") == "HIDDEN"}
+    assert {key for key, field in cls.schema.fields.items() if field.hidden} == hidden
+    attributes = {key: attribute.get("type") for key, attribute in heat[name]["attributes"].items()}
+    assert {
+        key: attribute.kind.value.capitalize() if attribute.kind else None
+        for key, attribute in cls.attributes_schema.items()
+        if key != "show"
+    } == attributes
+    assert (cls.support_status.status, cls.support_status.version) == (heat[name]["status"], heat[name]["since"])
+    assert cls.name_limit == heat[name]["physical_name_limit"]
+    assert cls.snapshot_on_delete == heat[name]["capabilities"]["snapshot_on_delete"]
+    for verb in ("suspend", "update"):
+        assert cls.has(verb) == heat[name]["capabilities"][verb]
