@@ -303,22 +303,19 @@ class Stacks:
             except HeatliteError as error:
                 log.info("stack %s: its lock has expired, but: %s", stack.name, error)
 
-    def replayed(self, context: Context, stack: StackRecord, entry_id: int) -> SuppressedRecord:
-        """The refused request that somebody wants carried out now; the caller routes it as it came. Raises NotFound."""
-        entry = self._suppressed(stack, entry_id)
-        audit.info("replay stack=%s entry=%s request=%s by=%s", stack.id, entry_id, entry.request, context.user)
-        return entry
-
-    def drop_suppressed(self, stack: StackRecord, entry_id: int) -> None:
-        """Forget a request that the lock refused. Raises NotFound."""
-        with self._store.transaction():
-            self._store.suppressed.delete(stack.id, self._suppressed(stack, entry_id).id)
-
-    def _suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
+    def suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
+        """A request that the lock refused. Raises NotFound."""
         entry = self._store.suppressed.get(stack.id, entry_id)
         if entry is None:
             raise NotFound(entity="Suppressed request", name=entry_id)
         return entry
+
+    def drop_suppressed(self, context: Context, stack: StackRecord, entry_id: int) -> None:
+        """Forget a request that the lock refused, be it replayed or not wanted any more. Raises NotFound."""
+        entry = self.suppressed(stack, entry_id)
+        with self._store.transaction():
+            self._store.suppressed.delete(stack.id, entry_id)
+        audit.info("drop stack=%s entry=%s request=%s by=%s", stack.id, entry_id, entry.request, context.user)
 
     def _may_lock(self, context: Context, stack: StackRecord) -> None:
         if not context.roles & LOCKERS:
