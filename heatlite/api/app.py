@@ -45,11 +45,11 @@ def create_app(rooms: Rooms, public_url: str | None = None, max_body: int = 4 * 
     route(P + "/stacks/preview", stacks, suffix="preview")
 
     lookup = Lookup(rooms)
-    route(P + "/stacks/{name_or_id}", lookup)
+    route(P + "/stacks/{stack_name}", lookup)
     for child in ("resources", "events", "template", "actions"):
-        route(f"{P}/stacks/{{name_or_id}}/{child}", lookup, suffix="child")
+        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, suffix="child")
     for child in ("environment", "files", "outputs", "lock"):
-        route(f"{P}/stacks/{{name_or_id}}/{child}", lookup, suffix="readable_child")
+        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, suffix="readable_child")
     app.add_sink(lookup.by_arn, ARN)
 
     stack = Stack(rooms)

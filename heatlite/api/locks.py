@@ -1,5 +1,6 @@
 """The maintenance lock of a stack, and what it kept from happening."""
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from io import BytesIO
@@ -13,6 +14,8 @@ from heatlite.api.request import Request
 from heatlite.core.errors import NotFound
 from heatlite.core.json import dump
 from heatlite.store.records import StackRecord, SuppressedRecord
+
+audit = logging.getLogger("heatlite.audit")
 
 
 class Lock(Handler):
@@ -40,7 +43,7 @@ class Lock(Handler):
         """Make a suppressed request again and answer as it does; once it has gone through, forget it."""
         stack = self.find_live(req, stack_name, stack_id)
         entry = self.stacks.suppressed(stack, entry_id(suppressed_id))
-
+        audit.info("replay stack=%s entry=%s request=%s by=%s", stack.id, entry.id, entry.request, req.caller.user)
         written: list[bytes] = []
 
         def start_response(

@@ -5,9 +5,10 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
-from heatlite.core.errors import HTTPBadRequest, ResourceNotFound
+from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.engine.scope import current_rows
+from heatlite.store.records import ResourceRecord
 
 FILTERS = ("type", "status", "name", "action", "id", "physical_resource_id")
 LIST_KEYS = frozenset({*FILTERS, "nested_depth", "with_detail", "limit", "marker"})
@@ -40,7 +41,7 @@ class Resources(Handler):
         detailed = query.flag(req, "with_detail")
         wanted = query.filters(req, FILTERS)
         stack = self.find(req, stack_name, stack_id)
-        rows = self.store.resources.of(stack.id)
+        rows = current_rows(self.store.resources.of(stack.id))
         required_by = views.dependents(rows)
         url = views.stack_url(req.base, stack)
         resp.media = {
@@ -57,17 +58,10 @@ class Resources(Handler):
 class Resource(Handler):
     """S/resources/{resource_name} and below."""
 
-    def row(self, stack: StackRecord, resource_name: str) -> ResourceRecord:
-        """The row that stands for a name: during a replacement the newest. Raises ResourceNotFound."""
-        rows = self.store.resources.by_name(stack.id, (resource_name,))
-        if not rows:
-            raise ResourceNotFound(resource_name=resource_name, stack_name=stack.name)
-        return rows[-1]
-
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """One resource with its attributes."""
         stack = self.find(req, stack_name, stack_id)
-        row = self.row(stack, resource_name)
+        row = self.stacks.resource(stack, resource_name)
         required_by = views.dependents(self.store.resources.of(stack.id)).get(row.name, ())
         attributes = self.stacks.attributes(stack, row, query.values(req, "with_attr"))
         url = views.stack_url(req.base, stack)
@@ -83,7 +77,7 @@ class Resource(Handler):
     def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Its metadata."""
         stack = self.find(req, stack_name, stack_id)
-        metadata: Json = self.row(stack, resource_name).metadata
+        metadata: Json = self.stacks.resource(stack, resource_name).metadata
         resp.media = {"metadata": metadata}
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:

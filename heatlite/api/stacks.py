@@ -96,17 +96,17 @@ class Stacks(Handler):
 
 
 class Lookup(Handler):
-    """A stack by its name or id alone."""
+    """A stack by its name or id alone, whichever `stack_name` is."""
 
-    def on_get(self, req: Request, resp: Response, name_or_id: str) -> None:
+    def on_get(self, req: Request, resp: Response, stack_name: str) -> None:
         """Redirect to where it is."""
-        redirect(req, resp, self._url(req, name_or_id))
+        redirect(req, resp, self._url(req, stack_name))
 
     on_post = on_put = on_patch = on_delete = on_get
 
-    def on_get_child(self, req: Request, resp: Response, name_or_id: str) -> None:
+    def on_get_child(self, req: Request, resp: Response, stack_name: str) -> None:
         """Redirect to what belongs to it."""
-        redirect(req, resp, self._url(req, name_or_id) + req.path[req.path.rindex("/") :])
+        redirect(req, resp, self._url(req, stack_name) + req.path[req.path.rindex("/") :])
 
     on_post_child = on_get_readable_child = on_get_child
 
@@ -117,15 +117,15 @@ class Lookup(Handler):
             raise InvalidTenant(target=tenant, actual=project)
         redirect(req, resp, f"{views.project_url(req.base, project)}/stacks/{rest}")
 
-    def _url(self, req: Request, name_or_id: str) -> str:
+    def _url(self, req: Request, stack_name: str) -> str:
         """An id also finds a deleted stack; a name only a live one."""
         stack: StackRecord | None = None
-        if UUID.fullmatch(name_or_id):
-            stack = self.store.stacks.get(name_or_id)
+        if UUID.fullmatch(stack_name):
+            stack = self.store.stacks.get(stack_name)
         if stack is None or stack.project != req.caller.project:
-            stack = self.store.stacks.by_name(req.caller.project, name_or_id)
+            stack = self.store.stacks.by_name(req.caller.project, stack_name)
         if stack is None:
-            raise StackNotFound(name=name_or_id)
+            raise StackNotFound(name=stack_name)
         return views.stack_url(req.base, stack)
 
 

@@ -19,7 +19,6 @@ from heatlite.store.records import (
 )
 from heatlite.template.document import Definition
 
-HIDDEN = "******"
 REPORT_INTERVAL = 60
 """Seconds within which an engine is expected to report (Heat's default)."""
 NO_DESCRIPTION = "No description"
@@ -94,7 +93,7 @@ def _described(base: str, stack: StackRecord, definition: Definition) -> JsonMap
         "creation_time": to_text(stack.created_at),
         "updated_time": to_text(stack.updated_at),
         "deletion_time": to_text(stack.deleted_at),
-        "parameters": {name: definition.parameters.as_text(name) for name in definition.parameters.schemas},
+        "parameters": {name: definition.parameters.as_text(name) for name in definition.parameters},
         "disable_rollback": stack.disable_rollback,
         "timeout_mins": stack.timeout_mins,
         "stack_owner": stack.username,
@@ -116,13 +115,8 @@ def output_names(definition: Definition) -> list[JsonMap]:
 
 def environment(definition: Definition) -> JsonMap:
     """The environment that a stack has, without the values of hidden parameters."""
-    hidden = {name for name, schema in definition.parameters.schemas.items() if schema.hidden}
-    shown = definition.environment.to_dict()
-    for section in ("parameters", "parameter_defaults"):
-        given = shown.get(section)
-        if isinstance(given, dict):
-            shown[section] = {name: HIDDEN if name in hidden else value for name, value in given.items()}
-    return shown
+    schemas = definition.template.parameters
+    return definition.environment.to_dict(name for name, schema in schemas.items() if schema.hidden)
 
 
 # -- resources --------------------------------------------------------------------------------------

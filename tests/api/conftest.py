@@ -1,0 +1,102 @@
+"""The real application over the real engine, with a database of its own."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from webtest import TestApp, TestResponse
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+
+HEADERS = {"Content-Type": "application/json"}
+
+
+class Heat:
+    """A client of one project."""
+
+    def __init__(self, app: Any, project: str = "demo") -> None:
+        self.wsgi = app
+        self.app = TestApp(app)
+        self.root = f"/v1/{project}"
+
+    def of(self, project: str) -> "Heat":
+        """The same server, another project."""
+        return Heat(self.wsgi, project)
+
+    def call(
+        self, method: str, path: str, body: object = None, code: int | None = None, headers: Mapping[str, str] = {}
+    ) -> TestResponse:
+        """One request. `path` is below the project, or whole if it starts with /v1; `body` is JSON or bytes."""
+        url = path if path.startswith("/v1/") else self.root + path
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        response = self.app.request(url, method=method, body=raw, headers={**HEADERS, **headers}, expect_errors=True)
+        if code is not None:
+            assert response.status_int == code, f"{method} {url}: {response.status} {response.text}"
+        return response
+
+    def get(self, path: str, code: int = 200) -> Any:
+        """The JSON of a GET."""
+        return self.call("GET", path, code=code).json
+
+    def fault(self, method: str, path: str, body: object = None, code: int = 400) -> tuple[str, str]:
+        """Type and message of a refusal, after a look at the whole fault body."""
+        response = self.call(method, path, body, code)
+        assert response.content_type == "application/json"
+        shown = response.json
+        assert shown.keys() == {"code", "title", "explanation", "error"}
+        assert shown["code"] == code
+        assert shown["error"].keys() == {"type", "message", "traceback"}
+        assert shown["error"]["traceback"] is None
+        return shown["error"]["type"], shown["error"]["message"]
+
+    def create(self, template: object, name: str = "s", wait: bool = True, **more: object) -> str:
+        """Create a stack and tell its path; with `wait`, once it has come to rest."""
+        answer = self.call("POST", "/stacks", {"stack_name": name, "template": template, **more}, code=201)
+        path = f"/stacks/{name}/{answer.json['stack']['id']}"
+        if wait:
+            self.settle(path)
+        return path
+
+    def settle(self, path: str, expect: str | None = None) -> Any:
+        """The stack once nothing is in progress any more."""
+        end = time.monotonic() + 20
+        while True:
+            stack = self.get(path)["stack"]
+            if not stack["stack_status"].endswith("IN_PROGRESS"):
+                break
+            assert time.monotonic() < end, f"still {stack['stack_status']}"
+            time.sleep(0.003)
+        if expect is not None:
+            assert stack["stack_status"] == expect, stack["stack_status_reason"]
+        return stack
+
+
+@pytest.fixture
+def heat(tmp_path: Path) -> Iterator[Heat]:
+    """A server with nothing in it."""
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    yield Heat(server.app)
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heat]:
+    """A server shared by tests that only make requests which change nothing."""
+    folder = tmp_path_factory.mktemp("refusing")
+    server = wiring.embedded(Settings(database=f"sqlite:///{folder / 'heat.db'}"))
+    yield Heat(server.app)
+    server.close()
+
+
+def template(**resources: object) -> dict[str, object]:
+    """A template with these resources."""
+    return {"heat_template_version": "2021-04-16", "resources": resources}
+
+
+def value(of: object = "v", **more: object) -> dict[str, object]:
+    """An OS::Heat::Value."""
+    return {"type": "OS::Heat::Value", "properties": {"value": of}, **more}

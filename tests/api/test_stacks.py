@@ -1,0 +1,416 @@
+"""Stacks from create to delete: shapes, codes, headers (heat-api §4, heat-observed)."""
+
+import re
+
+import pytest
+
+from .conftest import Heat, template, value
+
+SHOW = {
+    "id", "links", "stack_name", "description", "template_description", "creation_time", "updated_time",
+    "deletion_time", "parameters", "outputs", "stack_status", "stack_status_reason", "disable_rollback",
+    "timeout_mins", "stack_owner", "parent", "stack_user_project_id", "tags", "notification_topics", "capabilities",
+    "locked",
+}  # fmt: skip
+LISTED = {
+    "id", "links", "stack_name", "description", "stack_status", "stack_status_reason", "creation_time",
+    "updated_time", "deletion_time", "stack_owner", "parent", "stack_user_project_id", "tags", "locked",
+}  # fmt: skip
+PLANNED = {
+    "resource_name", "physical_resource_id", "resource_action", "resource_status", "resource_status_reason",
+    "resource_type", "resource_identity", "stack_identity", "stack_name", "required_by", "creation_time",
+    "updated_time", "description", "metadata", "attributes",
+}  # fmt: skip
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+FULL = {
+    "heat_template_version": "2021-04-16",
+    "description": "Two.",
+    "parameters": {
+        "text": {"type": "string", "default": "hello"},
+        "count": {"type": "number", "default": 3},
+        "flag": {"type": "boolean", "default": True},
+        "list": {"type": "comma_delimited_list", "default": "a,b"},
+        "map": {"type": "json", "default": {"k": [1]}},
+        "secret": {"type": "string", "default": "pssst", "hidden": True},
+    },
+    "resources": {
+        "a": value({"get_param": "text"}),
+        "b": {**value({"get_attr": ["a", "value"]}), "metadata": {"m": 1}},
+    },
+    "outputs": {
+        "o": {"value": {"get_attr": ["b", "value"]}, "description": "The text."},
+        "plain": {"value": 1},
+    },
+}
+
+
+class TestCreate:
+    def test_answer(self, heat: Heat) -> None:
+        response = heat.call("POST", "/stacks", {"stack_name": "s", "template": template(a=value())}, code=201)
+        assert response.json.keys() == {"stack"}
+        assert response.json["stack"].keys() == {"id", "links"}
+        url = f"http://localhost:80/v1/demo/stacks/s/{response.json['stack']['id']}"
+        assert response.json["stack"]["links"] == [{"href": url, "rel": "self"}]
+        assert response.location == url
+        assert response.content_type == "application/json"
+
+    def test_it_is_in_progress_right_away(self, heat: Heat) -> None:
+        slow = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 30}}
+        path = heat.create(template(a=slow), wait=False)
+        stack = heat.get(path)["stack"]
+        assert stack["stack_status"] == "CREATE_IN_PROGRESS"
+        assert stack["stack_status_reason"] == "Stack CREATE started"
+        heat.call("DELETE", path, code=204)
+
+    def test_a_name_is_taken_until_its_stack_is_deleted(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        again = {"stack_name": "s", "template": template(a=value())}
+        taken = "StackExists", "The Stack (s) already exists."
+        assert heat.fault("POST", "/stacks", again, code=409) == taken
+        assert heat.fault("POST", "/stacks/preview", again, code=409) == taken
+        heat.of("other").call("POST", "/stacks", again, code=201)
+        heat.call("DELETE", path, code=204)
+        heat.settle(path)
+        heat.call("POST", "/stacks", again, code=201)
+
+    def test_what_clients_send(self, heat: Heat) -> None:
+        """heatclient sends maps and texts, the SDK nulls, lists and native numbers (clients §1.3, §1.4)."""
+        body = {
+            "stack_name": "s",
+            "template": "heat_template_version: 2018-08-31\nparameters: {n: {type: number}}\nresources: {}\n",
+            "parameters": {"n": 5},
+            "tags": ["x", "y"],
+            "environment": None,
+            "environment_files": None,
+            "files": None,
+            "timeout_mins": None,
+            "disable_rollback": None,
+            "template_url": None,
+            "files_container": None,
+            "adopt_stack_data": None,
+            "timeout": None,
+        }
+        answer = heat.call("POST", "/stacks", body, code=201)
+        stack = heat.settle(f"/stacks/s/{answer.json['stack']['id']}", "CREATE_COMPLETE")
+        assert stack["tags"] == ["x", "y"]
+        assert stack["parameters"]["n"] == "5"
+        for name, tags in (("t1", None), ("t2", ""), ("t3", "a,b"), ("t4", [])):
+            path = heat.create(template(a=value()), name=name, tags=tags, disable_rollback="False", timeout_mins="7")
+            stack = heat.get(path)["stack"]
+            assert stack["tags"] == (["a", "b"] if tags == "a,b" else [])
+            assert stack["disable_rollback"] is False
+            assert stack["timeout_mins"] == 7
+
+    @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "text/plain", None])
+    def test_content_types(self, heat: Heat, content_type: str | None) -> None:
+        environ = {} if content_type is None else {"CONTENT_TYPE": content_type}
+        body = b'{"stack_name": "s", "template": {"heat_template_version": "2018-08-31"}}'
+        request = heat.app.RequestClass.blank("/v1/demo/stacks", environ, method="POST", body=body)
+        assert heat.app.do_request(request, status=201).json["stack"]["id"]
+
+    def test_a_chunked_body(self, heat: Heat) -> None:
+        body = b'{"stack_name": "s", "template": {"heat_template_version": "2018-08-31"}}'
+        request = heat.app.RequestClass.blank("/v1/demo/stacks", {"wsgi.input_terminated": True}, method="POST")
+        request.body_file = __import__("io").BytesIO(body)
+        request.environ.pop("CONTENT_LENGTH", None)
+        assert heat.app.do_request(request, status=201).json["stack"]["id"]
+
+
+class TestShow:
+    def test_shape(self, heat: Heat) -> None:
+        path = heat.create(FULL, tags="t,u")
+        stack = heat.get(path)["stack"]
+        assert stack.keys() == SHOW
+        assert stack["stack_name"] == "s"
+        assert stack["description"] == stack["template_description"] == "Two."
+        assert TIME.fullmatch(stack["creation_time"])
+        assert stack["updated_time"] is None
+        assert stack["deletion_time"] is None
+        assert stack["parameters"] == {
+            "OS::project_id": "demo",
+            "OS::stack_id": stack["id"],
+            "OS::stack_name": "s",
+            "text": "hello",
+            "count": "3",
+            "flag": "True",
+            "list": "a,b",
+            "map": '{"k": [1]}',
+            "secret": "******",
+        }
+        assert stack["outputs"] == [
+            {"output_key": "o", "description": "The text.", "output_value": "hello"},
+            {"output_key": "plain", "description": "No description given", "output_value": 1},
+        ]
+        assert stack["stack_status"] == "CREATE_COMPLETE"
+        assert stack["stack_status_reason"] == "Stack CREATE completed successfully"
+        assert stack["disable_rollback"] is True
+        assert stack["timeout_mins"] is None
+        assert stack["parent"] is None
+        assert stack["stack_user_project_id"] is None
+        assert stack["tags"] == ["t", "u"]
+        assert stack["notification_topics"] == []
+        assert stack["capabilities"] == []
+        assert stack["locked"] is False
+        assert stack["links"] == [{"href": f"http://localhost:80/v1/demo{path}", "rel": "self"}]
+
+    def test_without_outputs(self, heat: Heat) -> None:
+        path = heat.create(FULL)
+        for text in ("False", "false"):
+            assert heat.get(f"{path}?resolve_outputs={text}")["stack"].keys() == SHOW - {"outputs"}
+        assert heat.get(f"{path}?resolve_outputs=True")["stack"].keys() == SHOW
+        assert heat.fault("GET", f"{path}?resolve_outputs=1") == (
+            "HTTPBadRequest",
+            'Unrecognized value "1" for "resolve_outputs", acceptable values are: true, false.',
+        )
+
+    def test_no_description(self, heat: Heat) -> None:
+        stack = heat.get(heat.create(template(a=value())))["stack"]
+        assert stack["description"] == "No description"
+
+    def test_name_and_id_belong_together(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        other = heat.create(template(a=value()), name="other")
+        stack_id = path.rpartition("/")[2]
+        for wrong in (f"/stacks/other/{stack_id}", f"/stacks/s/{other.rpartition('/')[2]}", "/stacks/s/none"):
+            name = wrong.split("/")[2]
+            expected = "EntityNotFound", f"The Stack ({name}) could not be found."
+            assert heat.fault("GET", wrong, code=404) == expected
+
+    def test_deleted(self, heat: Heat) -> None:
+        path = heat.create(FULL)
+        heat.call("DELETE", path, code=204)
+        stack = heat.settle(path, "DELETE_COMPLETE")
+        assert stack.keys() == SHOW - {"outputs"}
+        assert TIME.fullmatch(stack["deletion_time"])
+        for part in ("template", "environment", "files", "resources", "events"):
+            heat.get(f"{path}/{part}")
+        for method, below, body in (
+            ("DELETE", "", None),
+            ("PATCH", "", {}),
+            ("PUT", "", {"template": template(a=value())}),
+            ("PATCH", "/preview", {}),
+            ("POST", "/actions", {"check": None}),
+            ("GET", "/outputs", None),
+            ("GET", "/outputs/o", None),
+            ("PATCH", "/resources/a", {"mark_unhealthy": True}),
+        ):
+            expected = "EntityNotFound", "The Stack (s) could not be found."
+            assert heat.fault(method, path + below, body, code=404) == expected, (method, below)
+
+    def test_parts(self, heat: Heat) -> None:
+        path = heat.create(FULL, parameters={"secret": "mine", "text": "x"}, files={"f": "content"})
+        assert heat.get(f"{path}/template") == FULL
+        assert heat.get(f"{path}/files") == {"f": "content"}
+        assert heat.get(f"{path}/environment") == {
+            "parameters": {"secret": "******", "text": "x"},
+            "parameter_defaults": {},
+            "resource_registry": {"resources": {}},
+            "event_sinks": [],
+            "encrypted_param_names": [],
+        }
+
+    def test_outputs(self, heat: Heat) -> None:
+        path = heat.create(FULL)
+        assert heat.get(f"{path}/outputs") == {
+            "outputs": [
+                {"output_key": "o", "description": "The text."},
+                {"output_key": "plain", "description": "No description given"},
+            ]
+        }
+        expected = {"output_key": "o", "description": "The text.", "output_value": "hello"}
+        assert heat.get(f"{path}/outputs/o") == {"output": expected}
+        assert heat.fault("GET", f"{path}/outputs/zz", code=404) == ("NotFound", "Specified output key zz not found.")
+
+    def test_what_is_switched_off(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        assert heat.fault("DELETE", f"{path}/abandon") == ("NotSupported", "Stack Abandon is not supported.")
+        assert heat.fault("GET", f"{path}/export") == ("NotSupported", "Stack Export is not supported.")
+
+
+class TestList:
+    def test_shape(self, heat: Heat) -> None:
+        path = heat.create(FULL, tags="t")
+        body = heat.get("/stacks")
+        assert body.keys() == {"stacks"}
+        (stack,) = body["stacks"]
+        assert stack.keys() == LISTED
+        assert stack["description"] == ""
+        assert stack["tags"] == ["t"]
+        assert stack["links"] == [{"href": f"http://localhost:80/v1/demo{path}", "rel": "self"}]
+        assert heat.get("/stacks/detail") == body
+        heat.create(FULL, name="plain")
+        assert heat.get("/stacks?name=plain")["stacks"][0]["tags"] is None
+
+    def test_order_and_pages(self, heat: Heat) -> None:
+        names = ["c", "a", "b"]
+        for name in names:
+            heat.create(template(a=value()), name=name)
+
+        def listed(query: str = "") -> list[str]:
+            return [stack["stack_name"] for stack in heat.get(f"/stacks{query}")["stacks"]]
+
+        assert listed() == ["b", "a", "c"]
+        assert listed("?sort_keys=stack_name") == ["a", "b", "c"]
+        assert listed("?sort_keys=stack_name&sort_dir=desc") == ["c", "b", "a"]
+        assert listed("?sort_keys=zz") == ["b", "a", "c"]
+        assert listed("?limit=0") == []
+        assert listed("?marker=nobody") == ["b", "a", "c"]
+        assert listed("?foo=bar") == ["b", "a", "c"]
+        assert listed("?name=a&name=c") == ["a", "c"]
+        assert listed("?status=COMPLETE") == listed("?status=CREATE_COMPLETE") == ["b", "a", "c"]
+        assert listed("?action=DELETE") == []
+
+        seen: list[str] = []
+        url = "/stacks?limit=2&sort_keys=stack_name"
+        while url:
+            page = heat.get(url)
+            seen += [stack["stack_name"] for stack in page["stacks"]]
+            links = page.get("links", [])
+            assert [link["rel"] for link in links] == (["next"] if len(page["stacks"]) == 2 else [])
+            url = links[0]["href"].partition("/demo")[2] if links else ""
+        assert seen == ["a", "b", "c"]
+
+    def test_count(self, heat: Heat) -> None:
+        for name in ("a", "b", "c"):
+            heat.create(template(a=value()), name=name)
+        assert heat.get("/stacks?with_count=True&limit=1")["count"] == 3
+        assert heat.get("/stacks?with_count=false").keys() == {"stacks"}
+
+    def test_tags(self, heat: Heat) -> None:
+        for name, tags in (("both", "x,y"), ("one", "x"), ("none", None)):
+            heat.create(template(a=value()), name=name, tags=tags)
+
+        def listed(query: str) -> set[str]:
+            return {stack["stack_name"] for stack in heat.get(f"/stacks?{query}")["stacks"]}
+
+        assert listed("tags=x,y") == {"both"}
+        assert listed("tags_any=y,x") == {"both", "one"}
+        assert listed("not_tags=x,y") == {"one", "none"}
+        assert listed("not_tags_any=y") == {"one", "none"}
+
+    def test_deleted_ones_on_request(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        heat.call("DELETE", path)
+        heat.settle(path)
+        assert heat.get("/stacks")["stacks"] == []
+        (stack,) = heat.get("/stacks?show_deleted=True")["stacks"]
+        assert stack["stack_status"] == "DELETE_COMPLETE"
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            (
+                "limit=-1",
+                ("HTTPBadRequest", "Value '-1' is invalid for 'limit' which only accepts non-negative integer."),
+            ),
+            ("limit=abc", ("HTTPBadRequest", "Only integer is acceptable by 'limit'.")),
+            ("limit=", ("HTTPBadRequest", "Only integer is acceptable by 'limit'.")),
+            ("limit=1.5", ("HTTPBadRequest", "Only integer is acceptable by 'limit'.")),
+            (
+                "with_count=zz",
+                (
+                    "HTTPBadRequest",
+                    'Unrecognized value "zz" for "with_count", acceptable values are: true, false.',
+                ),
+            ),
+            ("sort_dir=zz", ("ValueError", 'Unknown sort direction "zz", acceptable values are: asc, desc.')),
+        ],
+    )
+    def test_bad_queries(self, refusing: Heat, query: str, expected: tuple[str, str]) -> None:
+        assert refusing.fault("GET", f"/stacks?{query}") == expected
+
+
+class TestUpdate:
+    def test_put(self, heat: Heat) -> None:
+        path = heat.create(FULL, parameters={"text": "x"}, tags="t", timeout_mins=9, files={"f": "1"})
+        heat.call("PUT", path, {"template": FULL, "parameters": {"count": 4}}, code=202)
+        stack = heat.settle(path, "UPDATE_COMPLETE")
+        assert stack["parameters"]["text"] == "hello"
+        assert stack["parameters"]["count"] == "4"
+        assert stack["tags"] == []
+        assert stack["timeout_mins"] == 9
+        assert TIME.fullmatch(stack["updated_time"])
+        assert heat.get(f"{path}/files") == {}
+
+    def test_patch(self, heat: Heat) -> None:
+        path = heat.create(FULL, parameters={"text": "x"}, tags="t", files={"f": "1"})
+        heat.call("PATCH", path, {"parameters": {"count": 4}, "template": None}, code=202)
+        stack = heat.settle(path, "UPDATE_COMPLETE")
+        assert (stack["parameters"]["text"], stack["parameters"]["count"]) == ("x", "4")
+        assert stack["tags"] == ["t"]
+        assert heat.get(f"{path}/files") == {"f": "1"}
+        heat.call("PATCH", path, {"clear_parameters": ["text"]}, code=202)
+        assert heat.settle(path, "UPDATE_COMPLETE")["parameters"]["text"] == "hello"
+        heat.call("PATCH", path, {"tags": "t1,t3"}, code=202)
+        assert heat.settle(path, "UPDATE_COMPLETE")["tags"] == ["t1", "t3"]
+        for nothing in ({}, None):
+            heat.call("PATCH", path, nothing, code=202)
+            heat.settle(path, "UPDATE_COMPLETE")
+
+    def test_refusals(self, heat: Heat) -> None:
+        path = heat.create(FULL)
+        before = heat.get(path)
+        assert heat.fault("PUT", path, {}) == ("HTTPBadRequest", "No template specified")
+        assert heat.fault("PUT", path)[0] == "HTTPBadRequest"
+        assert heat.fault("PUT", path, {"template": template(a={"type": "No::Such"})}) == (
+            "StackValidationFailed",
+            "The Resource Type (No::Such) could not be found.",
+        )
+        assert heat.fault("PUT", path, {"template": FULL, "parameters": {"zz": 1}}) == (
+            "UnknownUserParameter",
+            "The Parameter (zz) was not defined in template.",
+        )
+        assert heat.fault("PUT", path, {"template": FULL, "converge": True})[0] == "NotSupported"
+        assert heat.get(path) == before
+        heat.call("PUT", path, {"template": FULL, "converge": False}, code=202)
+
+    def test_an_immutable_parameter(self, heat: Heat) -> None:
+        fixed = {
+            "heat_template_version": "2018-08-31",
+            "parameters": {"p": {"type": "string", "default": "a", "immutable": True}},
+        }
+        path = heat.create(fixed)
+        kind, message = heat.fault("PATCH", path, {"parameters": {"p": "b"}})
+        assert kind == "ImmutableParameterModified"
+        assert message.endswith(" p")
+
+    def test_preview(self, heat: Heat) -> None:
+        path = heat.create(template(same=value(), changes=value("1"), goes=value()))
+        after = template(same=value(), changes=value("2"), comes=value())
+        for method in ("PUT", "PATCH"):
+            changes = heat.call(method, f"{path}/preview?show_nested=True", {"template": after}, code=200).json
+            assert changes.keys() == {"resource_changes"}
+            lists = changes["resource_changes"]
+            names = {kind: [item["resource_name"] for item in items] for kind, items in lists.items()}
+            assert names == {
+                "unchanged": ["same"],
+                "updated": ["changes"],
+                "replaced": [],
+                "added": ["comes"],
+                "deleted": ["goes"],
+            }
+            for items in lists.values():
+                for item in items:
+                    assert item.keys() == PLANNED
+        assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+
+
+def test_preview_of_a_create(heat: Heat) -> None:
+    body = {"stack_name": "s", "template": FULL}
+    answer = heat.call("POST", "/stacks/preview", body, code=200).json
+    assert answer.keys() == {"stack"}
+    stack = answer["stack"]
+    assert stack.keys() == SHOW - {"outputs", "stack_status", "stack_status_reason", "locked"} | {"resources"}
+    assert stack["id"] == "None"
+    items = {item["resource_name"]: item for item in stack["resources"]}
+    assert items.keys() == {"a", "b"}
+    for item in items.values():
+        assert item.keys() == PLANNED | {"properties"}
+        assert (item["resource_action"], item["resource_status"]) == ("INIT", "COMPLETE")
+        assert item["physical_resource_id"] == ""
+    assert items["a"]["required_by"] == ["b"]
+    assert items["a"]["properties"] == {"value": "hello"}
+    assert items["b"]["metadata"] == {"m": 1}
+    assert items["a"]["resource_identity"]["path"] == "/resources/a"
+    assert heat.get("/stacks") == {"stacks": []}
