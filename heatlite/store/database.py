@@ -214,8 +214,8 @@ class Database:
         """All or nothing. An inner one joins the outer one.
 
         On SQLite it takes the write lock at once, so what is read inside is still true when it is
-        written. After an error of the database nothing in it can be kept, even if somebody caught
-        the error: the end of the block raises it again.
+        written. After an error of the database nothing in it can be kept, on some servers without
+        a word; so a caller that catches one and goes on gets RuntimeError at the end.
         """
         state = self._state
         if state.open:
@@ -226,7 +226,7 @@ class Database:
         try:
             yield
             if state.failure is not None:
-                raise state.failure
+                raise RuntimeError("a statement of this transaction failed; nothing was kept") from state.failure
             self._run("COMMIT", ())
         except BaseException:
             self._roll_back()

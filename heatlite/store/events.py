@@ -119,8 +119,8 @@ def _row(record: EventRecord) -> tuple[Value, ...]:
         record.resource_name,
         record.resource_type,
         record.physical_id,
-        record.verb,
-        record.status,
+        str(record.verb),  # drivers are slow at subclasses of str
+        str(record.status),
         record.status_reason,
         record.created_at,
         dump(record.properties) if record.properties else "{}",

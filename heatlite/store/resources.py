@@ -76,8 +76,8 @@ def _row(record: ResourceRecord) -> tuple[Value, ...]:
     return (
         record.type,
         record.mapped_type,
-        record.verb,
-        record.status,
+        str(record.verb),  # drivers are slow at subclasses of str
+        str(record.status),
         record.status_reason,
         record.updated_at,
         record.physical_name,

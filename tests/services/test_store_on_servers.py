@@ -1,0 +1,55 @@
+"""What holds on every database, on those with a server; and what only a server can do to us."""
+
+import pytest
+from store_behaviour import *  # noqa: F403
+from store_behaviour import a_stack, insert
+
+from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database import Dialect
+from heatlite.store.stacks import StackQuery
+from heatlite.store.store import Store
+
+
+def cut_off(store: Store) -> None:
+    """Have the server close this thread's connection."""
+    other = Store.open(store.database.url)
+    if store.database.dialect is Dialect.POSTGRESQL:
+        ((number,),) = store.database.read("SELECT pg_backend_pid()")
+        other.database.read("SELECT pg_terminate_backend(%s, 5000)", (number,))
+    else:
+        ((number,),) = store.database.read("SELECT CONNECTION_ID()")
+        other.database.peewee.execute_sql(f"KILL {number}")
+    other.close()
+
+
+def test_a_connection_that_was_lost_is_opened_again(store: Store) -> None:
+    insert(store, a_stack("one"))
+    cut_off(store)
+    assert store.stacks.count("acme", StackQuery()) == 1
+    cut_off(store)
+    insert(store, a_stack("two"))
+    assert store.stacks.count("acme", StackQuery()) == 2
+
+
+def test_a_connection_lost_in_a_transaction_takes_the_transaction_along(store: Store) -> None:
+    with pytest.raises(DatabaseUnavailable), store.transaction():
+        store.stacks.insert(a_stack("one"))
+        cut_off(store)
+        store.stacks.insert(a_stack("two"))
+    assert store.stacks.count("acme", StackQuery()) == 0
+    insert(store, a_stack("three"))
+    assert store.stacks.count("acme", StackQuery()) == 1
+
+
+def test_text_with_nul_is_kept_or_refused_but_never_cut(store: Store) -> None:
+    stack = a_stack(status_reason="a\0b")
+    if store.database.dialect is Dialect.POSTGRESQL:
+        with pytest.raises(Invalid):
+            insert(store, stack)
+    else:
+        insert(store, stack)
+        assert store.stacks.get(stack.id) == stack
+
+
+def test_a_server_has_no_engine_lock(store: Store) -> None:
+    assert store.lock_engine({"pid": 1}) is None

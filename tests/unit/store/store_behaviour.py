@@ -1,0 +1,967 @@
+"""What the store does on every database. Test modules take these tests over; they bring `store` and `url`."""
+
+import multiprocessing
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from heatlite.core.errors import ActionConflict, Invalid, NotFound, StackExists
+from heatlite.core.ids import new_id
+from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+from heatlite.store.errors import Duplicate, Fenced
+from heatlite.store.events import EventQuery
+from heatlite.store.records import (
+    ActionRecord,
+    BeforeLock,
+    EventRecord,
+    LockRecord,
+    ResourceRecord,
+    ServiceRecord,
+    StackRecord,
+    SuppressedRecord,
+)
+from heatlite.store.stacks import StackQuery
+from heatlite.store.store import Store
+
+__all__: list[str] = []
+"""Every test of this module, for `import *`."""
+
+
+def everywhere(test: Callable[..., None]) -> Callable[..., None]:
+    __all__.append(test.__name__)
+    return test
+
+
+# -- builders ------------------------------------------------------------------------------------
+
+
+def a_stack(name: str = "web", **fields: object) -> StackRecord:
+    given: dict[str, object] = {
+        "id": new_id(),
+        "name": name,
+        "project": "acme",
+        "username": "ann",
+        "template_id": "0" * 64,
+        "environment": {},
+        "verb": Verb.CREATE,
+        "status": Status.COMPLETE,
+        "status_reason": "Stack CREATE completed successfully",
+        "created_at": 100.0,
+    }
+    return StackRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+def a_resource(name: str = "db", **fields: object) -> ResourceRecord:
+    given: dict[str, object] = {
+        "id": new_id(),
+        "stack_id": "s1",
+        "name": name,
+        "type": "OS::Heat::Value",
+        "mapped_type": "OS::Heat::Value",
+        "verb": Verb.CREATE,
+        "status": Status.COMPLETE,
+        "status_reason": "state changed",
+        "created_at": 100.0,
+    }
+    return ResourceRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+def an_event(name: str = "db", **fields: object) -> EventRecord:
+    given: dict[str, object] = {
+        "stack_id": "s1",
+        "resource_name": name,
+        "resource_type": "OS::Heat::Value",
+        "physical_id": None,
+        "verb": "CREATE",
+        "status": "COMPLETE",
+        "status_reason": "state changed",
+        "created_at": 100.0,
+    }
+    return EventRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+def an_action(stack_id: str | None = None, **fields: object) -> ActionRecord:
+    stack_id = stack_id or new_id()
+    given: dict[str, object] = {
+        "id": new_id(),
+        "stack_id": stack_id,
+        "root_id": stack_id,
+        "project": "acme",
+        "verb": Verb.UPDATE,
+        "status": ActionStatus.READY,
+        "requested_by": "ann",
+        "created_at": 100.0,
+    }
+    return ActionRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+def a_refusal(**fields: object) -> SuppressedRecord:
+    given: dict[str, object] = {
+        "stack_id": "s1",
+        "time": 100.0,
+        "request": "mark_unhealthy",
+        "target": "db",
+        "requested_by": "ann",
+        "detail": "locked",
+        "method": "PATCH",
+        "path": "/resources/db",
+        "body": {"mark_unhealthy": True},
+    }
+    return SuppressedRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+def insert(store: Store, *records: StackRecord) -> None:
+    with store.transaction():
+        for record in records:
+            store.stacks.insert(record)
+
+
+def put(store: Store, *records: ActionRecord) -> None:
+    with store.transaction():
+        for record in records:
+            store.actions.put(record)
+
+
+def names(store: Store, query: StackQuery, project: str | None = "acme") -> list[str]:
+    return [found.name for found in store.stacks.list(project, query)]
+
+
+def at_once(store: Store, count: int, work: Callable[[int], object]) -> list[object]:
+    """What `count` threads got that all started at the same moment; an exception is a result too."""
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> object:
+        barrier.wait()
+        try:
+            return work(number)
+        except Exception as error:
+            return error
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+# -- transactions --------------------------------------------------------------------------------
+
+
+@everywhere
+def test_an_error_undoes_the_whole_transaction(store: Store) -> None:
+    stack = a_stack()
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        store.stacks.insert(stack)
+        with store.transaction():
+            store.resources.insert_many([a_resource()])
+        raise ZeroDivisionError
+    assert store.stacks.get(stack.id) is None
+    assert store.resources.of("s1") == []
+
+
+@everywhere
+def test_an_inner_transaction_does_not_commit_the_outer_one(store: Store) -> None:
+    stack = a_stack()
+    with store.transaction():
+        with store.transaction():
+            store.stacks.insert(stack)
+        (seen,) = at_once(store, 1, lambda _: store.stacks.get(stack.id))
+        assert seen is None
+    assert store.stacks.get(stack.id) == stack
+
+
+@everywhere
+def test_nothing_is_changed_outside_a_transaction(store: Store) -> None:
+    with pytest.raises(RuntimeError, match="transaction"):
+        store.stacks.insert(a_stack())
+    with pytest.raises(RuntimeError, match="transaction"):
+        store.services.beat(ServiceRecord("e1", "host", "heatlite", 1.0, 1.0))
+    with pytest.raises(RuntimeError, match="transaction"):
+        store.actions.renew("me", 1.0)
+
+
+@everywhere
+def test_a_caught_error_of_the_database_does_not_save_half(store: Store) -> None:
+    first = a_stack("one")
+    with pytest.raises(RuntimeError, match="nothing was kept"), store.transaction():
+        store.stacks.insert(first)
+        with pytest.raises(StackExists):
+            store.stacks.insert(a_stack("one"))
+    assert store.stacks.get(first.id) is None
+    insert(store, first)  # and the thread can go on
+    assert store.stacks.get(first.id) == first
+
+
+@everywhere
+@pytest.mark.parametrize("change", [{"status_reason": "lone \ud800"}, {"timeout_mins": 10**30}])
+def test_what_a_database_cannot_hold_is_the_callers_fault(store: Store, change: dict[str, object]) -> None:
+    stack = a_stack(**change)
+    with pytest.raises(Invalid):
+        insert(store, stack)
+    assert store.stacks.get(stack.id) is None
+
+
+# -- stacks --------------------------------------------------------------------------------------
+
+FULL_STACK = {
+    "environment": {"parameters": {"a": [1, None, "ü\n\0"]}},
+    "verb": Verb.ROLLBACK,
+    "status": Status.FAILED,
+    "updated_at": 101.25,
+    "parent_id": "p",
+    "root_id": "r",
+    "previous_template_id": "1" * 64,
+    "previous_environment": {"parameters": {}},
+    "timeout_mins": 7,
+    "disable_rollback": False,
+    "tags": ("one", 'a "quoted" one', "ü"),
+    "lock": LockRecord(LockLevel.ALL, "ann", True, 102.5, "migration", 200.125),
+}
+
+
+@everywhere
+def test_a_stack_comes_back_as_it_was_given(store: Store) -> None:
+    plain, full = a_stack(), a_stack("full", **FULL_STACK)
+    insert(store, plain, full)
+    assert store.stacks.get(plain.id) == plain
+    assert store.stacks.get(full.id) == full
+    assert store.stacks.get("none") is None
+    changed = replace(plain, **FULL_STACK)  # type: ignore[arg-type]
+    with store.transaction():
+        store.stacks.save(changed)
+        store.stacks.save(a_stack("other", id=full.id))
+    assert store.stacks.get(plain.id) == changed
+    assert store.stacks.get(full.id) == a_stack("other", id=full.id)
+
+
+@everywhere
+def test_a_name_is_free_in_another_project_in_other_letters_and_after_deletion(store: Store) -> None:
+    first = a_stack("web")
+    insert(store, first, a_stack("Web"), a_stack("web", project="other"))
+    with pytest.raises(StackExists, match=r"The Stack \(web\) already exists"):
+        insert(store, a_stack("web"))
+    with store.transaction():
+        store.stacks.save(replace(first, deleted_at=110.0))
+    assert store.stacks.by_name("acme", "web") is None
+    second = a_stack("web")
+    insert(store, second)
+    assert store.stacks.by_name("acme", "web") == second
+    assert store.stacks.get(first.id) == replace(first, deleted_at=110.0)
+
+
+@everywhere
+def test_only_the_name_means_stack_exists(store: Store) -> None:
+    stack = a_stack("live_name")
+    insert(store, stack)
+    with pytest.raises(Duplicate):
+        insert(store, replace(stack, name="other"))
+
+
+@everywhere
+def test_of_stacks_with_one_name_at_the_same_moment_one_is_made(store: Store) -> None:
+    results = at_once(store, 8, lambda _: insert(store, a_stack("race")))
+    assert sum(result is None for result in results) == 1
+    assert sum(isinstance(result, StackExists) for result in results) == 7
+    assert store.stacks.count("acme", StackQuery()) == 1
+
+
+@everywhere
+def test_relatives_are_found_at_every_depth(store: Store) -> None:
+    root = a_stack("root")
+    child = a_stack("child", parent_id=root.id, root_id=root.id)
+    gone = a_stack("gone", parent_id=root.id, root_id=root.id, deleted_at=1.0)
+    grandchild = a_stack("grandchild", parent_id=child.id, root_id=root.id)
+    sibling = a_stack("sibling", parent_id=root.id, root_id=root.id)
+    insert(store, grandchild, sibling, gone, child, root, a_stack("stranger"))
+    assert store.stacks.ancestors(grandchild) == [child, root]
+    assert store.stacks.ancestors(root) == []
+    below = store.stacks.descendants(root)
+    assert sorted(found.name for found in below) == ["child", "grandchild", "sibling"]
+    assert below[-1] == grandchild
+    assert store.stacks.descendants(child) == [grandchild]
+
+
+@everywhere
+def test_expired_locks_are_those_of_live_stacks_whose_time_has_come(store: Store) -> None:
+    def locked(name: str, until: float | None, **fields: object) -> StackRecord:
+        return a_stack(name, lock=LockRecord(LockLevel.STACKS, "ann", False, 1.0, None, until), **fields)
+
+    insert(store, locked("late", 200.0), locked("due", 150.0), locked("first", 50.0), locked("ever", None))
+    insert(store, locked("gone", 10.0, deleted_at=20.0), a_stack("free"))
+    assert [found.name for found in store.stacks.expired_locks(150.0)] == ["first", "due"]
+
+
+@everywhere
+def test_a_held_stack_is_kept_from_others_until_the_end(store: Store) -> None:
+    stack = a_stack()
+    insert(store, stack)
+    order: list[str] = []
+    held = threading.Event()
+
+    def work(number: int) -> None:
+        if number == 1:
+            held.wait()
+        with store.transaction():
+            found = store.stacks.hold(stack.id)
+            assert found is not None
+            if number == 0:
+                held.set()
+                threading.Event().wait(0.1)
+            order.append(f"{number} saw {found.status_reason}")
+            store.stacks.save(replace(found, status_reason=f"by {number}"))
+
+    assert at_once(store, 2, work) == [None, None]
+    assert order == [f"0 saw {stack.status_reason}", "1 saw by 0"]
+    with store.transaction():
+        assert store.stacks.hold("none") is None
+
+
+# -- the list of stacks --------------------------------------------------------------------------
+
+
+def some_stacks(store: Store) -> None:
+    insert(
+        store,
+        a_stack("a", created_at=1.0, updated_at=9.0, tags=("red", "big"), username="bob"),
+        a_stack("b", created_at=2.0, tags=("red",), status=Status.FAILED, timeout_mins=5),
+        a_stack("c", created_at=3.0, updated_at=5.0, verb=Verb.UPDATE, disable_rollback=False),
+        a_stack("d", created_at=4.0, updated_at=7.0, tags=("redder", "big"), verb=Verb.DELETE, deleted_at=8.0),
+        a_stack("e", created_at=5.0, parent_id="p", root_id="p", status=Status.IN_PROGRESS),
+        a_stack("f", created_at=6.0, project="other"),
+    )
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (StackQuery(), "cba"),
+        (StackQuery(sort_dir="asc"), "abc"),
+        (StackQuery(show_deleted=True), "dcba"),
+        (StackQuery(show_nested=True), "ecba"),
+        (StackQuery(limit=0), ""),
+        (StackQuery(limit=2), "cb"),
+        (StackQuery(sort_keys=("stack_name",)), "abc"),
+        (StackQuery(sort_keys=("stack_name",), sort_dir="desc"), "cba"),
+        (StackQuery(sort_keys=("name",)), "cba"),  # not a key of Heat's, so ignored
+        (StackQuery(sort_keys=("updated_time",)), "bca"),
+        (StackQuery(sort_keys=("stack_status", "stack_name")), "acb"),
+        (StackQuery(filters={"name": ["a", "c", "zz"]}), "ca"),
+        (StackQuery(filters={"stack_name": ["b"]}), "b"),
+        (StackQuery(filters={"status": ["COMPLETE"]}), "ca"),
+        (StackQuery(filters={"status": ["CREATE_COMPLETE"]}), "a"),
+        (StackQuery(filters={"stack_status": ["CREATE_COMPLETE", "FAILED"]}), "ba"),
+        (StackQuery(filters={"status": ["IN_PROGRESS"]}, show_nested=True), "e"),
+        (StackQuery(filters={"status": ["CREATE_IN_PROGRESS"]}, show_nested=True), "e"),
+        (StackQuery(filters={"status": ["NONE"]}), ""),
+        (StackQuery(filters={"status": []}), ""),
+        (StackQuery(filters={"action": ["UPDATE"]}), "c"),
+        (StackQuery(filters={"action": ["CREATE"], "status": ["FAILED"]}), "b"),
+        (StackQuery(filters={"username": ["bob"]}), "a"),
+        (StackQuery(filters={"stack_owner": ["bob"]}), "a"),
+        (StackQuery(filters={"owner_id": ["p"]}, show_nested=True), "e"),
+        (StackQuery(filters={"parent": ["p"]}), ""),
+        (StackQuery(filters={"tenant": ["acme"]}), "cba"),
+        (StackQuery(filters={"tenant": ["other"]}), ""),
+        (StackQuery(filters={"timeout_mins": ["5"]}), "b"),
+        (StackQuery(filters={"timeout_mins": ["five"]}), ""),
+        (StackQuery(filters={"timeout_mins": ["9" * 40]}), ""),
+        (StackQuery(filters={"disable_rollback": ["False"]}), "c"),
+        (StackQuery(filters={"stack_user_project_id": ["x"]}), ""),
+        (StackQuery(filters={"no_such_filter": ["x"]}), "cba"),
+        (StackQuery(tags=("red",)), "ba"),
+        (StackQuery(tags=("red", "big")), "a"),
+        (StackQuery(tags=("re",)), ""),
+        (StackQuery(tags=("RED",)), ""),
+        (StackQuery(tags_any=("big", "red")), "ba"),
+        (StackQuery(tags_any=("big",), show_deleted=True), "da"),
+        (StackQuery(not_tags=("red", "big")), "cb"),
+        (StackQuery(not_tags_any=("red", "big")), "c"),
+    ],
+)
+def test_the_list_of_stacks(store: Store, query: StackQuery, expected: str) -> None:
+    some_stacks(store)
+    assert "".join(names(store, query)) == expected
+    if query.limit is None:
+        assert store.stacks.count("acme", query) == len(expected)
+
+
+@everywhere
+def test_a_summary_says_what_the_stack_says(store: Store) -> None:
+    stack = a_stack(**FULL_STACK)
+    insert(store, stack)
+    (found,) = store.stacks.list("acme", StackQuery(show_nested=True))
+    assert found.locked
+    for name in found.__slots__:
+        if name != "locked":
+            assert getattr(found, name) == getattr(stack, name)
+
+
+@everywhere
+def test_all_projects_are_listed_when_none_is_named(store: Store) -> None:
+    some_stacks(store)
+    assert names(store, StackQuery(), project=None) == ["f", "c", "b", "a"]
+    assert names(store, StackQuery(filters={"tenant": ["other"]}), project=None) == ["f"]
+    assert store.stacks.count(None, StackQuery(limit=1)) == 4
+
+
+@everywhere
+@pytest.mark.parametrize("keys", [(), ("stack_name",), ("stack_status",), ("updated_time", "stack_name")])
+@pytest.mark.parametrize("direction", ["asc", "desc", None])
+def test_the_pages_together_are_the_list(store: Store, keys: Sequence[str], direction: str | None) -> None:
+    for number in range(11):
+        stack = a_stack(
+            f"s{number * 7 % 11}",
+            created_at=float(number // 3),  # several at the same time
+            updated_at=None if number % 2 else float(number // 4),
+            status=Status.FAILED if number % 3 else Status.COMPLETE,
+        )
+        insert(store, stack)
+    query = StackQuery(sort_keys=keys, sort_dir=direction)
+    whole = store.stacks.list("acme", query)
+    assert len(whole) == 11
+    paged = page = store.stacks.list("acme", replace(query, limit=3))
+    while page:
+        page = store.stacks.list("acme", replace(query, limit=3, marker=page[-1].id))
+        paged = paged + page
+    assert paged == whole
+
+
+@everywhere
+def test_an_unknown_marker_means_from_the_start(store: Store) -> None:
+    some_stacks(store)
+    (foreign,) = store.stacks.list("other", StackQuery())
+    assert names(store, StackQuery(marker="none")) == ["c", "b", "a"]
+    assert names(store, StackQuery(marker=foreign.id)) == ["c", "b", "a"]
+
+
+# -- templates -----------------------------------------------------------------------------------
+
+
+@everywhere
+def test_a_template_is_stored_once_whatever_the_order_of_its_keys(store: Store) -> None:
+    with store.transaction():
+        first = store.templates.put({"a": 1, "b": {"c": "ü"}}, {"f": "x" * 100_000})
+        again = store.templates.put({"b": {"c": "ü"}, "a": 1}, {"f": "x" * 100_000})
+        other = store.templates.put({"a": 1, "b": {"c": "ü"}}, {})
+    assert first == again != other
+    found = store.templates.get(first)
+    assert found.document == {"a": 1, "b": {"c": "ü"}}
+    assert found.files == {"f": "x" * 100_000}
+    with pytest.raises(NotFound):
+        store.templates.get("none")
+
+
+# -- resources -----------------------------------------------------------------------------------
+
+FULL_RESOURCE = {
+    "type": "OS::Nova::Server",
+    "mapped_type": "server.yaml",
+    "verb": Verb.UPDATE,
+    "status": Status.FAILED,
+    "status_reason": "100% 'broken' \\ \"ü\" ?",
+    "updated_at": 101.5,
+    "physical_name": "web-db-abc",
+    "physical_id": "42",
+    "properties": {"a": {"b": [1, 2.5, None, True, "ü"]}},
+    "metadata": {"m": 1},
+    "data": {"d": "x"},
+    "token": {"token": None},
+    "requires": ("a", "b"),
+    "deletion_policy": "Retain",
+    "description": "a database",
+    "before_lock": BeforeLock(Verb.CHECK, Status.FAILED, "marked"),
+}
+
+
+@everywhere
+def test_resources_come_back_as_they_were_given(store: Store) -> None:
+    plain, full = a_resource("plain"), a_resource("full", **FULL_RESOURCE)
+    stranger = a_resource(stack_id="s2")
+    with store.transaction():
+        store.resources.insert_many([full, stranger, plain])
+        store.resources.insert_many([])
+        store.resources.save_many([])
+        store.resources.delete_many([])
+    assert store.resources.of("s1") == sorted([plain, full], key=lambda found: found.id)
+    changed = [replace(plain, **FULL_RESOURCE), a_resource("full", id=full.id)]  # type: ignore[arg-type]
+    with store.transaction():
+        store.resources.save_many(changed)
+    assert store.resources.of("s1") == sorted(changed, key=lambda found: found.id)
+    with store.transaction():
+        store.resources.delete_many([plain.id, "none"])
+    assert store.resources.of("s1") == [changed[1]]
+    assert store.resources.of("s2") == [stranger]
+
+
+@everywhere
+def test_what_a_resource_was_born_with_is_never_saved_again(store: Store) -> None:
+    resource = a_resource()
+    with store.transaction():
+        store.resources.insert_many([resource])
+        store.resources.save_many([replace(resource, stack_id="s2", name="x", created_at=1.0, status_reason="new")])
+    assert store.resources.of("s1") == [replace(resource, status_reason="new")]
+
+
+@everywhere
+def test_batches_larger_than_one_statement_takes(store: Store) -> None:
+    resources = [a_resource(f"r{number:04}", properties={"text": "x" * 3000}) for number in range(1500)]
+    resources.sort(key=lambda found: found.id)
+    with store.transaction():
+        store.resources.insert_many(resources)
+        store.resources.save_many([replace(found, updated_at=number) for number, found in enumerate(resources)])
+        store.events.append_many([an_event(found.name) for found in resources])
+    assert store.resources.of("s1") == [replace(found, updated_at=n) for n, found in enumerate(resources)]
+    assert len(store.resources.by_name("s1", [found.name for found in resources])) == 1500
+    events = store.events.list("s1", EventQuery(sort_dir="asc"))
+    assert [found.resource_name for found in events] == [found.name for found in resources]
+    with store.transaction():
+        store.resources.delete_many([found.id for found in resources])
+    assert store.resources.of("s1") == []
+
+
+@everywhere
+def test_a_resource_is_found_by_its_name_before_its_physical_id(store: Store) -> None:
+    rows = [
+        a_resource("db", physical_id="1"),
+        a_resource("db", physical_id="2"),
+        a_resource("1", physical_id="3"),
+        a_resource("x", physical_id="4"),
+        a_resource("y", physical_id="4"),
+        a_resource("db", stack_id="s2"),
+    ]
+    with store.transaction():
+        store.resources.insert_many(rows)
+
+    def found(key: str) -> set[str]:
+        return {found.id for found in store.resources.find("s1", key)}
+
+    assert found("db") == {rows[0].id, rows[1].id}
+    assert found("1") == {rows[2].id}
+    assert found("2") == {rows[1].id}
+    assert found("4") == {rows[3].id, rows[4].id}
+    assert found("none") == set()
+    assert store.resources.by_name("s1", []) == []
+
+
+# -- events --------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_events_are_newest_first_and_show_their_properties_one_by_one(store: Store) -> None:
+    given = [an_event("a", properties={"p": [1]}, physical_id="42"), an_event("b"), an_event("c", stack_id="s2")]
+    with store.transaction():
+        store.events.append_many(given)
+    newest, oldest = store.events.list("s1", EventQuery())
+    assert (newest.resource_name, oldest.resource_name) == ("b", "a")
+    assert oldest == replace(given[0], id=oldest.id, properties={})
+    assert store.events.get("s1", str(oldest.id)) == replace(given[0], id=oldest.id)
+    for unknown in ("0", "-1", "x", "", "²", str(2**70)):
+        assert store.events.get("s1", unknown) is None
+    assert store.events.get("s2", str(oldest.id)) is None
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (EventQuery(), "edcba"),
+        (EventQuery(sort_dir="asc"), "abcde"),
+        (EventQuery(sort_dir="asc", sort_keys=("event_time",)), "adbec"),
+        (EventQuery(sort_keys=("resource_type", "event_time")), "ebcda"),
+        (EventQuery(sort_keys=("zz",)), "edcba"),
+        (EventQuery(limit=2), "ed"),
+        (EventQuery(limit=0), ""),
+        (EventQuery(resource_name=("a", "c")), "ca"),
+        (EventQuery(resource_status=("FAILED",)), "db"),
+        (EventQuery(resource_action=("UPDATE",), resource_status=("FAILED",)), "d"),
+        (EventQuery(resource_type=("T2",)), "eb"),
+        (EventQuery(resource_type=("t2",)), ""),
+    ],
+)
+def test_the_list_of_events(store: Store, query: EventQuery, expected: str) -> None:
+    with store.transaction():
+        store.events.append_many(
+            [
+                an_event("a", created_at=1.0, resource_type="T0"),
+                an_event("b", created_at=3.0, status="FAILED", resource_type="T2"),
+                an_event("c", created_at=5.0, resource_type="T1"),
+                an_event("d", created_at=2.0, verb="UPDATE", status="FAILED", resource_type="T0"),
+                an_event("e", created_at=4.0, verb="UPDATE", resource_type="T2"),
+            ]
+        )
+    assert "".join(found.resource_name for found in store.events.list("s1", query)) == expected
+    page, paged = store.events.list("s1", replace(query, limit=1)) if query.limit is None else [], ""
+    while page:
+        paged += page[0].resource_name
+        page = store.events.list("s1", replace(query, limit=1, marker=str(page[0].id)))
+    assert paged == (expected if query.limit is None else "")
+    assert store.events.list("s1", replace(query, marker="none")) == store.events.list("s1", query)
+
+
+# -- actions -------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
+    given = an_action(
+        inputs={"a": [1, "ü"]},
+        status_reason="why",
+        control=Control.CANCEL,
+        deadline=900.5,
+        verb=Verb.DELETE,
+    )
+    put(store, given)
+    found = store.actions.get(given.id)
+    assert found is not None
+    assert found.seq > 0
+    assert replace(found, seq=0) == given
+    assert store.actions.get("none") is None
+
+
+@everywhere
+def test_the_oldest_ready_action_is_claimed_first(store: Store) -> None:
+    first, second = an_action(), an_action()
+    put(store, first, second)
+    claimed = store.actions.claim("me", now=200.0, lease=30.0)
+    assert claimed is not None
+    assert claimed.id == first.id
+    assert (claimed.status, claimed.owner, claimed.attempt) == (ActionStatus.RUNNING, "me", 1)
+    assert (claimed.lease_until, claimed.started_at) == (230.0, 200.0)
+    assert store.actions.get(first.id) == claimed
+    other = store.actions.claim("you", now=200.0, lease=30.0)
+    assert other is not None
+    assert other.id == second.id
+    assert store.actions.claim("me", now=200.0, lease=30.0) is None
+
+
+@everywhere
+def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(store: Store) -> None:
+    put(store, an_action())
+    old = store.actions.claim("old", now=200.0, lease=30.0)
+    assert old is not None
+    assert store.actions.claim("new", now=229.0, lease=30.0) is None
+    new = store.actions.claim("new", now=230.0, lease=30.0)
+    assert new is not None
+    assert (new.id, new.attempt, new.owner, new.started_at) == (old.id, 2, "new", 200.0)
+    with pytest.raises(Fenced), store.transaction():
+        store.resources.insert_many([a_resource()])
+        store.actions.hold(old.id, "old", 1, 231.0, 30.0)
+    assert store.resources.of("s1") == []
+    with pytest.raises(Fenced), store.transaction():
+        store.actions.finish(old, ActionStatus.SUCCEEDED, "", 231.0)
+    # The same worker, but an attempt that is over, is fenced just the same.
+    with pytest.raises(Fenced), store.transaction():
+        store.actions.hold(new.id, "new", 1, 231.0, 30.0)
+    with store.transaction():
+        assert store.actions.hold(new.id, "new", 2, 231.0, 30.0) is None
+        assert store.actions.hold(new.id, "new", 2, 231.0, 30.0) is None  # a write that changes nothing counts
+    found = store.actions.get(new.id)
+    assert found is not None
+    assert found.lease_until == 261.0
+
+
+@everywhere
+def test_a_finished_action_is_over_for_its_worker_too(store: Store) -> None:
+    put(store, an_action())
+    action = store.actions.claim("me", 200.0, 30.0)
+    assert action is not None
+    with store.transaction():
+        store.actions.finish(action, ActionStatus.FAILED, "no luck", 210.0)
+    found = store.actions.get(action.id)
+    assert found == replace(
+        action, status=ActionStatus.FAILED, status_reason="no luck", finished_at=210.0, lease_until=None
+    )
+    with pytest.raises(Fenced), store.transaction():
+        store.actions.hold(action.id, "me", 1, 211.0, 30.0)
+    assert store.actions.claim("me", 1e9, 30.0) is None
+
+
+@everywhere
+def test_a_stack_has_one_action_and_one_delete(store: Store) -> None:
+    update, delete = an_action("s1"), an_action("s1", verb=Verb.DELETE)
+    put(store, update, delete, an_action("s2"))
+    for second in (an_action("s1", verb=Verb.CHECK), an_action("s1", verb=Verb.DELETE)):
+        with pytest.raises(ActionConflict):
+            put(store, second)
+        assert store.actions.get(second.id) is None
+    claimed = store.actions.claim("me", 200.0, 30.0)
+    assert claimed is not None
+    with pytest.raises(ActionConflict):
+        put(store, an_action("s1"))
+    with store.transaction():
+        store.actions.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
+        store.actions.put(an_action("s1", verb=Verb.CHECK))
+    assert [found.verb for found in store.actions.live(["s1"])] == [Verb.DELETE, Verb.CHECK]
+
+
+@everywhere
+def test_of_actions_put_at_the_same_moment_one_is_taken(store: Store) -> None:
+    results = at_once(store, 8, lambda _: put(store, an_action("s1")))
+    assert sum(result is None for result in results) == 1
+    assert sum(isinstance(result, ActionConflict) for result in results) == 7
+
+
+@everywhere
+def test_live_is_what_has_not_ended_on_the_stacks_asked_for(store: Store) -> None:
+    put(store, an_action("s1"), an_action("s2"), an_action("s3"))
+    ended = store.actions.claim("me", 200.0, 30.0)
+    running = store.actions.claim("me", 200.0, 30.0)
+    assert ended is not None
+    assert running is not None
+    with store.transaction():
+        store.actions.finish(ended, ActionStatus.SUCCEEDED, "", 210.0)
+    many = [f"x{number}" for number in range(1200)]
+    assert [found.stack_id for found in store.actions.live(["s3", "s1", *many, "s2"])] == ["s2", "s3"]
+    assert [found.stack_id for found in store.actions.live(["s2"])] == ["s2"]
+    assert store.actions.live([]) == []
+
+
+@everywhere
+def test_an_action_waits_for_another(store: Store) -> None:
+    first = an_action("s1")
+    second = an_action("s1", verb=Verb.DELETE, status=ActionStatus.WAITING, waits_for=first.id)
+    put(store, first, second)
+    running = store.actions.claim("me", 200.0, 30.0)
+    assert running is not None
+    assert running.id == first.id
+    assert store.actions.claim("me", 200.0, 30.0) is None
+    with store.transaction():
+        store.actions.finish(running, ActionStatus.FAILED, "", 210.0)
+    woken = store.actions.claim("me", 220.0, 30.0)
+    assert woken is not None
+    assert woken.id == second.id
+
+
+@everywhere
+def test_to_wait_for_what_has_ended_is_not_to_wait(store: Store) -> None:
+    first = an_action("s1")
+    put(store, first)
+    running = store.actions.claim("me", 200.0, 30.0)
+    assert running is not None
+    with store.transaction():
+        store.actions.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
+    second = an_action("s1", status=ActionStatus.WAITING, waits_for=first.id)
+    put(store, second)
+    woken = store.actions.claim("me", 220.0, 30.0)
+    assert woken is not None
+    assert woken.id == second.id
+
+
+@everywhere
+def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store) -> None:
+    for _ in range(10):
+        first = an_action()
+        put(store, first)
+        running = store.actions.claim("me", 200.0, 30.0)
+        assert running is not None
+        second = an_action(status=ActionStatus.WAITING, waits_for=first.id)
+
+        def work(number: int, running: ActionRecord = running, second: ActionRecord = second) -> None:
+            if number == 0:
+                put(store, second)
+            else:
+                with store.transaction():
+                    store.actions.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
+
+        assert at_once(store, 2, work) == [None, None]
+        woken = store.actions.claim("me", 220.0, 30.0)
+        assert woken is not None
+        assert woken.id == second.id
+        with store.transaction():
+            store.actions.finish(woken, ActionStatus.SUCCEEDED, "", 230.0)
+
+
+@everywhere
+def test_only_what_has_not_been_started_is_cancelled_in_the_queue(store: Store) -> None:
+    running, queued, waiting, other = an_action("s1"), an_action("s2"), an_action("s3"), an_action("s4")
+    after = an_action("s5", status=ActionStatus.WAITING, waits_for=queued.id)
+    put(store, running, queued, replace(waiting, status=ActionStatus.WAITING, waits_for=running.id), other, after)
+    assert store.actions.claim("me", 200.0, 30.0) is not None
+    with store.transaction():
+        cancelled = store.actions.cancel_queued(["s1", "s2", "s3"], "the stack is being deleted", 210.0)
+    assert cancelled == [queued.id, waiting.id]
+    found = store.actions.get(queued.id)
+    assert found is not None
+    assert (found.status, found.finished_at) == (ActionStatus.CANCELLED, 210.0)
+    assert found.status_reason == "the stack is being deleted"
+    put(store, an_action("s2"))  # its place is free again
+    assert [found.stack_id for found in store.actions.live(["s1", "s2", "s3", "s4", "s5"])] == ["s1", "s4", "s5", "s2"]
+    woken = store.actions.get(after.id)
+    assert woken is not None
+    assert woken.status is ActionStatus.READY
+
+
+@everywhere
+def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store) -> None:
+    put(store, an_action("s1"), an_action("s2"))
+    mine = store.actions.claim("me", 200.0, 30.0)
+    yours = store.actions.claim("you", 200.0, 30.0)
+    assert mine is not None
+    assert yours is not None
+
+    def signal(control: Control) -> bool:
+        with store.transaction():
+            return store.actions.signal(mine.id, control)
+
+    assert store.actions.controls("me") == {}
+    assert signal(Control.CANCEL)
+    assert signal(Control.CANCEL_ROLLBACK)
+    assert store.actions.controls("me") == {mine.id: Control.CANCEL_ROLLBACK}
+    assert store.actions.controls("you") == {}
+    with store.transaction():
+        assert store.actions.hold(mine.id, "me", 1, 210.0, 30.0) is Control.CANCEL_ROLLBACK
+    assert signal(Control.ABORT)
+    assert not signal(Control.CANCEL)
+    assert store.actions.controls("me") == {mine.id: Control.ABORT}
+    with store.transaction():
+        store.actions.finish(mine, ActionStatus.CANCELLED, "", 220.0)
+    assert not signal(Control.ABORT)
+    assert store.actions.controls("me") == {}
+
+
+@everywhere
+def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
+    put(store, an_action("s1"), an_action("s2"))
+    mine = store.actions.claim("me", 200.0, 30.0)
+    yours = store.actions.claim("you", 200.0, 30.0)
+    assert mine is not None
+    assert yours is not None
+    with store.transaction():
+        store.actions.renew("me", 300.0)
+    assert [found.lease_until for found in store.actions.live(["s1", "s2"])] == [300.0, 230.0]
+    with store.transaction():
+        store.actions.give_back("me")
+    with pytest.raises(Fenced), store.transaction():
+        store.actions.hold(mine.id, "me", 1, 210.0, 30.0)
+    again = store.actions.claim("her", 210.0, 30.0)
+    assert again is not None
+    assert (again.id, again.attempt, again.started_at) == (mine.id, 2, 200.0)
+    assert store.actions.claim("her", 210.0, 30.0) is None
+
+
+@everywhere
+def test_an_engine_that_is_alone_takes_over_at_once(store: Store) -> None:
+    put(store, an_action("s1"), an_action("s2"))
+    assert store.actions.claim("dead", 200.0, 1e6) is not None
+    with store.transaction():
+        store.actions.reclaim_all(210.0)
+    taken = [store.actions.claim("me", 210.0, 30.0) for _ in range(3)]
+    assert [(found.stack_id, found.attempt) if found else None for found in taken] == [("s1", 2), ("s2", 1), None]
+
+
+def _claim_all(url: str, name: str, results: "multiprocessing.Queue[list[str]]") -> None:
+    store = Store.open(url)
+    claimed = []
+    while (found := store.actions.claim(name, 200.0, 1e6)) is not None:
+        claimed.append(found.id)
+    store.close()
+    results.put(claimed)
+
+
+@everywhere
+def test_threads_claim_each_action_once(store: Store) -> None:
+    given = [an_action() for _ in range(80)]
+    put(store, *given)
+
+    def work(number: int) -> list[str]:
+        claimed = []
+        while (found := store.actions.claim(f"w{number}", 200.0, 1e6)) is not None:
+            claimed.append(found.id)
+        return claimed
+
+    claimed = [each for result in at_once(store, 8, work) for each in result]  # type: ignore[attr-defined]
+    assert sorted(claimed) == sorted(found.id for found in given)
+
+
+@everywhere
+def test_processes_claim_each_action_once(store: Store, url: str) -> None:
+    given = [an_action() for _ in range(80)]
+    put(store, *given)
+    context = multiprocessing.get_context("fork")
+    results: multiprocessing.Queue[list[str]] = context.Queue()
+    workers = [context.Process(target=_claim_all, args=(url, f"w{number}", results)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    claimed = [each for _ in workers for each in results.get(timeout=30)]
+    for worker in workers:
+        worker.join()
+    assert sorted(claimed) == sorted(found.id for found in given)
+    results.close()
+
+
+@everywhere
+def test_parent_and_child_of_a_fork_both_go_on(store: Store) -> None:
+    insert(store, a_stack("before"))
+    context = multiprocessing.get_context("fork")
+
+    def work() -> None:
+        insert(store, a_stack("child"))
+        assert store.stacks.by_name("acme", "before") is not None
+        store.close()
+
+    child = context.Process(target=work)
+    with store.transaction():
+        store.stacks.list("acme", StackQuery())
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    insert(store, a_stack("parent"))
+    assert sorted(names(store, StackQuery())) == ["before", "child", "parent"]
+
+
+# -- suppressed requests, services ---------------------------------------------------------------
+
+
+@everywhere
+def test_a_refused_request_is_kept_once_for_each_lock(store: Store) -> None:
+    with store.transaction():
+        assert store.suppressed.add(a_refusal(), locked_at=50.0)
+        assert not store.suppressed.add(a_refusal(time=101.0), locked_at=50.0)
+        assert store.suppressed.add(a_refusal(time=102.0), locked_at=60.0)
+        assert store.suppressed.add(a_refusal(requested_by="bob"), locked_at=50.0)
+        assert store.suppressed.add(a_refusal(body=None), locked_at=50.0)
+        assert store.suppressed.add(a_refusal(stack_id="s2"), locked_at=50.0)
+    found = store.suppressed.list("s1")
+    assert [replace(each, id=0) for each in found] == [
+        a_refusal(),
+        a_refusal(time=102.0),
+        a_refusal(requested_by="bob"),
+        a_refusal(body=None),
+    ]
+    assert store.suppressed.get("s1", found[1].id) == found[1]
+    assert store.suppressed.get("s2", found[1].id) is None
+    with store.transaction():
+        assert not store.suppressed.delete("s2", found[1].id)
+        assert store.suppressed.delete("s1", found[1].id)
+        assert not store.suppressed.delete("s1", found[1].id)
+    assert len(store.suppressed.list("s1")) == 3
+    with store.transaction():
+        store.suppressed.clear("s1")
+    assert store.suppressed.list("s1") == []
+    assert len(store.suppressed.list("s2")) == 1
+
+
+@everywhere
+def test_one_stack_keeps_a_thousand_refused_requests(store: Store) -> None:
+    with store.transaction():
+        kept = [store.suppressed.add(a_refusal(target=f"r{number}"), locked_at=50.0) for number in range(1002)]
+        assert store.suppressed.add(a_refusal(stack_id="s2"), locked_at=50.0)
+    assert kept == [True] * 1000 + [False] * 2
+    assert len(store.suppressed.list("s1")) == 1000
+
+
+@everywhere
+def test_a_service_is_known_from_its_first_beat(store: Store) -> None:
+    first = ServiceRecord("e2", "host", "heatlite", 10.0, 10.0)
+    with store.transaction():
+        store.services.beat(first)
+        store.services.beat(ServiceRecord("e1", "host", "heatlite", 20.0, 20.0))
+        store.services.beat(replace(first, updated_at=30.0))
+        store.services.beat(replace(first, updated_at=30.0))
+    assert store.services.list() == [
+        replace(first, updated_at=30.0),
+        ServiceRecord("e1", "host", "heatlite", 20.0, 20.0),
+    ]

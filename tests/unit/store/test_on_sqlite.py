@@ -1,0 +1,3 @@
+"""What holds on every database, on SQLite."""
+
+from store_behaviour import *  # noqa: F403
