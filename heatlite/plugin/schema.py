@@ -446,12 +446,15 @@ class Schema:
 
     @classmethod
     def coerce(cls, values: Mapping[str, object]) -> JsonMap:
-        """The given values, all of them known, coerced. Raises StackValidationFailed with every fault."""
+        """The given values coerced. Raises StackValidationFailed with every fault.
+
+        UNKNOWN, which only previews have, is left where it stands.
+        """
         coerced, faults = cls.examine(values)
         if faults:
             problems = tuple(Problem(("properties", *fault.path), fault.text, fault.hint) for fault in faults)
             raise StackValidationFailed(f"Property error: {problems[0].where}: {problems[0].text}", problems)
-        return cast(JsonMap, coerced)  # nothing in it is UNKNOWN
+        return cast(JsonMap, coerced)  # outside of a preview nothing in it is UNKNOWN
 
     @classmethod
     def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
