@@ -64,7 +64,6 @@ def open_store(settings: Settings) -> Store:
     """The store, its tables up to date where it is a SQLite file (others are upgraded by `heatlite db upgrade`)."""
     store = Store.open(settings.database)
     if store.database.path is not None:
-        store.database.path.parent.mkdir(parents=True, exist_ok=True)
         store.upgrade()
     return store
 
@@ -137,10 +136,7 @@ def _is_loopback(host: str) -> bool:
 
 def upgrade(settings: Settings) -> list[str]:
     """Bring the database up to date; the names of the migrations that were run."""
-    store = Store.open(settings.database)
-    if store.database.path is not None:
-        store.database.path.parent.mkdir(parents=True, exist_ok=True)
-    return store.upgrade()
+    return Store.open(settings.database).upgrade()
 
 
 def migration_status(settings: Settings) -> list[Migration]:

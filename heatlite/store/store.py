@@ -36,10 +36,14 @@ class Store:
     def open(cls, url: str) -> "Store":
         """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
 
+        The folder of a SQLite file is made if need be.
+
         Raises ValueError for another URL, MissingDriver, SchemaMismatch when a newer heatlite has
         been at it, DatabaseUnavailable.
         """
         database = Database(url)
+        if database.path is not None:
+            database.path.parent.mkdir(parents=True, exist_ok=True)
         migrate.check_known(database)
         return cls(database)
 
