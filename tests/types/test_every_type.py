@@ -15,6 +15,8 @@ from heatlite.plugin import ResourceType, Schema
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field, Kind
 from heatlite.resources import BUILTIN
+from heatlite.template.check import check
+from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
@@ -70,6 +72,10 @@ def test_skeletons_mirror_the_type(registry: Registry, cls: ResourceType) -> Non
     assert json.loads(json.dumps([hot, cfn])) == [hot, cfn]
     assert set(section(hot, "parameters")) == set(section(cfn, "Parameters")) == shown
     assert set(section(hot, "outputs")) == set(section(cfn, "Outputs")) == outputs
+
+
+def test_a_hot_skeleton_is_a_valid_template(registry: Registry, cls: ResourceType) -> None:
+    assert check(registry.skeleton(cls.type_name, "hot"), Environment(), registry, strict=False) == []
 
 
 def section(template: JsonMap, name: str) -> JsonMap:
