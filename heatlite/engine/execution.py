@@ -11,7 +11,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.definitions import Definitions
-from heatlite.engine.executor import Executor, Stop
+from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.scope import Resources
 from heatlite.engine.transitions import Transitions
@@ -63,8 +63,9 @@ class Execution:
         self._control: Control | None = None
 
     def request(self, control: Control) -> None:
-        """Somebody wants the action to stop (from any thread)."""
-        self._executor.request(control)
+        """Somebody wants the action to stop (from any thread). A rollback only stops for a delete."""
+        if control is Control.ABORT or self._stack.verb is not Verb.ROLLBACK:
+            self._executor.request(control)
 
     def drain(self) -> None:
         """Give the action back at the next tick, so that another engine goes on with it (from any thread)."""
@@ -72,6 +73,8 @@ class Execution:
 
     def run(self) -> None:
         """Do the action. Raises `Fenced` when another worker has taken it over."""
+        if self.action.control is not None:
+            self.request(self.action.control)
         walk, transitions = self._executor.walk, self._transitions
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE:
@@ -115,12 +118,15 @@ class Execution:
         self._transitions.start_converging(definition, plan)
         self._executor.walk(plan, self._transitions.begin_converge)
         if self._executor.stop is None:
+            # Everything that was asked for is there: that an old object does not go is no reason to undo it.
+            self._executor.rolls_back = False
             keep = [row.id for row in self._transitions.chosen.values()]
             self._executor.walk(planner.plan_cleanup(self._rows(), keep), self._transitions.begin_delete)
 
     def _start_rollback(self) -> None:
         """Tell of the failure, then turn to the previous definition, all in one commit."""
         now = self._parts.clock.now()
+        self._settle_leftovers()
         failed = moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
         self._journal.tell(stack_event(failed, now))
         stack = moved(self._stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
@@ -136,7 +142,7 @@ class Execution:
         self._commit(stack)
         self._executor.restart(now + timeout_seconds(stack, self._parts.settings))
         if self._control is Control.ABORT:
-            self._executor.request(Control.ABORT)
+            self.request(Control.ABORT)
 
     def _delete(self) -> None:
         # Whatever a maintenance lock still holds might refuse to go.
@@ -152,10 +158,18 @@ class Execution:
         if self._executor.stop is Stop.DRAIN:
             return  # The worker gives back whatever it still owns.
         failed = self._executor.stop is not None or bool(self._executor.failures)
+        self._settle_leftovers()
         stack = self._failed() if failed else self._completed()
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
         status = ActionStatus.FAILED if failed else ActionStatus.SUCCEEDED
         self._commit(stack, ActionStatus.CANCELLED if self._executor.stop in CANCELS else status)
+
+    def _settle_leftovers(self) -> None:
+        """Fail what an earlier attempt left in progress and this one stopped too soon to take up."""
+        stop = self._executor.stop
+        for row in self._rows():
+            if row.status is Status.IN_PROGRESS and stop is not None:
+                self._transitions.fail(row, aborted_text(row.verb, stop))
 
     def _failed(self) -> StackRecord:
         return moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
@@ -221,7 +235,7 @@ class Execution:
         if stack is not None:
             self._stack = stack
         if self._control is not None:
-            self._executor.request(self._control)
+            self.request(self._control)
 
 
 def timeout_seconds(stack: StackRecord, settings: Settings) -> float:

@@ -46,6 +46,11 @@ CONTROLS = {
 }
 
 
+def aborted_text(verb: Verb, stop: Stop) -> str:
+    """What a resource says that was not waited for."""
+    return f"{verb} aborted: {stop.value}"
+
+
 class Executor:
     """Walks the plans of one execution, one after the other."""
 
@@ -215,8 +220,9 @@ class Executor:
             self._pauses = [item for item in self._pauses if not self._must_abort(item[2])]
             heapq.heapify(self._pauses)
             for _, _, work in aborted:
-                work.failure = f"{work.verb} aborted: {self.stop.value}"
-                self._settle(work)
+                # Its row tells of it; the stack's reason stays with what went wrong first.
+                work.failure = aborted_text(work.verb, self.stop)
+                self._transitions.finish(work)
 
     def _must_abort(self, work: Work) -> bool:
         """A half-made object is removed by the rollback anyway; one that changes in place had better finish."""

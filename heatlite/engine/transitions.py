@@ -197,6 +197,10 @@ class Transitions:
             self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
         return None
 
+    def fail(self, row: ResourceRecord, reason: str) -> None:
+        """Write that what the row had begun has failed."""
+        self._moved(replace(row, token=None), row.verb, Status.FAILED, reason)
+
     def _unlocked(self, row: ResourceRecord) -> None:
         """A failed or suspended resource is so again; all others end UNLOCK_COMPLETE (lock-and-health §2)."""
         before = row.before_lock

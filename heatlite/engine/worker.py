@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -16,7 +17,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, Status
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.execution import Execution, Parts
-from heatlite.engine.journal import moved, stack_event
+from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store
@@ -116,7 +117,8 @@ class Worker:
         except Fenced:
             log.warning("action %s: another engine has taken it over", action.id)
         except DatabaseUnavailable as error:
-            log.warning("action %s: left for later: %s", action.id, error)
+            log.warning("action %s: given back: %s", action.id, error)
+            self._give_back(action)
         except Exception:
             # A fault of ours: the stack must not stay IN_PROGRESS for good.
             log.exception("action %s: internal error", action.id)
@@ -126,6 +128,16 @@ class Worker:
                 self._running.pop(action.id, None)
                 self._claimed.discard(action.id)
             self._called.set()
+
+    def _give_back(self, action: ActionRecord) -> None:
+        """Let go of an action that could not even be read, as soon as the database takes that."""
+        while not self._stopping.is_set():
+            try:
+                with self._store.transaction():
+                    self._store.actions.give_back(self.owner, action.id)
+                return
+            except DatabaseUnavailable:
+                self._stopping.wait(SWEEP)
 
     def _give_up(self, action: ActionRecord) -> None:
         reason = "Internal error of the engine; its log has the details"
@@ -138,8 +150,14 @@ class Worker:
                 stack = self._store.stacks.get(action.stack_id)
                 if stack is not None and stack.status is Status.IN_PROGRESS:
                     stack = moved(stack, stack.verb, Status.FAILED, reason)
+                    rows = [
+                        replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
+                        for row in self._store.resources.of(stack.id)
+                        if row.status is Status.IN_PROGRESS
+                    ]
                     self._store.stacks.save(stack)
-                    self._store.events.append_many([stack_event(stack, now)])
+                    self._store.resources.save_many(rows)
+                    self._store.events.append_many([*(resource_event(row, now) for row in rows), stack_event(stack, now)])
                 self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
         except (Fenced, DatabaseUnavailable) as error:
             log.error("action %s: could not be ended either: %s", action.id, error)

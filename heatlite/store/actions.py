@@ -162,13 +162,14 @@ class Actions:
         """Prolong the leases of everything that this worker runs."""
         self._write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING' AND owner = ?", (until, owner))
 
-    def give_back(self, owner: str) -> None:
-        """Queue again what this worker runs: it is about to stop."""
+    def give_back(self, owner: str, action_id: str | None = None) -> None:
+        """Queue again what this worker runs, or one action of it."""
+        one = "" if action_id is None else " AND id = ?"
         sql = (
             "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL "
-            "WHERE status = 'RUNNING' AND owner = ?"
+            f"WHERE status = 'RUNNING' AND owner = ?{one}"
         )
-        self._write(sql, (owner,))
+        self._write(sql, (owner,) if action_id is None else (owner, action_id))
 
     def reclaim_all(self, now: float) -> None:
         """End every lease. Only for an engine that knows itself alone: it holds the engine's lock."""
