@@ -60,10 +60,7 @@ def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int
     after = session.client.last_event(stack)
     request()
     done = progress.wait(session, stack, after, f"heatlite events -f {stack.name}")
-    if done is not None and done.failed:
-        progress.report(session.client, done)
-        return 1
-    return 0
+    return 1 if done is not None and done.failed else 0
 
 
 def lock(arguments: argparse.Namespace, host: Host) -> int:

@@ -3,13 +3,13 @@
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from heatlite.cli import render
-from heatlite.cli.client import Client, Object, Stack, failures, text
+from heatlite.cli.client import Client, Object, Stack, an_object, failures, part, text
 from heatlite.cli.session import Session
 
 if TYPE_CHECKING:
@@ -20,11 +20,10 @@ LONGEST_PAUSE = 1.0
 """Seconds between two looks: short at first, because most stacks are done at once; then longer and longer."""
 
 
-def line(stack_name: str, event: Object) -> str:
+def line(stack: Stack, event: Object) -> str:
     """``2026-11-21 02:44:00Z [stack.resource]: CREATE_COMPLETE  state changed``, as `openstack … -f log` prints it."""
     when = text(event.get("event_time")).replace("T", " ")
-    name = text(event.get("resource_name"))
-    where = stack_name if name == stack_name else f"{stack_name}.{name}"
+    where = stack.name if is_about_stack(stack, event) else f"{stack.name}.{text(event.get('resource_name'))}"
     reason = text(event.get("resource_status_reason"))
     return f"{when} [{where}]: {text(event.get('resource_status'))}  {reason}".rstrip()
 
@@ -35,11 +34,20 @@ def is_about_stack(stack: Stack, event: Object) -> bool:
 
 
 class View(AbstractContextManager["View"], ABC):
-    """Where events are shown."""
+    """Where events are shown. Remembers the last failure of each resource."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self.failed: dict[str, Object] = {}
+
     def add(self, stack: Stack, event: Object) -> None:
         """One more event."""
+        if not is_about_stack(stack, event) and text(event.get("resource_status")).endswith("_FAILED"):
+            self.failed[text(event.get("resource_name"))] = event
+        self.show(stack, event)
+
+    @abstractmethod
+    def show(self, stack: Stack, event: Object) -> None:
+        """Put an event on the screen."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,8 +61,8 @@ class View(AbstractContextManager["View"], ABC):
 class Lines(View):
     """One line for each event."""
 
-    def add(self, stack: Stack, event: Object) -> None:
-        print(line(stack.name, event), flush=True)
+    def show(self, stack: Stack, event: Object) -> None:
+        print(line(stack, event), flush=True)
 
 
 class Tree(View):
@@ -64,11 +72,14 @@ class Tree(View):
     """
 
     def __init__(self) -> None:
+        from rich.console import Console
         from rich.live import Live
 
+        super().__init__()
+        self._console = Console()
         self._states: dict[str, tuple[str, str]] = {}
         self._title = ("", "")
-        self._live = Live(get_renderable=self._draw, refresh_per_second=10)
+        self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=10)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -79,7 +90,7 @@ class Tree(View):
     ) -> None:
         self._live.stop()
 
-    def add(self, stack: Stack, event: Object) -> None:
+    def show(self, stack: Stack, event: Object) -> None:
         status = text(event.get("resource_status"))
         if is_about_stack(stack, event):
             self._title = (stack.name, status)
@@ -100,7 +111,7 @@ class Tree(View):
             return shown
 
         tree = RichTree(label(*self._title, ""))
-        room = max(self._live.console.height - 4, 3)
+        room = max(self._console.height - 4, 3)
         newest_first = list(self._states.items())[::-1]
         ranked = sorted(newest_first, key=lambda item: _rank(item[1][0]))
         for name, (status, reason) in ranked[:room]:
@@ -141,12 +152,12 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
 def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack | None:
     """Show what happens to the stack until it is done; returns how it stands then, None if it is gone.
 
-    `again` is the command that takes interrupted work up again. KeyboardInterrupt goes on after a word on what becomes
-    of the work.
+    What has failed is said on stderr. `again` is the command that takes interrupted work up again; KeyboardInterrupt
+    goes on after a word on what becomes of the work.
     """
     try:
         with view() as shown:
-            return follow(session.client, stack, after, shown)
+            done = follow(session.client, stack, after, shown)
     except KeyboardInterrupt:
         if session.embedded:
             word = f"Interrupted. The work stops here, and nothing is lost; go on with: {again}"
@@ -154,12 +165,27 @@ def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack
             word = f"Interrupted. The server goes on; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
         raise
+    if done is not None and is_failure(done):
+        _report(session.client, done, shown.failed)
+    return done
 
 
-def report(client: Client, stack: Stack) -> None:
-    """Say on stderr what failed: the stack, then each resource with its type, status and reason."""
+def is_failure(stack: Stack) -> bool:
+    """Whether the last operation did not do what was asked; a rollback is a failure of what came before it."""
+    return stack.failed or stack.status.startswith("ROLLBACK_")
+
+
+def _report(client: Client, stack: Stack, failed: Mapping[str, Object]) -> None:
+    """Say on stderr what failed: the stack, then each resource with its type, status and reason.
+
+    A rollback has removed resources that failed; of those only their events (`failed`) are left.
+    """
     print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
-    for item in failures(client.resources(stack)):
-        name, kind = text(item.get("resource_name")), text(item.get("resource_type"))
-        status, reason = text(item.get("resource_status")), text(item.get("resource_status_reason"))
-        print(f"  {name} ({kind}): {status}  {reason}", file=sys.stderr)
+    found = {text(item.get("resource_name")): item for item in failures(client.resources(stack))}
+    for name, event in failed.items():
+        if name not in found:
+            path = f"{stack.path}/resources/{part(name)}/events/{part(text(event.get('id')))}"
+            found[name] = an_object(client.request("GET", path), "event")
+    for name, item in found.items():
+        kind, status = text(item.get("resource_type")), text(item.get("resource_status"))
+        print(f"  {name} ({kind}): {status}  {text(item.get('resource_status_reason'))}", file=sys.stderr)

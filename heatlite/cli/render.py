@@ -43,7 +43,11 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) 
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*columns, box=SIMPLE_HEAD, show_header=header)
+        table = Table(box=SIMPLE_HEAD, show_header=header)
+        for i, name in enumerate(columns):
+            # Names, states and times stay whole; where the terminal is narrow, what is long gives way.
+            narrow = all(len(row[i]) <= 24 for row in rows)
+            table.add_column(name, overflow="fold", no_wrap=narrow)
         for row in rows:
             table.add_row(*(Text(item, style=style(item)) for item in row))
         Console().print(table)

@@ -12,7 +12,7 @@ from heatlite.cli.files import gather
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import JsonMap
 
-STACK_COLUMNS = ("stack_name", "id", "stack_status", "creation_time", "updated_time", "locked")
+STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
 RESOURCE_COLUMNS = (
     "resource_name",
     "physical_resource_id",
@@ -68,7 +68,11 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         body["tags"] = arguments.tags
     with connect(arguments, host) as session:
         client = session.client
+        again = f"heatlite up {arguments.file} -n {name}"
         stack = client.find_or_none(name)
+        if stack is not None and stack.in_progress:
+            print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
+            stack = progress.wait(session, stack, client.last_event(stack), again)
         after = None
         if stack is None:
             made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
@@ -76,11 +80,10 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         else:
             after = client.last_event(stack)
             client.request("PUT", stack.path, body)
-        done = progress.wait(session, stack, after, f"heatlite up {arguments.file} -n {name}")
+        done = progress.wait(session, stack, after, again)
         if done is None:
             raise CommandError(f"The stack {name} is gone: somebody has deleted it.")
-        if done.failed or done.status.startswith("ROLLBACK"):
-            progress.report(client, done)
+        if progress.is_failure(done):
             return 1
         for item in _outputs(client, done):
             if item.get("output_error"):
@@ -136,10 +139,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         after = client.last_event(stack)
         client.request("DELETE", stack.path)
         done = progress.wait(session, stack, after, f"heatlite down {stack.name}")
-        if done is not None and done.failed:
-            progress.report(client, done)
-            return 1
-    return 0
+    return 1 if done is not None and done.failed else 0
 
 
 def ls(arguments: argparse.Namespace, host: Host) -> int:

@@ -242,8 +242,16 @@ STACK = Stack("story", "5b1f", "UPDATE_COMPLETE", "", {})
             "2026-11-21 02:44:00Z [story.db]: CREATE_COMPLETE  state changed",
         ),
         (
-            {"resource_name": "story", "resource_status": "CREATE_IN_PROGRESS", "resource_status_reason": "Started"},
-            "2026-11-21 02:44:00Z [story]: CREATE_IN_PROGRESS  Started",
+            {"resource_name": "story", "resource_status": "CREATE_IN_PROGRESS", "physical_resource_id": "5b1f"},
+            "2026-11-21 02:44:00Z [story]: CREATE_IN_PROGRESS",
+        ),
+        (  # a resource that is called like its stack
+            {
+                "resource_name": "story",
+                "resource_status": "CREATE_IN_PROGRESS",
+                "physical_resource_id": "story-story-1",
+            },
+            "2026-11-21 02:44:00Z [story.story]: CREATE_IN_PROGRESS",
         ),
         (
             {"resource_name": "db", "resource_status": "DELETE_COMPLETE", "resource_status_reason": None},
@@ -252,12 +260,7 @@ STACK = Stack("story", "5b1f", "UPDATE_COMPLETE", "", {})
     ],
 )
 def test_an_event_is_a_line(event: dict[str, str | None], line: str) -> None:
-    assert progress.line("story", {"event_time": "2026-11-21T02:44:00Z", **event}) == line
-
-
-def test_a_resource_may_be_called_like_its_stack() -> None:
-    assert progress.is_about_stack(STACK, {"resource_name": "story", "physical_resource_id": "5b1f"})
-    assert not progress.is_about_stack(STACK, {"resource_name": "story", "physical_resource_id": "other"})
+    assert progress.line(STACK, {"event_time": "2026-11-21T02:44:00Z", **event}) == line
 
 
 ROWS: list[dict[str, str | int | list[int] | None]] = [
