@@ -10,6 +10,9 @@ from heatlite.cli.client import Object, text
 from heatlite.cli.errors import CommandError
 from heatlite.core.json import Json
 
+LONGEST_CELL = 60
+"""Characters of a line in a drawn table's cell; longer text is folded."""
+
 FORMATS = ("table", "json", "yaml", "value")
 
 
@@ -38,19 +41,19 @@ def _columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) -> None:
     if is_rich():
-        from rich.box import SIMPLE_HEAD
         from rich.console import Console
+        from rich.measure import Measurement
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=SIMPLE_HEAD, show_header=header)
-        for i, name in enumerate(columns):
-            # Names, states and times stay whole; where the terminal is narrow, what is long gives way.
-            narrow = all(len(row[i]) <= 24 for row in rows)
-            table.add_column(name, overflow="fold", no_wrap=narrow)
+        table = Table(box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in columns:
+            table.add_column(name, overflow="fold", max_width=LONGEST_CELL)
         for row in rows:
             table.add_row(*(Text(item, style=style(item)) for item in row))
-        Console().print(table)
+        # A table that is wider than the terminal stays whole: it is the terminal that breaks its lines.
+        boundless = Console(width=10_000)
+        Console(width=Measurement.get(boundless, boundless.options, table).maximum).print(table)
         return
     lines = [[item.replace("\n", " ") for item in row] for row in rows]
     if header:

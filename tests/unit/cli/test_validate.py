@@ -47,7 +47,7 @@ def test_all_problems_at_once_with_their_places(place: Path, capsys: pytest.Capt
         ("e.yaml:3:3: ", "The Parameter (nme) was not defined", ""),
         ("t.yaml:4:", "Parameter 'p' is invalid", ""),
         ("t.yaml:7:", "(OS::Heat::RandomStrin) could not be found", 'did you mean "OS::Heat::RandomString"?'),
-        ("t.yaml:10:", "Unknown Property lenght", "length"),
+        ("t.yaml:11:", "Unknown Property lenght", "length"),
         ("t.yaml:12:7: ", "9999 is out of range (min: 1, max: 512)", ""),
         ("t.yaml:15:", '"zz" (in c)', ""),
         ("t.yaml:17:", "(b valu)", 'did you mean "value"?'),
