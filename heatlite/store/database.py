@@ -157,7 +157,7 @@ class Database:
         try:
             self._connection().cursor().executemany(sql, rows)
         except self._errors as error:
-            raise self._failed(error) from error
+            raise self.our_error(error) from error
 
     def _check_open(self) -> None:
         if not self._state.open:
@@ -168,13 +168,13 @@ class Database:
             return self._execute(sql, parameters)
         except self._errors as error:
             if self._state.open or not self._lost():
-                raise self._failed(error) from error
+                raise self.our_error(error) from error
         # The server went away between two uses: a new connection, and once more.
         self.close()
         try:
             return self._execute(sql, parameters)
         except self._errors as error:
-            raise self._failed(error) from error
+            raise self.our_error(error) from error
 
     def _execute(self, sql: str, parameters: Parameters) -> Cursor:
         cursor = self._connection().cursor()
@@ -192,7 +192,7 @@ class Database:
         connection = self._connection()
         return not getattr(connection, "open", True) or bool(getattr(connection, "closed", False))
 
-    def _failed(self, error: Exception) -> Exception:
+    def our_error(self, error: Exception) -> Exception:
         """Our error for one of the driver's. An open transaction can then only be rolled back."""
         ours: Exception
         if isinstance(error, self._integrity_errors):

@@ -17,17 +17,22 @@ class EngineLock:
         self._descriptor: int | None = descriptor
         reference = weakref.ref(self)
 
-        def let_go() -> None:
+        def forget() -> None:
             found = reference()
             if found is not None:
-                found.close()
+                found._drop()
 
-        # A child would keep the lock beyond its parent's death. To close its copy of the descriptor
-        # leaves the parent's lock alone: an flock goes with the last copy.
-        os.register_at_fork(after_in_child=let_go)
+        # A child would keep the lock beyond its parent's death, so it drops its copy of the
+        # descriptor; that leaves the parent's lock alone.
+        os.register_at_fork(after_in_child=forget)
 
     def close(self) -> None:
         """Let go."""
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self._drop()
+
+    def _drop(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

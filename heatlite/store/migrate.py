@@ -31,7 +31,7 @@ class Migration:
 
 def status(database: Database) -> list[Migration]:
     """Every migration in order."""
-    with _errors():
+    with _errors(database):
         return [
             Migration(found.name, applied=found.applied is not None, known=found.path is not None)
             for found in Runner(database.peewee, str(SCRIPTS)).status()
@@ -50,7 +50,7 @@ def check_known(database: Database) -> None:
 
 def upgrade(database: Database) -> list[str]:
     """Apply what is missing and tell the names. Several processes may start at once: one does it, others wait."""
-    with _errors(), _alone(database):
+    with _errors(database), _alone(database):
         check_known(database)
         applied: list[str] = Runner(database.peewee, str(SCRIPTS)).up()
         return applied
@@ -58,17 +58,17 @@ def upgrade(database: Database) -> list[str]:
 
 def downgrade(database: Database) -> list[str]:
     """Take back the last migration, and what it stored."""
-    with _errors(), _alone(database):
+    with _errors(database), _alone(database):
         reverted: list[str] = Runner(database.peewee, str(SCRIPTS)).down()
         return reverted
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _errors(database: Database) -> Iterator[None]:
     try:
         yield
-    except (peewee.OperationalError, peewee.InterfaceError) as error:
-        raise DatabaseUnavailable(reason=str(error)) from error
+    except peewee.PeeweeException as error:
+        raise database.our_error(error) from error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from operator import and_, or_
 import peewee
 
 from heatlite.core.errors import NotFound, StackExists
-from heatlite.core.json import Json, JsonMap, canonical, dump
+from heatlite.core.json import Json, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database import Database, Dialect, Row, Value

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.store import exclusive, migrate
 from heatlite.store.actions import Actions
@@ -36,15 +37,21 @@ class Store:
     def open(cls, url: str) -> "Store":
         """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
 
-        The folder of a SQLite file is made if need be.
-
-        Raises ValueError for another URL, MissingDriver, SchemaMismatch when a newer heatlite has
-        been at it, DatabaseUnavailable.
+        The folder of a SQLite file is made if need be. Raises ValueError for another URL,
+        MissingDriver, SchemaMismatch when a newer heatlite has been at it, DatabaseUnavailable.
         """
         database = Database(url)
         if database.path is not None:
-            database.path.parent.mkdir(parents=True, exist_ok=True)
-        migrate.check_known(database)
+            try:
+                # For its owner only: what stacks are given may be secret.
+                database.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise DatabaseUnavailable(reason=str(error)) from error
+        try:
+            migrate.check_known(database)
+        except Exception:
+            database.close()
+            raise
         return cls(database)
 
     def transaction(self) -> AbstractContextManager[None]:

@@ -137,7 +137,7 @@ def at_once(store: Store, count: int, work: Callable[[int], object]) -> list[obj
         barrier.wait()
         try:
             return work(number)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return error
         finally:
             store.close()

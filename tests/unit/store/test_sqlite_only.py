@@ -1,0 +1,174 @@
+"""What a file as a database brings with it: locks, a full disk, one engine."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import peewee
+import pytest
+from store_behaviour import a_resource, a_stack, an_event, insert
+
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.errors import EngineRunning
+from heatlite.store.stacks import StackQuery
+from heatlite.store.store import Store
+
+
+def test_a_full_disk_writes_nothing(store: Store) -> None:
+    insert(store, a_stack("before"))
+    pages = store.database.read("PRAGMA page_count")[0][0]
+    store.database.read(f"PRAGMA max_page_count = {pages + 20}")
+    with pytest.raises(DatabaseUnavailable, match="full"), store.transaction():
+        store.stacks.insert(a_stack("half"))
+        store.events.append_many([an_event()])
+        store.resources.insert_many([a_resource(f"r{number}", description="x" * 1000) for number in range(1000)])
+    assert [found.name for found in store.stacks.list("acme", StackQuery())] == ["before"]
+    assert store.resources.of("s1") == []
+    assert store.database.read("SELECT COUNT(*) FROM event") == [(0,)]
+    insert(store, a_stack("after"))  # a little still fits, and the connection works
+
+
+def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
+    assert isinstance(store.database.peewee, peewee.SqliteDatabase)
+    insert(store, a_stack("before"))
+    store.database.peewee.timeout = 0.05  # not the five seconds of every day
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.transaction():
+            locked.set()
+            done.wait(10)
+        store.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    locked.wait(10)
+    with pytest.raises(DatabaseUnavailable, match="locked"):
+        insert(store, a_stack("refused"))
+    assert [found.name for found in store.stacks.list("acme", StackQuery())] == ["before"]  # reading goes on
+    done.set()
+    holder.join()
+    insert(store, a_stack("after"))
+    assert store.stacks.count("acme", StackQuery()) == 2
+
+
+def test_an_idle_worker_takes_no_lock(store: Store) -> None:
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.transaction():
+            locked.set()
+            done.wait(10)
+        store.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    locked.wait(10)
+    started = time.monotonic()
+    assert store.actions.claim("me", 1.0, 1.0) is None
+    assert time.monotonic() - started < 1
+    done.set()
+    holder.join()
+
+
+def test_commits_survive_a_power_cut(store: Store) -> None:
+    assert store.database.read("PRAGMA journal_mode") == [("wal",)]
+    assert store.database.read("PRAGMA synchronous") == [(2,)]
+
+
+@pytest.mark.parametrize("url", ["sqlite:///", "sqlite://x", "sqlite:///:memory:", "oracle://x/y", "heatlite.db"])
+def test_a_url_that_names_no_database_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"sqlite:///"):
+        Store.open(url)
+
+
+def test_the_folder_is_made_for_its_owner(tmp_path: Path) -> None:
+    Store.open(f"sqlite:///{tmp_path}/one/two/heatlite.db").close()
+    assert (tmp_path / "one" / "two").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DatabaseUnavailable, match="file"):
+        Store.open(f"sqlite:///{tmp_path}/file/heatlite.db")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "heatlite.db").write_text("not a database " * 100)
+    with pytest.raises(DatabaseUnavailable, match="not a database"):
+        Store.open(f"sqlite:///{tmp_path}/heatlite.db")
+
+
+# -- one engine ----------------------------------------------------------------------------------
+
+
+def test_the_second_engine_is_told_who_the_first_is(store: Store, url: str) -> None:
+    lock = store.lock_engine({"pid": 42, "url": "http://127.0.0.1:8004"})
+    assert lock is not None
+    with pytest.raises(EngineRunning) as caught:
+        Store.open(url).lock_engine({"pid": 43})
+    assert caught.value.info == {"pid": 42, "url": "http://127.0.0.1:8004"}
+    lock.close()
+    lock.close()
+    again = store.lock_engine({"pid": 44})
+    assert again is not None
+    with pytest.raises(EngineRunning) as caught:
+        store.lock_engine({})
+    assert caught.value.info == {"pid": 44}
+    again.close()
+
+
+HOLDER = """
+import sys, time
+from heatlite.store.store import Store
+lock = Store.open(sys.argv[1]).lock_engine({"pid": 1})
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_kernel_frees_the_lock_of_a_dead_engine(store: Store, url: str) -> None:
+    root = str(Path(__file__).parents[3])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, url],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": root},
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(EngineRunning):
+        store.lock_engine({})
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    lock = store.lock_engine({})
+    assert lock is not None
+    lock.close()
+
+
+def test_a_child_neither_keeps_the_lock_nor_lets_it_go(store: Store) -> None:
+    lock = store.lock_engine({"pid": 1})
+    assert lock is not None
+    child_is_up, tell = os.pipe()
+    wait, go_on = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(go_on)
+        os.write(tell, b"x")
+        os.read(wait, 1)  # live on until the parent has looked
+        os._exit(0)
+    os.close(wait)
+    os.read(child_is_up, 1)
+    with pytest.raises(EngineRunning):
+        store.lock_engine({})
+    # As the death of this process would: without a word to the kernel.
+    lock._drop()
+    again = store.lock_engine({})  # although the child still runs
+    assert again is not None
+    again.close()
+    for descriptor in (go_on, tell, child_is_up):
+        os.close(descriptor)
+    os.waitpid(child, 0)
