@@ -50,6 +50,7 @@ class Actions:
         self._read = f"SELECT {database.quote('id', *_COLUMNS, 'seq')} FROM {self._table.name} "
         # A server lets two transactions read the same row; SQLite has one writer anyway.
         served = database.dialect is not Dialect.SQLITE
+        self._served = served
         self._for_update = " FOR UPDATE" if served else ""
         self._skip_locked = " FOR UPDATE SKIP LOCKED" if served else ""
 
@@ -84,9 +85,9 @@ class Actions:
         return sorted(out, key=lambda found: found.seq)
 
     def signal(self, action_id: str, control: Control) -> bool:
-        """Ask a live action for something. False when it has ended, or must already stop for a delete."""
-        sql = f"UPDATE action SET control = ? WHERE id = ? AND {_LIVE} AND (control IS NULL OR control <> 'ABORT')"
-        return self._write(sql, (control, action_id)) == 1
+        """Ask a live action for something. False when it has ended, or has to stop for a delete anyway."""
+        unless = "" if control is Control.ABORT else " AND (control IS NULL OR control <> 'ABORT')"
+        return self._write(f"UPDATE action SET control = ? WHERE id = ? AND {_LIVE}{unless}", (control, action_id)) == 1
 
     def cancel_queued(self, stack_ids: Sequence[str], reason: str, now: float) -> list[str]:
         """End what has not been started on the stacks, as CANCELLED; the ids of those actions."""
@@ -132,6 +133,7 @@ class Actions:
 
         In a transaction it keeps the action from being taken over until the transaction ends.
         """
+        self._hold_stack(action_id)
         sql = f"UPDATE action SET lease_until = ? {_MINE}"
         if self._write(sql, (now + lease, action_id, owner, attempt)) == 0:
             raise Fenced(action_id)
@@ -141,6 +143,7 @@ class Actions:
 
     def finish(self, action: ActionRecord, status: ActionStatus, reason: str, now: float) -> None:
         """End an action that this worker holds and make READY what waits for it. Raises Fenced."""
+        self._hold_stack(action.id)
         sql = (
             "UPDATE action SET status = ?, status_reason = ?, finished_at = ?, lease_until = NULL, "
             f"exclusive_key = NULL {_MINE}"
@@ -182,6 +185,12 @@ class Actions:
         found = self._select(f"WHERE status = 'RUNNING' AND lease_until <= ? {one}", (now,))
         found = found or self._select(f"WHERE status = 'READY' {one}", ())
         return found[0] if found else None
+
+    def _hold_stack(self, action_id: str) -> None:
+        """On a server: take the stack before its action, as requests do (`Stacks.hold`), or the two may deadlock."""
+        if self._served:
+            sql = "SELECT id FROM stack WHERE id = (SELECT stack_id FROM action WHERE id = %s) FOR UPDATE"
+            self._database.read(sql, (action_id,))
 
     def _wake(self, action_id: str) -> None:
         self._write("UPDATE action SET status = 'READY' WHERE status = 'WAITING' AND waits_for = ?", (action_id,))

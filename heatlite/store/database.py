@@ -162,6 +162,12 @@ class Database:
     def _check_open(self) -> None:
         if not self._state.open:
             raise RuntimeError("rows are only changed inside Store.transaction()")
+        # SQLite may have rolled back by itself, and would keep what comes now whatever happens later.
+        self._check_sound()
+
+    def _check_sound(self) -> None:
+        if self._state.failure is not None:
+            raise RuntimeError("a statement of this transaction failed; nothing was kept") from self._state.failure
 
     def _run(self, sql: str, parameters: Parameters) -> Cursor:
         try:
@@ -170,7 +176,7 @@ class Database:
             if self._state.open or not self._lost():
                 raise self.our_error(error) from error
         # The server went away between two uses: a new connection, and once more.
-        self.close()
+        self._drop()
         try:
             return self._execute(sql, parameters)
         except self._errors as error:
@@ -225,8 +231,7 @@ class Database:
         state.open = True
         try:
             yield
-            if state.failure is not None:
-                raise RuntimeError("a statement of this transaction failed; nothing was kept") from state.failure
+            self._check_sound()
             self._run("COMMIT", ())
         except BaseException:
             self._roll_back()
@@ -241,7 +246,7 @@ class Database:
         except self._errors:
             # SQLite has rolled back by itself (full disk), or the server is gone: either way a
             # closed connection keeps nothing.
-            self.close()
+            self._drop()
 
     @property
     def in_transaction(self) -> bool:
@@ -251,7 +256,12 @@ class Database:
     # -- connections -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close this thread's connection; the next use opens another."""
+        """Close this thread's connection; the next use opens another. Not inside a transaction."""
+        if self._state.open:
+            raise RuntimeError("a connection is not closed inside a transaction")
+        self._drop()
+
+    def _drop(self) -> None:
         try:
             self.peewee.close()
         except self._errors:

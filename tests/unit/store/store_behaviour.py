@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -201,6 +202,28 @@ def test_what_a_database_cannot_hold_is_the_callers_fault(store: Store, change: 
     with pytest.raises(Invalid):
         insert(store, stack)
     assert store.stacks.get(stack.id) is None
+
+
+@everywhere
+def test_after_an_error_a_transaction_takes_no_more(store: Store) -> None:
+    insert(store, a_stack("one"))
+    with pytest.raises(RuntimeError, match="nothing was kept"), store.transaction():
+        with pytest.raises(StackExists):
+            store.stacks.insert(a_stack("one"))
+        with pytest.raises(RuntimeError, match="nothing was kept"):
+            store.stacks.insert(a_stack("two"))
+    assert names(store, StackQuery()) == ["one"]
+
+
+@everywhere
+def test_a_connection_stays_while_its_transaction_lasts(store: Store) -> None:
+    with store.transaction():
+        store.stacks.insert(a_stack("one"))
+        with pytest.raises(RuntimeError, match="closed"):
+            store.close()
+        store.stacks.insert(a_stack("two"))
+    store.close()
+    assert sorted(names(store, StackQuery())) == ["one", "two"]
 
 
 # -- stacks --------------------------------------------------------------------------------------
@@ -814,6 +837,7 @@ def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store
     with store.transaction():
         assert store.actions.hold(mine.id, "me", 1, 210.0, 30.0) is Control.CANCEL_ROLLBACK
     assert signal(Control.ABORT)
+    assert signal(Control.ABORT)
     assert not signal(Control.CANCEL)
     assert store.actions.controls("me") == {mine.id: Control.ABORT}
     with store.transaction():
@@ -840,6 +864,47 @@ def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
     assert again is not None
     assert (again.id, again.attempt, again.started_at) == (mine.id, 2, 200.0)
     assert store.actions.claim("her", 210.0, 30.0) is None
+
+
+@everywhere
+def test_a_worker_may_give_back_one_of_its_actions(store: Store) -> None:
+    put(store, an_action("s1"), an_action("s2"))
+    first = store.actions.claim("me", 200.0, 30.0)
+    assert first is not None
+    assert store.actions.claim("me", 200.0, 30.0) is not None
+    with store.transaction():
+        store.actions.give_back("you", first.id)
+    assert store.actions.claim("her", 210.0, 30.0) is None
+    with store.transaction():
+        store.actions.give_back("me", first.id)
+    again = store.actions.claim("her", 210.0, 30.0)
+    assert again is not None
+    assert again.id == first.id
+    assert store.actions.claim("her", 210.0, 30.0) is None
+
+
+@everywhere
+def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) -> None:
+    """The request holds the stack and signals its action; the worker holds the action and saves the stack."""
+    stack = a_stack()
+    insert(store, stack)
+    put(store, an_action(stack.id))
+    action = store.actions.claim("me", 200.0, 30.0)
+    assert action is not None
+
+    def work(number: int) -> None:
+        with store.transaction():
+            if number == 0:
+                store.stacks.hold(stack.id)
+                time.sleep(0.05)
+                assert store.actions.signal(action.id, Control.ABORT)
+            else:
+                store.actions.hold(action.id, "me", 1, 210.0, 30.0)
+                time.sleep(0.05)
+                store.stacks.save(stack)
+
+    assert at_once(store, 2, work) == [None, None]
+    assert at_once(store, 2, work) == [None, None]
 
 
 @everywhere
