@@ -1,17 +1,27 @@
 """``openstack stack lock``, ``stack unlock``, ``stack lock show``.
 
 Found through entry points in the group of python-heatclient's own commands. `openstack` looks at every entry point, so
-nothing heavy is imported here: osc-lib is loaded already, and the client comes from the command's own manager.
+nothing heavy is imported here: cliff and osc-lib are loaded already, and the client comes from their own manager.
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any
 
+from cliff.columns import FormattableColumn
 from osc_lib.command import command
 
 Fields = tuple[Sequence[str], Sequence[object]]
+
+
+class Suppressed(FormattableColumn[list[dict[str, str]]]):
+    """What a lock has refused: a line each for people, the objects for programs."""
+
+    def human_readable(self) -> str:
+        return "\n".join(
+            f"{entry['id']}: {entry['time']} {entry['request']} {entry['target']} by {entry['requested_by']}"
+            for entry in self._value
+        )
 
 
 class _StackCommand(command.ShowOne):
@@ -40,7 +50,7 @@ class _StackCommand(command.ShowOne):
         fields: dict[str, object] = {"stack_name": identity.partition("/")[0], "stack_status": stack_status}
         fields["locked"] = lock is not None
         fields.update(lock or {})
-        fields["suppressed"] = json.dumps(answer["suppressed"], indent=2) if answer["suppressed"] else "[]"
+        fields["suppressed"] = Suppressed(answer["suppressed"])
         return tuple(fields), tuple(fields.values())
 
 

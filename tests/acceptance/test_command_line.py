@@ -1,0 +1,174 @@
+"""The story of docs/tour.md with `heatlite`, no server running: each command starts an engine of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from heatlite.__main__ import main
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
+STORY = str(TEMPLATES / "maintenance-story.yaml")
+UP = ["up", STORY, "-n", "story", "-P", "boot_time=0"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user who has never seen heatlite."""
+    for name in list(os.environ):
+        if name.startswith(("OS_", "HEATLITE_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command line, and returns what it printed: stdout where it worked, stderr where it was to fail."""
+
+    def run(*words: str, code: int = 0) -> str:
+        found = main(words)
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        return err if code else out
+
+    return run
+
+
+def states(run: Callable[..., str]) -> dict[str, str]:
+    listed = json.loads(run("resources", "story", "-f", "json"))
+    return {item["resource_name"]: item["resource_status"] for item in listed}
+
+
+def test_create_mark_replace(run: Callable[..., str]) -> None:
+    plan = run("plan", STORY, "-n", "story")
+    assert [line[:2] for line in plan.splitlines()[:-1]] == ["+ "] * 4
+    assert plan.splitlines()[-1] == "Plan: 4 added, 0 updated, 0 replaced, 0 deleted, 0 unchanged."
+    assert run("ls") == ""  # a plan does nothing
+
+    out = run(*UP).splitlines()
+    assert out[0].endswith("Z [story]: CREATE_IN_PROGRESS  Stack CREATE started")
+    assert out[-3].endswith("Z [story]: CREATE_COMPLETE  Stack CREATE completed successfully")
+    assert out[-2].startswith('members = ["')
+    assert out[-1].startswith("token = ")
+    assert sum("CREATE_COMPLETE  state changed" in line for line in out) == 4
+    before = json.loads(run("resources", "story", "-f", "json", "-c", "resource_name", "-c", "physical_resource_id"))
+
+    assert run("mark-unhealthy", "story", "member_1", "--reason", "disk errors") == (
+        "story.member_1: CHECK_FAILED  disk errors\n"
+    )
+    assert "± member_1  (OS::Heat::TestResource)" in run("plan", *UP[1:])
+    assert states(run)["member_1"] == "CHECK_FAILED"
+    out = run(*UP).splitlines()
+    assert "[story.member_1]: CREATE_COMPLETE" in "\n".join(out)
+    assert "[story.member_2]" not in "\n".join(out)
+    after = json.loads(run("resources", "story", "-f", "json", "-c", "resource_name", "-c", "physical_resource_id"))
+    changed = [new["resource_name"] for old, new in zip(before, after, strict=True) if old != new]
+    assert changed == ["member_1"]
+
+    run("mark-unhealthy", "story", "member_2")
+    assert run("mark-healthy", "story", "member_2", "--reason", "fixed") == "story.member_2: CHECK_COMPLETE  fixed\n"
+    assert "1 replaced" not in run("plan", *UP[1:])
+
+
+def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
+    run(*UP)
+    out = run("lock", "story", "--level", "stacks", "--reason", "disk swap", "--expires", "+2h")
+    assert "[story]: LOCK_COMPLETE" in out
+    for refused in (UP, ["mark-unhealthy", "story", "member_2"], ["down", "story"]):
+        message = run(*refused, code=1)
+        assert "disk swap" in message
+        assert "unlock" in message
+        assert message.endswith("(HTTP 409)\n")
+        assert message.count("\n") == 1
+    assert "story" in run("ls")  # reads are free
+    assert run("outputs", "story", "-f", "value", "-c", "output_key") == "members\ntoken\n"
+
+    status = json.loads(run("lock-status", "story", "-f", "json"))
+    assert (status["lock"]["level"], status["lock"]["reason"]) == ("stacks", "disk swap")
+    entries = {entry["request"]: entry["id"] for entry in status["suppressed"]}
+    assert entries.keys() == {"update", "mark_unhealthy", "delete"}
+    shown = run("lock-status", "story")
+    assert "disk swap" in shown
+    assert "--replay ID" in shown
+
+    assert "[story]: UNLOCK_COMPLETE" in run("unlock", "story")
+    assert run("lock-status", "story").startswith("story is not locked.")
+    assert run("lock-status", "story", "--drop", entries["delete"]) == f"Dropped {entries['delete']}.\n"
+    run("lock-status", "story", "--replay", entries["mark_unhealthy"])
+    assert states(run)["member_2"] == "CHECK_FAILED"
+    out = run("lock-status", "story", "--replay", entries["update"])
+    assert "[story]: UPDATE_COMPLETE" in out
+    assert json.loads(run("lock-status", "story", "-f", "json"))["suppressed"] == []
+
+
+def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "boom.yaml"
+    path.write_text(
+        "heat_template_version: 2018-08-31\n"
+        "resources:\n"
+        "  ok: {type: OS::Heat::RandomString}\n"
+        "  boom: {type: OS::Heat::TestResource, properties: {fail: true}, depends_on: ok}\n"
+    )
+    failed = run("up", str(path), code=1)
+    assert failed.splitlines()[0].startswith("boom: CREATE_FAILED  Resource CREATE failed")
+    assert failed.splitlines()[1].startswith("  boom (OS::Heat::TestResource): CREATE_FAILED  ValueError")
+    assert len(failed.splitlines()) == 2
+
+    failed = run("up", str(path), "-n", "back", "--rollback", code=1)
+    assert failed.splitlines()[0].startswith("back: ROLLBACK_COMPLETE")
+    assert failed.splitlines()[1].startswith("  boom (OS::Heat::TestResource): CREATE_FAILED  ValueError")
+    assert run("resources", "back") == ""
+
+    assert run("down", "nothing", code=1) == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
+    unknown = run("up", STORY, "-P", "size=1", code=1)
+    assert unknown == "heatlite: The Parameter (size) was not defined in template. (HTTP 400)\n"
+
+
+def test_down(run: Callable[..., str]) -> None:
+    run(*UP)
+    lines = run("events", "story").splitlines()
+    assert lines[0].endswith("[story]: CREATE_IN_PROGRESS  Stack CREATE started")
+    assert len(json.loads(run("events", "story", "--format", "json"))) == len(lines)
+    assert (
+        run("down", "story").splitlines()[-1].endswith("[story]: DELETE_COMPLETE  Stack DELETE completed successfully")
+    )
+    assert run("ls") == ""
+
+
+def test_types_and_database(run: Callable[..., str]) -> None:
+    assert "OS::Heat::Value" in run("types", "-f", "value", "-c", "resource_type").splitlines()
+    shown = run("types", "show", "OS::Heat::RandomString")
+    assert shown.startswith("OS::Heat::RandomString\n")
+    assert "length" in shown
+    assert json.loads(run("types", "show", "OS::Heat::Value", "-f", "json"))["attributes"]["value"]
+    assert "could not be found" in run("types", "show", "No::Such", code=1)
+    assert {item["applied"] for item in json.loads(run("db", "status", "-f", "json"))} == {True}
+
+
+def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "slow.yaml"
+    path.write_text(
+        "heat_template_version: 2018-08-31\n"
+        "resources: {slow: {type: OS::Heat::TestResource, properties: {wait_secs: 1.5}}}\n"
+    )
+    command = [sys.executable, "-m", "heatlite", "up", str(path)]
+    root = str(TEMPLATES.parent)
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if "slow.slow" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        assert "go on with: heatlite up" in process.stderr.read()
+    assert process.returncode == 130
+    assert "[slow]: CREATE_COMPLETE" in run("up", str(path))
+    assert run("ls", "-f", "value", "-c", "stack_status") == "UPDATE_COMPLETE\n"
