@@ -142,7 +142,7 @@ def _check_escapes(value: Json) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise HTTPBadRequest("The body holds half of a surrogate pair, which is not a character.") from None
-    if "\\u0000" in text:
+    if "\\u0000" in text.replace("\\\\", ""):
         raise HTTPBadRequest("The body holds a NUL character.")
 
 
@@ -236,6 +236,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
         tags=_tags(body.get("tags")),
         timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
         disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
+        body=body,
     )
 
 
@@ -305,6 +306,7 @@ def lock(value: Json) -> Lock:
     expires = _as_text(given.get("expires_at"))
     try:
         moment = None if expires is None else clock.from_text(expires)
+        clock.to_text(moment)  # what cannot be shown in UTC is out of range, too
     except (ValueError, OverflowError):
         raise HTTPBadRequest(f'lock.expires_at: "{expires}" is not a time in ISO 8601.') from None
     level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)

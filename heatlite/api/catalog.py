@@ -8,7 +8,7 @@ import heatlite
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
-from heatlite.core.errors import HTTPBadRequest, InvalidTemplateVersion, NotFound
+from heatlite.core.errors import HTTPBadRequest, InvalidTemplateVersion, NotFound, StackValidationFailed
 from heatlite.template import functions_hot
 
 VERSION_PREFIX = "heat_template_version."
@@ -46,7 +46,11 @@ class Validate(Handler):
         for code in query.words(req, "ignore_errors"):
             if code != "99001":
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
-        resp.media = self.stacks.validate(req.caller, bodies.validate(req))
+        request = bodies.validate(req)
+        try:
+            resp.media = self.stacks.validate(req.caller, request)
+        except StackValidationFailed as error:
+            raise HTTPBadRequest(error.message, error.problems) from error  # Heat's name for it on this route alone
 
 
 class ResourceTypes(Handler):

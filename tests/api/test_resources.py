@@ -1,0 +1,309 @@
+"""Resources and events: lists, details, health marks, signals (heat-api §6, §7; lock-and-health §1)."""
+
+import re
+from typing import Any
+
+import pytest
+
+from .conftest import Heat, template, value
+
+ITEM = {
+    "resource_name", "logical_resource_id", "physical_resource_id", "resource_type", "resource_status",
+    "resource_status_reason", "creation_time", "updated_time", "required_by", "links",
+}  # fmt: skip
+EVENT = {
+    "id", "links", "event_time", "resource_name", "logical_resource_id", "resource_status", "resource_status_reason",
+    "physical_resource_id",
+}  # fmt: skip
+PAIR = template(
+    a=value("x", metadata={"m": [1]}, description="First."),
+    b={"type": "OS::Heat::TestResource", "properties": {"value": {"get_attr": ["a", "value"]}}},
+)
+
+
+def names(items: list[dict[str, Any]]) -> list[str]:
+    return [item["resource_name"] for item in items]
+
+
+class TestResources:
+    def test_list(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        body = heat.get(f"{path}/resources")
+        assert body.keys() == {"resources"}
+        items = {item["resource_name"]: item for item in body["resources"]}
+        assert items.keys() == {"a", "b"}
+        for name, item in items.items():
+            assert item.keys() == ITEM
+            assert item["logical_resource_id"] == name
+            assert item["resource_status"] == "CREATE_COMPLETE"
+            assert re.fullmatch(rf"s-{name}-[0-9a-z]{{12}}", item["physical_resource_id"])
+            assert item["links"] == [
+                {"rel": "self", "href": f"http://localhost:80/v1/demo{path}/resources/{name}"},
+                {"rel": "stack", "href": f"http://localhost:80/v1/demo{path}"},
+            ]
+            assert item["updated_time"] >= item["creation_time"]
+        assert items["a"]["required_by"] == ["b"]
+        assert items["b"]["required_by"] == []
+        assert items["a"]["resource_type"] == "OS::Heat::Value"
+
+    def test_details_and_filters(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        for item in heat.get(f"{path}/resources?with_detail=True&nested_depth=2")["resources"]:
+            assert item.keys() == ITEM | {"description", "attributes"}
+        physical_id = heat.get(f"{path}/resources/b")["resource"]["physical_resource_id"]
+        for query, expected in (
+            ("type=OS::Heat::Value", ["a"]),
+            ("type=Test", ["b"]),
+            ("name=a", ["a"]),
+            ("name=a&name=b", ["a", "b"]),
+            ("status=COMPLETE", ["a", "b"]),
+            ("status=CREATE_COMPLETE", ["a", "b"]),
+            ("status=FAILED", []),
+            ("action=CREATE", ["a", "b"]),
+            ("action=UPDATE", []),
+            (f"physical_resource_id={physical_id}", ["b"]),
+        ):
+            assert sorted(names(heat.get(f"{path}/resources?{query}")["resources"])) == expected, query
+
+    def test_bad_queries(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        assert heat.fault("GET", f"{path}/resources?nested_depth=abc") == (
+            "HTTPBadRequest",
+            "Only integer is acceptable by 'nested_depth'.",
+        )
+        assert heat.fault("GET", f"{path}/resources?zz=1&name=a") == (
+            "HTTPBadRequest",
+            "Invalid filter parameters ['zz']",
+        )
+        assert heat.fault("GET", f"{path}/resources?with_detail=1")[0] == "HTTPBadRequest"
+
+    def test_show(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        body = heat.get(f"{path}/resources/a")
+        assert body.keys() == {"resource"}
+        resource = body["resource"]
+        assert resource.keys() == ITEM | {"description", "attributes"}
+        assert resource["description"] == "First."
+        assert resource["attributes"]["value"] == "x"
+        assert resource["required_by"] == ["b"]
+        asked = heat.get(f"{path}/resources/a?with_attr=zz&with_attr=value")["resource"]
+        assert asked["attributes"]["zz"] is None
+        assert asked["attributes"]["value"] == "x"
+        assert heat.fault("GET", f"{path}/resources/zz", code=404) == (
+            "ResourceNotFound",
+            "The Resource (zz) could not be found in Stack s.",
+        )
+
+    def test_metadata(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        assert heat.get(f"{path}/resources/a/metadata") == {"metadata": {"m": [1]}}
+        assert heat.get(f"{path}/resources/b/metadata") == {"metadata": {}}
+        assert heat.fault("GET", f"{path}/resources/zz/metadata", code=404)[0] == "ResourceNotFound"
+
+    def test_signal(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        for body in ({}, {"x": 1}, None):
+            assert heat.fault("POST", f"{path}/resources/a/signal", body) == (
+                "ResourceActionNotSupported",
+                "signal is not supported for resource.",
+            )
+        assert heat.fault("POST", f"{path}/resources/a/signal", {"unset_hook": "zz"})[0] == "InvalidBreakPointHook"
+        assert heat.fault("POST", f"{path}/resources/a/signal", [])[0] == "HTTPBadRequest"
+        assert heat.fault("POST", f"{path}/resources/zz/signal", code=404)[0] == "ResourceNotFound"
+
+    def test_odd_names(self, heat: Heat) -> None:
+        path = heat.create(template(**{"ä b?": value()}))
+        (item,) = heat.get(f"{path}/resources")["resources"]
+        url = item["links"][0]["href"].partition("/demo")[2]
+        assert url.endswith("/resources/%C3%A4%20b%3F")
+        assert heat.get(url)["resource"]["resource_name"] == "ä b?"
+        assert names(heat.get(f"{url}/events")["events"]) == ["ä b?", "ä b?"]
+
+
+class TestMark:
+    URL = "/resources/a"
+
+    def test_unhealthy_and_well_again(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        url = path + self.URL
+
+        def state() -> tuple[str, str]:
+            resource = heat.get(url)["resource"]
+            return resource["resource_status"], resource["resource_status_reason"]
+
+        for mark, expected in (
+            ({"mark_unhealthy": False}, "CREATE_COMPLETE"),
+            ({"mark_unhealthy": True, "resource_status_reason": "broken"}, "CHECK_FAILED"),
+            ({"mark_unhealthy": True}, "CHECK_FAILED"),
+            ({"mark_unhealthy": "False", "resource_status_reason": "mended"}, "CHECK_COMPLETE"),
+            ({"mark_unhealthy": "true", "resource_status_reason": "r" * 300}, "CHECK_FAILED"),
+            ({"mark_unhealthy": "FALSE", "resource_status_reason": None}, "CHECK_COMPLETE"),
+        ):
+            response = heat.call("PATCH", url, mark, code=200)
+            assert response.json is None
+            assert response.text == "null"
+            status, reason = state()
+            assert status == expected
+            if expected != "CREATE_COMPLETE":
+                assert reason == (mark.get("resource_status_reason") or reason)
+                assert reason
+        assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+
+    def test_an_update_replaces_it(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        before = heat.get(path + self.URL)["resource"]["physical_resource_id"]
+        heat.call("PATCH", f"{path}/resources/{before}", {"mark_unhealthy": True}, code=200)
+        heat.call("PATCH", path, {}, code=202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        after = heat.get(path + self.URL)["resource"]
+        assert after["resource_status"] == "CREATE_COMPLETE"
+        assert after["physical_resource_id"] != before
+        assert sorted(names(heat.get(f"{path}/resources")["resources"])) == ["a", "b"]
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ({}, "Missing mandatory (mark_unhealthy) key from mark unhealthy request"),
+            (
+                {"resource_status_reason": "r"},
+                "Missing mandatory (mark_unhealthy) key from mark unhealthy request",
+            ),
+            ({"mark_unhealthy": True, "zz": 1}, "Invalid keys in resource mark unhealthy {'zz'}"),
+            (
+                {"mark_unhealthy": "maybe"},
+                'Unrecognized value "maybe" for "mark_unhealthy", acceptable values are: true, false.',
+            ),
+            (
+                {"mark_unhealthy": 1},
+                'Unrecognized value "1" for "mark_unhealthy", acceptable values are: true, false.',
+            ),
+            (
+                {"mark_unhealthy": None},
+                'Unrecognized value "None" for "mark_unhealthy", acceptable values are: true, false.',
+            ),
+            (
+                {"mark_unhealthy": True, "resource_status_reason": 5},
+                "resource_status_reason: has to be text or null, not a number.",
+            ),
+            (
+                [],
+                "The server could not comply with the request since it is either malformed or otherwise incorrect.",
+            ),
+            (
+                None,
+                "The server could not comply with the request since it is either malformed or otherwise incorrect.",
+            ),
+        ],
+    )
+    def test_bad_bodies(self, heat: Heat, body: object, message: str) -> None:
+        path = heat.create(PAIR)
+        assert heat.fault("PATCH", path + self.URL, body) == ("HTTPBadRequest", message)
+        assert heat.get(path + self.URL)["resource"]["resource_status"] == "CREATE_COMPLETE"
+
+    def test_unknown(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        mark = {"mark_unhealthy": True}
+        assert heat.fault("PATCH", f"{path}/resources/zz", mark, code=404) == (
+            "ResourceNotFound",
+            "The Resource (zz) could not be found in Stack s.",
+        )
+        assert heat.fault("PATCH", f"/stacks/s/none{self.URL}", mark, code=404)[0] == "EntityNotFound"
+
+    def test_while_an_action_is_in_progress(self, heat: Heat) -> None:
+        slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 30}}}
+        path = heat.create(template(a=slow), wait=False)
+        response = heat.call("PATCH", path + self.URL, {"mark_unhealthy": True}, code=409)
+        assert response.json["error"]["type"] == "ActionInProgress"
+        assert response.json["error"]["message"] == "Stack s already has an action (CREATE) in progress."
+        assert response.json["explanation"] == "There was a conflict when trying to complete your request."
+        assert int(response.headers["Retry-After"]) > 0
+        heat.call("DELETE", path, code=204)
+
+
+class TestEvents:
+    def test_list(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        body = heat.get(f"{path}/events")
+        assert body.keys() == {"events"}
+        for event in body["events"]:
+            assert event.keys() == EVENT
+            url = f"http://localhost:80/v1/demo{path}"
+            resource = f"{url}/resources/{event['resource_name']}"
+            assert event["links"] == [
+                {"rel": "self", "href": f"{resource}/events/{event['id']}"},
+                {"rel": "resource", "href": resource},
+                {"rel": "stack", "href": url},
+            ]
+        told = [(event["resource_name"], event["resource_status"]) for event in body["events"]]
+        assert told == [
+            ("s", "CREATE_COMPLETE"),
+            ("b", "CREATE_COMPLETE"),
+            ("b", "CREATE_IN_PROGRESS"),
+            ("a", "CREATE_COMPLETE"),
+            ("a", "CREATE_IN_PROGRESS"),
+            ("s", "CREATE_IN_PROGRESS"),
+        ]
+        stack_event = body["events"][0]
+        assert stack_event["physical_resource_id"] == path.rpartition("/")[2]
+
+    def test_with_nested_depth_each_tells_the_root(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        for event in heat.get(f"{path}/events?nested_depth=1")["events"]:
+            root = {"rel": "root_stack", "href": f"http://localhost:80/v1/demo{path}"}
+            assert event["links"][-1] == root
+        assert heat.fault("GET", f"{path}/events?nested_depth=abc")[0] == "HTTPBadRequest"
+
+    def test_pages_as_clients_follow_them(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        forward = [event["id"] for event in heat.get(f"{path}/events?sort_dir=asc")["events"]]
+        backward = [event["id"] for event in heat.get(f"{path}/events")["events"]]
+        assert forward == backward[::-1]
+        seen: list[str] = []
+        marker = ""
+        while page := heat.get(f"{path}/events?sort_dir=asc&limit=2{marker}")["events"]:
+            seen += [event["id"] for event in page]
+            marker = f"&marker={seen[-1]}"
+        assert seen == forward
+
+    def test_filters(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        assert len(heat.get(f"{path}/events?resource_status=COMPLETE")["events"]) == 3
+        assert names(heat.get(f"{path}/events?resource_name=a")["events"]) == ["a", "a"]
+        assert names(heat.get(f"{path}/events?resource_type=OS::Heat::TestResource")["events"]) == ["b", "b"]
+        assert heat.get(f"{path}/events?resource_action=DELETE")["events"] == []
+        assert heat.get(f"{path}/events?limit=0")["events"] == []
+        assert heat.fault("GET", f"{path}/events?sort_dir=up")[0] == "ValueError"
+
+    def test_of_one_resource(self, heat: Heat) -> None:
+        path = heat.create(PAIR)
+        events = heat.get(f"{path}/resources/a/events")["events"]
+        assert names(events) == ["a", "a"]
+        shown = heat.get(f"{path}/resources/a/events/{events[0]['id']}")
+        assert shown.keys() == {"event"}
+        assert shown["event"].keys() == EVENT | {"resource_type", "resource_properties"}
+        assert shown["event"]["resource_type"] == "OS::Heat::Value"
+        assert shown["event"]["resource_properties"] == {"value": "x"}
+        assert heat.get(f"{path}/resources/a/events?marker={events[-1]['id']}") == {"events": []}
+        for wrong in (f"b/events/{events[0]['id']}", "a/events/0", "a/events/zz"):
+            event_id = wrong.rpartition("/")[2]
+            expected = "HTTPNotFound", f"No event {event_id} found"
+            assert heat.fault("GET", f"{path}/resources/{wrong}", code=404) == expected
+        expected = "HTTPNotFound", "No events found for resource zz"
+        assert heat.fault("GET", f"{path}/resources/zz/events", code=404) == expected
+
+
+def test_a_failure_is_told(heat: Heat) -> None:
+    boom = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
+    path = heat.create(template(boom=boom))
+    stack = heat.settle(path, "CREATE_FAILED")
+    reason = "Resource CREATE failed: ValueError: resources.boom: Test Resource failed boom"
+    assert stack["stack_status_reason"] == reason
+    (resource,) = heat.get(f"{path}/resources")["resources"]
+    assert resource["resource_status"] == "CREATE_FAILED"
+
+
+def test_with_rollback_the_stack_stays_without_resources(heat: Heat) -> None:
+    boom = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
+    path = heat.create(template(boom=boom), disable_rollback=False)
+    heat.settle(path, "ROLLBACK_COMPLETE")
+    assert heat.get(f"{path}/resources") == {"resources": []}
