@@ -14,6 +14,7 @@ MOST_RESOURCES = 30_000
 """How many resources the kept definitions have in all; one of 10 000 takes some 20 MB."""
 
 EMPTY_TEMPLATE: JsonMap = {"heat_template_version": "2018-08-31"}
+"""No resources at all: what the rollback of a create goes back to."""
 
 
 def pseudo_parameters(stack: StackRecord) -> dict[str, str]:
@@ -53,10 +54,6 @@ class Definitions:
             while len(self._kept) > 1 and (weight > MOST_RESOURCES or len(self._kept) > 256):
                 _, dropped = self._kept.popitem(last=False)
                 weight -= len(dropped.resources)
-
-    def empty(self, stack: StackRecord) -> Definition:
-        """No resources at all: what the rollback of a create goes back to."""
-        return Template(EMPTY_TEMPLATE, {}).bind(Environment(), pseudo_parameters(stack))
 
 
 def _key(stack: StackRecord) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
-from heatlite.engine.definitions import Definitions
+from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.scope import Resources
@@ -107,10 +107,15 @@ class Execution:
                 self._end()
                 return
             self._start_rollback()
-        definitions = self._parts.definitions
-        nothing = self.action.verb is Verb.CREATE
-        self._make(definitions.empty(self._stack) if nothing else definitions.of(self._stack))
+        self._make(self._parts.definitions.of(self._rollback_target()))
         self._end()
+
+    def _rollback_target(self) -> StackRecord:
+        """The stack as a rollback is to leave it. A rolled-back create keeps its template, so that it can be retried."""
+        stack = self._stack
+        if stack.previous_template_id is None or stack.previous_environment is None:
+            return stack
+        return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
 
     def _make(self, definition: Definition) -> None:
         """Make the stack what `definition` says, then remove what it no longer needs."""
@@ -130,7 +135,11 @@ class Execution:
         failed = moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
         self._journal.tell(stack_event(failed, now))
         stack = moved(self._stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
-        if self.action.verb is Verb.UPDATE and stack.previous_template_id and stack.previous_environment is not None:
+        if self.action.verb is Verb.CREATE:
+            with self._parts.store.transaction():
+                nothing = self._parts.store.templates.put(EMPTY_TEMPLATE, {})
+            stack = replace(stack, previous_template_id=nothing, previous_environment={})
+        elif stack.previous_template_id is not None and stack.previous_environment is not None:
             stack = replace(
                 stack,
                 template_id=stack.previous_template_id,
@@ -180,7 +189,8 @@ class Execution:
         if verb is Verb.CHECK and any(not self._resources.type_of(row).has("check") for row in self._rows()):
             reason += ". 'CHECK' not fully supported (see resources)"
         stack = moved(self._stack, verb, Status.COMPLETE, reason)
-        stack = replace(stack, previous_template_id=None, previous_environment=None)
+        if verb in (Verb.CREATE, Verb.UPDATE):
+            stack = replace(stack, previous_template_id=None, previous_environment=None)
         if verb is Verb.UNLOCK:
             stack = replace(stack, lock=None)
         if verb is Verb.DELETE:

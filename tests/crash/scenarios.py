@@ -1,0 +1,155 @@
+"""Operations to be cut off, each from a prepared state to an end that is known beforehand."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from heatlite.core.context import Context
+from heatlite.core.status import LockLevel, Verb, state
+from heatlite.engine.requests import Request
+from heatlite.store.records import StackRecord
+from heatlite.wiring import Embedded
+
+CALLER = Context("demo")
+
+
+def file(content: object = "x", slow: float = 0.02, **more: object) -> dict[str, object]:
+    """A resource that makes something real, and takes a moment for it."""
+    properties = {"content": content, "slow_secs": slow, **more.pop("properties", {})}  # type: ignore[dict-item]
+    return {"type": "Example::Local::File", "properties": properties, **more}
+
+
+def value(of: object) -> dict[str, object]:
+    """A resource that makes nothing outside its row."""
+    return {"type": "OS::Heat::Value", "properties": {"value": of}}
+
+
+def template(**resources: object) -> dict[str, object]:
+    return {"heat_template_version": "2021-04-16", "resources": resources}
+
+
+FIRST = template(
+    a=file("a"),
+    b=file({"get_attr": ["a", "path"]}),
+    c=value({"get_resource": "b"}),
+    gone=file("gone"),
+    quick=value("q"),
+)
+SECOND = template(
+    a=file("changed"),
+    b={"type": "OS::Heat::TestResource", "properties": {"value": {"get_resource": "a"}, "wait_secs": 0.01}},
+    c=value({"get_resource": "b"}),
+    quick=value("q2"),
+    new=file("new", depends_on="c"),
+)
+FAILING = template(**{**SECOND["resources"], "new": file("bad", depends_on="c", properties={"fail": True})})  # type: ignore[dict-item]
+
+
+def stack_of(server: Embedded) -> StackRecord:
+    """The one stack, deleted or not."""
+    from heatlite.store.stacks import StackQuery
+
+    found = server.store.stacks.list("demo", StackQuery(show_deleted=True))
+    stack = server.store.stacks.get(found[0].id)
+    assert stack is not None
+    return stack
+
+
+def settle(server: Embedded) -> None:
+    """Wait until nothing is queued or runs."""
+    end = time.monotonic() + 30
+    while server.store.database.read("SELECT 1 FROM action WHERE status IN ('READY', 'WAITING', 'RUNNING') LIMIT 1"):
+        assert time.monotonic() < end, "an action never ended"
+        time.sleep(0.002)
+
+
+def create(server: Embedded, document: dict[str, object] = FIRST, **more: object) -> None:
+    server.stacks.create(CALLER, Request(name="s", template=document, **more))  # type: ignore[arg-type]
+
+
+def create_and_settle(server: Embedded) -> None:
+    create(server)
+    settle(server)
+
+
+def update(server: Embedded, document: dict[str, object] | None, **more: object) -> None:
+    existing = document is None
+    server.stacks.update(CALLER, stack_of(server), Request(template=document, **more), existing)  # type: ignore[arg-type]
+
+
+def marked(server: Embedded) -> None:
+    create_and_settle(server)
+    server.stacks.mark(CALLER, stack_of(server), "a", True, None)
+
+
+def locked(server: Embedded) -> None:
+    create_and_settle(server)
+    server.stacks.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
+    settle(server)
+
+
+def start_and_cancel(server: Embedded) -> None:
+    update(server, SECOND)
+    wait_for_first_step(server)
+    server.stacks.cancel(CALLER, stack_of(server), rollback=True)
+
+
+def start_and_delete(server: Embedded) -> None:
+    create(server)
+    wait_for_first_step(server)
+    server.stacks.delete(CALLER, stack_of(server))
+
+
+def wait_for_first_step(server: Embedded) -> None:
+    """Until a handler is under way, so that there is something to cut short."""
+    end = time.monotonic() + 10
+    while not server.store.database.read("SELECT 1 FROM resource WHERE status = 'IN_PROGRESS' LIMIT 1"):
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def nothing(server: Embedded) -> None:
+    """Start from an empty database."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`ends` are the states in which the stack may come to rest; the first is that of an undisturbed run."""
+
+    prepare: Callable[[Embedded], None]
+    act: Callable[[Embedded], None]
+    ends: tuple[str, ...]
+    before: str = ""
+    """The state before; a crash before the request was accepted leaves it so."""
+
+
+def done(verb: Verb, status: str = "COMPLETE") -> str:
+    return state(verb, status)
+
+
+CREATED = done(Verb.CREATE)
+SCENARIOS = {
+    "create": Scenario(nothing, create, (CREATED,)),
+    "create, rolled back": Scenario(nothing, lambda s: create(s, FAILING, disable_rollback=False), (done(Verb.ROLLBACK),)),
+    "create, failed": Scenario(nothing, lambda s: create(s, FAILING), (done(Verb.CREATE, "FAILED"),)),
+    "update": Scenario(create_and_settle, lambda s: update(s, SECOND), (done(Verb.UPDATE),), CREATED),
+    "update, rolled back": Scenario(
+        create_and_settle, lambda s: update(s, FAILING, disable_rollback=False), (done(Verb.ROLLBACK),), CREATED
+    ),
+    "update, cancelled": Scenario(
+        create_and_settle, start_and_cancel, (done(Verb.ROLLBACK), done(Verb.UPDATE)), CREATED
+    ),
+    "replacement of an unhealthy one": Scenario(
+        marked, lambda s: update(s, None), (done(Verb.UPDATE),), CREATED
+    ),
+    "delete": Scenario(create_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED),
+    "delete during a create": Scenario(nothing, start_and_delete, (done(Verb.DELETE), CREATED)),
+    "check": Scenario(create_and_settle, lambda s: s.stacks.check(CALLER, stack_of(s)), (done(Verb.CHECK),), CREATED),
+    "lock": Scenario(
+        create_and_settle,
+        lambda s: s.stacks.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),
+        (done(Verb.LOCK),),
+        CREATED,
+    ),
+    "unlock": Scenario(locked, lambda s: s.stacks.unlock(CALLER, stack_of(s)), (done(Verb.UNLOCK),), done(Verb.LOCK)),
+}

@@ -1,0 +1,129 @@
+"""The engine is killed before and after every commit of every operation; a new one then finishes the work.
+
+No object may be left that no row knows, and none may have been made twice.
+"""
+
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.core.status import LockLevel, Status, Verb, state
+from heatlite.store.stacks import StackQuery
+from heatlite.wiring import Embedded
+from tests.crash.scenarios import CALLER, SCENARIOS, settle, stack_of, update
+from tests.crash.victim import SURVIVED, run
+
+MOST_COMMITS = 60
+"""More than any scenario has; a victim that still dies there has lost its way."""
+
+
+@pytest.fixture(scope="module")
+def victims() -> multiprocessing.context.ForkServerContext:
+    """Processes that start quickly because everything is imported once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.crash.victim"])
+    return context
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the database and the files are; the files' names stay the same for each crash."""
+    monkeypatch.setenv("EXAMPLE_FILES", str(tmp_path / "now" / "files"))
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def start(place: Path) -> Embedded:
+    return wiring.embedded(Settings(database=f"sqlite:///{place / 'now' / 'heat.db'}"))
+
+
+def objects(place: Path) -> set[str]:
+    """What there is in the cloud."""
+    files = place / "now" / "files"
+    return {str(path) for path in files.iterdir() if path.name != "journal" and path.suffix != ".lock"}
+
+
+def look_for_orphans(server: Embedded, place: Path) -> None:
+    """Rows and cloud agree, and nothing was made twice."""
+    rows = [row for stack in server.store.stacks.list("demo", StackQuery()) for row in server.store.resources.of(stack.id)]
+    assert not [row for row in rows if row.status is Status.IN_PROGRESS]
+    known = {row.physical_id for row in rows if row.mapped_type == "Example::Local::File"}
+    assert objects(place) == known - {None}
+    journal = place / "now" / "files" / "journal"
+    made = journal.read_text().split() if journal.exists() else []
+    assert len(made) == len(set(made))
+
+
+def recover(place: Path, name: str) -> None:
+    """A new engine on what the dead one left: it comes to a good end by itself, and the stack goes on living."""
+    scenario = SCENARIOS[name]
+    server = start(place)
+    try:
+        settle(server)
+        if not server.store.stacks.list("demo", StackQuery(show_deleted=True)):
+            assert scenario.before == "" and not objects(place), "the request was never accepted"
+            return
+        stack = stack_of(server)
+        assert state(stack.verb, stack.status) in {*scenario.ends, scenario.before}
+        look_for_orphans(server, place)
+        if stack.lock is not None:
+            assert {path.removesuffix(".lock") for path in locks(place)} == objects(place)
+            server.stacks.lock(CALLER, stack, LockLevel.STACKS, None, None)
+            settle(server)
+            server.stacks.unlock(CALLER, stack_of(server))
+            settle(server)
+        assert not locks(place)
+        if stack.deleted_at is None:
+            live_on(server, place)
+    finally:
+        server.close()
+
+
+def locks(place: Path) -> set[str]:
+    return {str(path) for path in (place / "now" / "files").glob("*.lock")}
+
+
+def live_on(server: Embedded, place: Path) -> None:
+    """An update and a delete still work."""
+    failing = stack_of(server).status is Status.FAILED
+    update(server, None)
+    settle(server)
+    assert stack_of(server).status is (Status.FAILED if failing else Status.COMPLETE)
+    look_for_orphans(server, place)
+    server.stacks.delete(CALLER, stack_of(server))
+    settle(server)
+    stack = stack_of(server)
+    assert state(stack.verb, stack.status) == state(Verb.DELETE, Status.COMPLETE)
+    assert not objects(place)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_killed_at_every_commit(
+    name: str, after: bool, place: Path, victims: multiprocessing.context.ForkServerContext
+) -> None:
+    (place / "now" / "files").mkdir(parents=True)
+    server = start(place)
+    SCENARIOS[name].prepare(server)
+    server.close()
+    shutil.copytree(place / "now", place / "prepared")
+    for commit in range(1, MOST_COMMITS):
+        shutil.rmtree(place / "now")
+        shutil.copytree(place / "prepared", place / "now")
+        database = f"sqlite:///{place / 'now' / 'heat.db'}"
+        files = os.environ["EXAMPLE_FILES"]
+        victim = victims.Process(target=run, args=(database, files, name, commit, after))
+        victim.start()
+        victim.join(60)
+        assert victim.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {victim.exitcode}"
+        recover(place, name)
+        if victim.exitcode == SURVIVED:
+            assert commit > 2
+            return
+    pytest.fail("the victim dies for ever")
