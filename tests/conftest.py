@@ -1,0 +1,21 @@
+"""What holds for all tests."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
+"""Set where everything is installed (.ci/run): a test in one of these folders that skips then is a failure."""
+
+SERVICES = ("tests/acceptance/", "tests/services/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skipped test has failed where nothing may be missing."""
+    report = yield
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
+    return report
