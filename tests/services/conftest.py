@@ -57,20 +57,23 @@ def empty_url(server: str) -> str:
     return server
 
 
-@pytest.fixture
-def url(server: str) -> str:
-    """A database with empty tables."""
+@pytest.fixture(scope="session")
+def connected(server: str) -> Iterator[Store]:
     store = Store.open(server)
-    store.upgrade()
-    with store.transaction():
-        for model in MODELS:
-            store.database.change(model.delete())
-    store.close()
-    return server
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    store = Store.open(url)
     yield store
     store.close()
+
+
+@pytest.fixture
+def store(connected: Store) -> Store:
+    """A database with empty tables."""
+    connected.upgrade()
+    with connected.transaction():
+        for model in MODELS:
+            connected.database.change(model.delete())
+    return connected
+
+
+@pytest.fixture
+def url(store: Store) -> str:
+    return store.database.url
