@@ -1,0 +1,83 @@
+"""``python -m benchmarks [CASE …] [--quick]``: measure, print the tables, write the samples as JSON."""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import moto, report
+from benchmarks.cases import CASES, Bench
+
+
+def _machine() -> dict[str, object]:
+    model = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processors": os.cpu_count(),
+        "processor": model,
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "load_before": os.getloadavg(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        **{name: version(name) for name in ("falcon", "gunicorn", "peewee")},
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of: {', '.join(CASES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="each once, and without the large ones: a minute or so")
+    parser.add_argument("--repeat", type=int, default=5, help="how often (default: 5; 10 000 and memory: a third)")
+    parser.add_argument("--moto", metavar="COMMAND", help="moto_server (default: MOTO_SERVER, else the one on PATH)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to (default: benchmarks/results.json)")
+    parser.add_argument("--folder", type=Path, help="where databases are made: on the disk that is to be measured")
+    arguments = parser.parse_args()
+    unknown = [case for case in arguments.cases if case not in CASES]
+    if unknown:
+        parser.error(f"there is no case {', '.join(unknown)}; there are: {', '.join(CASES)}")
+    if arguments.repeat < 1:
+        parser.error("--repeat has to be at least 1")
+    return arguments
+
+
+def main() -> int:
+    """Run what is asked for; returns the exit code."""
+    arguments = _arguments()
+    command = moto.find(arguments.moto)
+    if command is None:
+        print(
+            "moto_server was not found, so nothing is compared with moto. Install heatlite[benchmark],"
+            " or say where it is with --moto or MOTO_SERVER.",
+            file=sys.stderr,
+        )
+    names = arguments.cases or [name for name in CASES if not (arguments.quick and name in ("large", "memory"))]
+    machine = _machine()
+    folder = Path(tempfile.mkdtemp(prefix="heatlite-benchmarks-", dir=arguments.folder))
+    bench = Bench(folder, command, 1 if arguments.quick else arguments.repeat, 1.0 if arguments.quick else 4.0)
+    try:
+        for name in names:
+            CASES[name](bench)
+    finally:
+        shutil.rmtree(folder)
+    machine["load_after"] = os.getloadavg()
+    target = arguments.json or Path(__file__).parent / "results.json"
+    target.write_text(json.dumps({"machine": machine, "samples": bench.samples, "counts": bench.counts}, indent=1))
+    print(" · ".join(f"{name} {value}" for name, value in machine.items()), end="\n\n")
+    print(report.markdown(bench))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

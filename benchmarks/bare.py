@@ -1,0 +1,34 @@
+"""Falcon and nothing else, under the same gunicorn configuration as heatlite: what GET show is measured against.
+
+``python -m benchmarks.bare PORT``
+"""
+
+import sys
+from typing import Any
+
+import falcon
+
+from heatlite.core.config import load
+from heatlite.server import Server
+
+
+class Hello:
+    """Says hello."""
+
+    def on_get(self, _: falcon.Request, resp: falcon.Response) -> None:
+        """The smallest answer."""
+        resp.text = '{"hello": "world"}'
+
+
+class Bare(Server):
+    """heatlite's gunicorn with another application in it."""
+
+    def load(self) -> Any:
+        """The application."""
+        app: Any = falcon.App()
+        app.add_route("/", Hello())
+        return app
+
+
+if __name__ == "__main__":
+    Bare(load({"port": int(sys.argv[1])})).run()

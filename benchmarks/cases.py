@@ -1,0 +1,253 @@
+"""The cases. Each takes the bench and adds samples to it; what belongs together is measured in turns, in one run."""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import floor, moto
+from benchmarks.client import Client
+from benchmarks.lifecycle import PROJECT, Stack, template
+from benchmarks.load import encode
+from benchmarks.processes import Server, free_port, run
+
+CLIENTS = 50
+LISTED = 100
+"""Stacks in the list that is read."""
+SHOWN = 100
+"""Resources of the stack that is shown, marked and locked."""
+IDLE_SECONDS = 10.0
+
+
+@dataclass
+class Bench:
+    """What is asked for, and the samples so far by name."""
+
+    folder: Path
+    moto: str | None
+    repeat: int
+    seconds: float
+    """How long one measurement of requests lasts."""
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    counts: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    steps_per_tick: int = 0
+    _made: int = 0
+
+    def add(self, name: str, value: float) -> None:
+        """One more sample."""
+        self.samples.setdefault(name, []).append(value)
+
+    def median(self, name: str) -> float:
+        """Of the samples; KeyError if there are none."""
+        return statistics.median(self.samples[name])
+
+    def new_folder(self) -> Path:
+        """An empty folder."""
+        return Path(tempfile.mkdtemp(dir=self.folder))
+
+    def new_name(self) -> str:
+        """A name that no stack has had."""
+        self._made += 1
+        return f"s{self._made}"
+
+    def heatlite(self) -> Server:
+        """`heatlite serve` with a fresh database, not started yet."""
+        port = free_port()
+        command = [sys.executable, "-m", "heatlite", "serve", "--port", str(port)]
+        return Server(command, port, self.new_folder(), "/healthcheck")
+
+    def bare(self) -> Server:
+        """Falcon alone, not started yet."""
+        port = free_port()
+        return Server([sys.executable, "-m", "benchmarks.bare", str(port)], port, self.new_folder(), "/")
+
+    def say(self, text: str) -> None:
+        """Tell how far it is."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def _life(bench: Bench, client: Client, count: int) -> None:
+    """One stack from its creation to its deletion."""
+    stack = Stack(client, bench.new_name())
+    bench.add(f"create.{count}", stack.create(template(count)))
+    bench.add(f"no_op.{count}", stack.update(template(count)))
+    one_percent = template(count, changed=max(1, count // 100))
+    bench.add(f"one_percent.{count}", stack.update(one_percent))
+    stack.mark(max(1, count // 10))
+    bench.add(f"replace.{count}", stack.update(one_percent))
+    bench.add(f"delete.{count}", stack.delete())
+
+
+def _sizes(bench: Bench, sizes: tuple[int, ...], repeat: int) -> None:
+    with ExitStack() as servers:
+        client = Client(servers.enter_context(bench.heatlite()).port)
+        peer = None
+        if bench.moto is not None:
+            port = free_port()
+            servers.enter_context(moto.server(bench.moto, port, bench.new_folder()))
+            peer = moto.Moto(port)
+            _moto(bench, peer, 1, "warm-up")
+        Stack(client, bench.new_name()).create(template(1))  # the first one imports the type
+        floor_folder = bench.new_folder()
+        for turn in range(repeat):
+            for count in sizes:
+                bench.say(f"{count} resources, {turn + 1} of {repeat}")
+                bench.add(f"floor.{count}", floor.seconds(count, floor_folder))
+                _life(bench, client, count)
+                if peer is not None:
+                    _moto(bench, peer, count, f"moto.{count}")
+
+
+def _moto(bench: Bench, peer: moto.Moto, count: int, case: str) -> None:
+    name = bench.new_name()
+    seconds = peer.create(name, count)
+    if case != "warm-up":
+        bench.add(case, seconds)
+    peer.delete(name)
+
+
+def lifecycle(bench: Bench) -> None:
+    """10, 100 and 1000 resources."""
+    _sizes(bench, (10, 100, 1000), bench.repeat)
+
+
+def large(bench: Bench) -> None:
+    """10 000 resources."""
+    _sizes(bench, (10_000,), max(1, bench.repeat // 3))
+
+
+def chains(bench: Bench) -> None:
+    """Chains of 100 and 1000, next to as many independent resources."""
+    with bench.heatlite() as server:
+        client = Client(server.port)
+        Stack(client, bench.new_name()).create(template(1))
+        for turn in range(bench.repeat):
+            bench.say(f"chains, {turn + 1} of {bench.repeat}")
+            for count in (100, 1000):
+                for case, chain in (("independent", False), ("chain", True)):
+                    stack = Stack(client, bench.new_name())
+                    bench.add(f"{case}.{count}", stack.create(template(count, chain=chain)))
+                    stack.delete()
+
+
+def kinds(bench: Bench) -> None:
+    """Other types: a random string; and one whose handlers may block, so that intents are committed first."""
+    with bench.heatlite() as server:
+        client = Client(server.port)
+        for kind in ("RandomString", "TestResource"):
+            Stack(client, bench.new_name()).create(template(1, f"OS::Heat::{kind}"))
+        for turn in range(bench.repeat):
+            bench.say(f"other types, {turn + 1} of {bench.repeat}")
+            for kind, count, chain in (
+                ("RandomString", 1000, False),
+                ("TestResource", 1000, False),
+                ("TestResource", 100, False),
+                ("TestResource", 100, True),
+            ):
+                stack = Stack(client, bench.new_name())
+                case = f"{kind}.{'chain' if chain else 'create'}.{count}"
+                bench.add(case, stack.create(template(count, f"OS::Heat::{kind}", chain)))
+                stack.delete()
+
+
+def counts(bench: Bench) -> None:
+    """SQL statements, writes and commits: counted."""
+    bench.say("counting statements")
+    numbers = ["10", "100", "1000", "10000"]
+    command = [sys.executable, "-m", "benchmarks.counts", str(bench.new_folder()), *numbers]
+    found = json.loads(run(command, bench.folder))
+    bench.counts = found["counts"]
+    bench.steps_per_tick = found["steps_per_tick"]
+
+
+def rates(bench: Bench) -> None:
+    """Requests from 50 clients: hello on bare Falcon, show, list, mark, 409."""
+    with ExitStack() as servers:
+        server = servers.enter_context(bench.heatlite())
+        hello = servers.enter_context(bench.bare())
+        client = Client(server.port)
+        for _ in range(LISTED - 2):
+            Stack(client, bench.new_name()).create(template(1))
+        shown, locked = (Stack(client, bench.new_name()) for _ in range(2))
+        for stack in (shown, locked):
+            stack.create(template(SHOWN))
+        locked.lock()
+        unhealthy = json.dumps({"mark_unhealthy": True})
+        cases = {
+            "hello": (hello.port, [encode("GET", "/")], 200),
+            "show": (server.port, [encode("GET", shown.path)], 200),
+            "list": (server.port, [encode("GET", f"{PROJECT}/stacks")], 200),
+            "mark": (
+                server.port,
+                [encode("PATCH", f"{shown.path}/resources/r{number}", unhealthy) for number in range(SHOWN)],
+                200,
+            ),
+            "locked": (server.port, [encode("POST", f"{locked.path}/actions", '{"check": null}')], 409),
+        }
+        for turn in range(bench.repeat):
+            for name, (port, requests, expect) in cases.items():
+                bench.say(f"{CLIENTS} clients: {name}, {turn + 1} of {bench.repeat}")
+                for figure, value in _load(bench, port, requests, expect).items():
+                    bench.add(f"{name}.{figure}", value)
+
+
+def _load(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str, float]:
+    orders = {"port": port, "requests": requests, "clients": CLIENTS, "seconds": bench.seconds, "expect": expect}
+    answer: dict[str, float] = json.loads(
+        run([sys.executable, "-m", "benchmarks.load"], bench.folder, stdin=json.dumps(orders))
+    )
+    return answer
+
+
+def memory(bench: Bench) -> None:
+    """Memory of all processes, idle and with 10 000 resources; processor time when idle."""
+    for turn in range(max(1, bench.repeat // 3)):
+        bench.say(f"memory, {turn + 1}")
+        with bench.heatlite() as server:
+            before = server.processor()
+            time.sleep(IDLE_SECONDS)
+            bench.add("idle_processor_percent", (server.processor() - before) / IDLE_SECONDS * 100)
+            bench.add("idle_mb", server.memory())
+            client = Client(server.port)
+            for count in (1000, 10_000):
+                Stack(client, bench.new_name()).create(template(count))
+                time.sleep(1.0)
+                bench.add(f"mb_with_{count}", server.memory())
+            bench.add("peak_mb", server.peak())
+
+
+def command_line(bench: Bench) -> None:
+    """`heatlite up` of 10 resources from the shell: alone, and as a client of a running server."""
+    for turn in range(bench.repeat):
+        bench.say(f"heatlite up, {turn + 1} of {bench.repeat}")
+        folder = bench.new_folder()
+        file = folder / "ten.json"
+        file.write_text(json.dumps(template(10)))
+        command = [sys.executable, "-m", "heatlite", "up", str(file), "-n", "ten"]
+        bench.add("up.10", _timed(command, folder))
+        with bench.heatlite() as server:
+            endpoint = ["--endpoint", f"http://127.0.0.1:{server.port}"]
+            bench.add("up_with_server.10", _timed([*command, *endpoint], folder))
+
+
+def _timed(command: list[str], folder: Path) -> float:
+    began = time.perf_counter()
+    run(command, folder)
+    return time.perf_counter() - began
+
+
+CASES: dict[str, Callable[[Bench], None]] = {
+    "counts": counts,
+    "lifecycle": lifecycle,
+    "chains": chains,
+    "kinds": kinds,
+    "rates": rates,
+    "command_line": command_line,
+    "memory": memory,
+    "large": large,
+}

@@ -1,0 +1,73 @@
+"""What is done to a stack, through the API of a running server, timed until it is COMPLETE."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.client import Client, Pause
+
+PROJECT = "/v1/benchmark"
+Template = Mapping[str, Any]
+
+
+def template(count: int, kind: str = "OS::Heat::Value", chain: bool = False, changed: int = 0) -> Template:
+    """`count` resources, each after the one before it in a chain; the values of the first `changed` are others."""
+    resources: dict[str, Any] = {}
+    for number in range(count):
+        made: dict[str, Any] = {"type": kind}
+        if kind != "OS::Heat::RandomString":
+            made["properties"] = {"value": f"{'w' if number < changed else 'v'}{number}"}
+        if chain and number:
+            made["depends_on"] = f"r{number - 1}"
+        resources[f"r{number}"] = made
+    return {"heat_template_version": "2018-08-31", "resources": resources}
+
+
+class Stack:
+    """One stack on a server."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+        self.path = ""
+
+    def create(self, wanted: Template) -> float:
+        """Seconds from sending the POST to CREATE_COMPLETE."""
+        body = {"stack_name": self._name, "template": wanted, "timeout_mins": 60}
+        began = time.perf_counter()
+        made = self._client.json("POST", f"{PROJECT}/stacks", body, 201)
+        self.path = f"{PROJECT}/stacks/{self._name}/{made['stack']['id']}"
+        return self._wait("CREATE_COMPLETE", began)
+
+    def update(self, wanted: Template) -> float:
+        """Seconds from sending the PUT to UPDATE_COMPLETE."""
+        began = time.perf_counter()
+        self._client.json("PUT", self.path, {"template": wanted}, 202)
+        return self._wait("UPDATE_COMPLETE", began)
+
+    def mark(self, count: int) -> None:
+        """Mark the first `count` resources unhealthy."""
+        for number in range(count):
+            self._client.json("PATCH", f"{self.path}/resources/r{number}", {"mark_unhealthy": True})
+
+    def delete(self) -> float:
+        """Seconds from sending the DELETE to DELETE_COMPLETE."""
+        began = time.perf_counter()
+        self._client.json("DELETE", self.path, None, 204)
+        return self._wait("DELETE_COMPLETE", began)
+
+    def lock(self) -> None:
+        """Put it under maintenance."""
+        self._client.json("POST", f"{self.path}/actions", {"lock": {"level": "stacks"}}, 200)
+        self._wait("LOCK_COMPLETE", 0.0)
+
+    def _wait(self, wanted: str, began: float) -> float:
+        pause = Pause()
+        while True:
+            shown = self._client.json("GET", f"{self.path}?resolve_outputs=false")["stack"]
+            now = time.perf_counter()
+            if shown["stack_status"] == wanted:
+                return now - began
+            if not shown["stack_status"].endswith("_IN_PROGRESS"):
+                raise RuntimeError(f"{self._name}: {shown['stack_status']}: {shown['stack_status_reason']}")
+            pause.sleep()

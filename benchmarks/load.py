@@ -1,0 +1,104 @@
+"""Fifty clients in one thread: each has a connection that is kept, and asks again as soon as it is answered.
+
+A process of its own, with bare sockets, so that it costs the second processor little. Reads its orders as JSON from
+standard input, writes its findings as JSON to standard output.
+"""
+
+import json
+import selectors
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Connection:
+    """One client."""
+
+    socket: socket.socket
+    turn: int
+    asked: float = 0.0
+    received: bytearray = field(default_factory=bytearray)
+    wanted: int = 0
+    """Bytes of the whole answer; 0 while that is not known."""
+
+
+def run(port: int, requests: list[bytes], clients: int, seconds: float, expect: int) -> dict[str, float]:
+    """Requests per second and latencies in milliseconds, after half a second to warm up.
+
+    Each client sends the requests in turn, starting at another one than its neighbour.
+    Raises RuntimeError at an answer with another status than `expect`.
+    """
+    selector = selectors.DefaultSelector()
+    for number in range(clients):
+        made = socket.create_connection(("127.0.0.1", port))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(made, number * len(requests) // clients)
+        selector.register(made, selectors.EVENT_READ, connection)
+        _ask(connection, requests)
+    wanted = str(expect).encode()
+    took: list[float] = []
+    began = time.perf_counter() + 0.5
+    ends = began + seconds
+    while (now := time.perf_counter()) < ends:
+        for key, _ in selector.select(1.0):
+            connection = key.data
+            if not _take(connection, wanted):
+                continue
+            now = time.perf_counter()
+            if now >= began:
+                took.append(now - connection.asked)
+            _ask(connection, requests)
+    elapsed = time.perf_counter() - began
+    for key in list(selector.get_map().values()):
+        key.data.socket.close()
+    took.sort()
+    return {
+        "requests_per_second": len(took) / elapsed,
+        "p50_ms": took[len(took) // 2] * 1000,
+        "p99_ms": took[int(len(took) * 0.99)] * 1000,
+    }
+
+
+def _ask(connection: Connection, requests: list[bytes]) -> None:
+    connection.received.clear()
+    connection.wanted = 0
+    request = requests[connection.turn % len(requests)]
+    connection.turn += 1
+    connection.asked = time.perf_counter()
+    connection.socket.sendall(request)
+
+
+def _take(connection: Connection, expect: bytes) -> bool:
+    """Receive; whether the answer is whole."""
+    received = connection.received
+    part = connection.socket.recv(65536)
+    if not part:
+        raise RuntimeError(f"the server has closed a connection after {bytes(received)!r}")
+    received += part
+    if not connection.wanted:
+        end = received.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        head = bytes(received[:end])
+        if head[9:12] != expect:
+            raise RuntimeError(f"not {expect.decode()}: {bytes(received[:1000])!r}")
+        lower = head.lower()
+        at = lower.find(b"content-length:")
+        if at < 0:
+            raise RuntimeError(f"an answer without a length: {head!r}")
+        connection.wanted = end + 4 + int(lower[at + 15 :].split(b"\r\n", 1)[0])
+    return len(received) >= connection.wanted
+
+
+def encode(method: str, path: str, body: str = "") -> str:
+    """A request as it goes over the wire."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
+    return "\r\n".join([*lines, f"Content-Length: {len(body.encode())}", "", body])
+
+
+if __name__ == "__main__":
+    orders = json.load(sys.stdin)
+    orders["requests"] = [request.encode() for request in orders["requests"]]
+    print(json.dumps(run(**orders)))

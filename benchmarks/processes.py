@@ -1,0 +1,128 @@
+"""Servers as processes of their own, and what they use."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.client import Client
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+STARTUP = 30.0
+"""Seconds that a server may take until it answers."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of a process that finds this checkout and none of the user's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HEATLITE_", "OS_"))}
+    return {
+        **kept,
+        "PYTHONPATH": str(CHECKOUT),
+        "HOME": str(folder),
+        "XDG_DATA_HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder),
+        "XDG_RUNTIME_DIR": str(folder),
+    }
+
+
+class Server:
+    """A server and its children, from entering to leaving. `path` is what it answers when it is up."""
+
+    def __init__(self, command: Sequence[str], port: int, folder: Path, path: str) -> None:
+        self.port = port
+        self._command = list(command)
+        self._folder = folder
+        self._path = path
+        self._log = folder / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, env=environment(self._folder), stdout=log, stderr=log, start_new_session=True
+            )
+        ends = time.monotonic() + STARTUP
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > ends:
+                self.__exit__(None, None, None)
+                raise RuntimeError(f"{self._command[0]} does not serve:\n{self._log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        return self
+
+    def _answers(self) -> bool:
+        client = Client(self.port)
+        try:
+            return client.send("GET", self._path)[0] < 500
+        except OSError:
+            return False
+        finally:
+            client.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    @property
+    def pids(self) -> list[int]:
+        """The server's process and all below it."""
+        assert self._process is not None
+        out = [self._process.pid]
+        for pid in out:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                out += map(int, (task / "children").read_text().split())
+        return out
+
+    def memory(self) -> float:
+        """Megabytes of memory (10^6 bytes): the sum of the proportional set sizes (PSS)."""
+        return sum(_kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") for pid in self.pids) * 1024 / 1e6
+
+    def peak(self) -> float:
+        """The most megabytes of resident memory that the largest of the processes has had."""
+        return max(_kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:") for pid in self.pids) * 1024 / 1e6
+
+    def processor(self) -> float:
+        """Seconds of processor time used so far."""
+        ticks = 0
+        for pid in self.pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    for line in path.read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1])
+    raise LookupError(f"{path} has no {name}")
+
+
+def run(command: Sequence[str], folder: Path, stdin: str = "") -> str:
+    """What a process prints, given `stdin`. Raises RuntimeError with its errors when it fails."""
+    done = subprocess.run(
+        list(command), env=environment(folder), input=stdin, capture_output=True, text=True, cwd=CHECKOUT
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:4])} … failed ({done.returncode}):\n{done.stderr[-2000:]}")
+    return done.stdout

@@ -1,0 +1,106 @@
+"""The samples as tables in Markdown, for a terminal and for docs/benchmarks.md alike."""
+
+import statistics
+from collections.abc import Sequence
+
+from benchmarks.cases import Bench
+from benchmarks.targets import TARGETS
+
+SIZES = (10, 100, 1000, 10_000)
+LIFE = (
+    ("create", "create"),
+    ("no-op update", "no_op"),
+    ("update of 1 %", "one_percent"),
+    ("10 % marked, replaced", "replace"),
+    ("delete", "delete"),
+    ("R, the floor", "floor"),
+    ("moto, create", "moto"),
+)
+OTHERS = (
+    ("100 independent, beside the chains", "independent.100"),
+    ("chain of 100", "chain.100"),
+    ("1000 independent, beside the chains", "independent.1000"),
+    ("chain of 1000", "chain.1000"),
+    ("create 1000 RandomString", "RandomString.create.1000"),
+    ("create 100 TestResource", "TestResource.create.100"),
+    ("create 1000 TestResource", "TestResource.create.1000"),
+    ("chain of 100 TestResource", "TestResource.chain.100"),
+    ("`heatlite up` of 10, alone", "up.10"),
+    ("`heatlite up` of 10, with a server", "up_with_server.10"),
+)
+RATES = (
+    ("hello, bare Falcon", "hello"),
+    ("GET show", "show"),
+    ("GET list of 100 stacks", "list"),
+    ("PATCH mark", "mark"),
+    ("409, stack locked", "locked"),
+)
+MEMORY = (
+    ("idle", "idle_mb"),
+    ("after a stack of 1000", "mb_with_1000"),
+    ("after another of 10 000", "mb_with_10000"),
+    ("peak of the serving process (resident)", "peak_mb"),
+)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in padded)
+
+
+def _seconds(bench: Bench, name: str) -> str:
+    """Median, and in brackets the least and the greatest."""
+    samples = bench.samples.get(name)
+    if not samples:
+        return "–"
+    text = f"{statistics.median(samples):.4f}"
+    return text if len(samples) == 1 else f"{text} ({min(samples):.4f}–{max(samples):.4f})"
+
+
+def markdown(bench: Bench) -> str:
+    """Every table of the run."""
+    parts = []
+    verdicts = []
+    for target in TARGETS:
+        try:
+            figure = target.measure(bench)
+        except KeyError:
+            verdicts.append((target.text, "–", _bound(target.bound, target.least, target.unit), "not measured"))
+            continue
+        measured = f"{figure:.{target.digits}f} {target.unit}".strip()
+        verdict = "reached" if target.reached(figure) else "**missed**"
+        verdicts.append((target.text, measured, _bound(target.bound, target.least, target.unit), verdict))
+    parts.append(_table(("target", "measured", "bound", ""), verdicts))
+    life = [(text, *(_seconds(bench, f"{case}.{size}") for size in SIZES)) for text, case in LIFE]
+    parts.append("Seconds, by number of resources: median (least–greatest)\n\n" + _table(("", *map(str, SIZES)), life))
+    parts.append("Seconds\n\n" + _table(("", "median (least–greatest)"), [(t, _seconds(bench, c)) for t, c in OTHERS]))
+    rates = [
+        (
+            text,
+            *(
+                f"{bench.median(f'{case}.{figure}'):.{digits}f}" if f"{case}.{figure}" in bench.samples else "–"
+                for figure, digits in (("requests_per_second", 0), ("p50_ms", 1), ("p99_ms", 1))
+            ),
+        )
+        for text, case in RATES
+    ]
+    parts.append("50 clients, medians\n\n" + _table(("", "requests/s", "p50 ms", "p99 ms"), rates))
+    counted = [
+        (f"{case}, {number}", *(str(found[what]) for what in ("statements", "writes", "commits")))
+        for number, cases in bench.counts.items()
+        for case, found in cases.items()
+    ]
+    if counted:
+        parts.append("Counted, in all\n\n" + _table(("", "statements", "writes", "commits"), counted))
+    used = [(text, f"{bench.median(case):.0f} MB") for text, case in MEMORY if case in bench.samples]
+    if used:
+        used.append(("processor, idle", f"{bench.median('idle_processor_percent'):.2f} % of one"))
+        head = "Memory (PSS of all processes; 1 MB = 10^6 bytes) and processor"
+        parts.append(f"{head}\n\n{_table(('', 'median'), used)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _bound(bound: float, least: bool, unit: str) -> str:
+    return f"{'≥' if least else '≤'} {bound:g} {unit}".strip()

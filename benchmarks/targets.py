@@ -1,0 +1,80 @@
+"""What heatlite is to reach, on SQLite with synchronous=FULL, and whether this run has."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.cases import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bound on one figure of a run. `measure` raises KeyError when the run has not measured what it takes."""
+
+    text: str
+    measure: Callable[[Bench], float]
+    bound: float
+    least: bool = False
+    """The figure may not be smaller; else it may not be greater."""
+    digits: int = 2
+    unit: str = ""
+
+    def reached(self, figure: float) -> bool:
+        """Whether the figure is within the bound."""
+        return figure >= self.bound if self.least else figure <= self.bound
+
+
+def _ratio(above: str, below: str) -> Callable[[Bench], float]:
+    return lambda bench: bench.median(above) / bench.median(below)
+
+
+def _growth(large: int, small: int) -> Callable[[Bench], float]:
+    return lambda bench: bench.median(f"create.{large}") / large / (bench.median(f"create.{small}") / small)
+
+
+def _counted(number: str, case: str, what: str) -> Callable[[Bench], float]:
+    return lambda bench: float(bench.counts[number][case][what])
+
+
+def _spread(bench: Bench) -> float:
+    """By how much the writes of a no-op update differ between the sizes."""
+    writes = [bench.counts[number]["no_op"]["writes"] for number in ("10", "100", "1000", "10000")]
+    return float(max(writes) - min(writes))
+
+
+def _commits_per_tick(bench: Bench) -> float:
+    ticks = -(-1000 // bench.steps_per_tick) if bench.steps_per_tick else 0
+    return bench.counts["1000"]["create"]["commits"] / ticks if ticks else float("nan")
+
+
+TARGETS = (
+    Target("create 1000 / R", _ratio("create.1000", "floor.1000"), 20),
+    Target("create 1000 / moto", _ratio("create.1000", "moto.1000"), 1.0),
+    Target("create, time per resource: 1000 / 100", _growth(1000, 100), 1.2),
+    Target("create, time per resource: 10 000 / 1000", _growth(10_000, 1000), 1.3),
+    Target("chain of 100 / 100 independent", _ratio("chain.100", "independent.100"), 2.0),
+    Target("chain of 1000 / chain of 100", _ratio("chain.1000", "chain.100"), 12),
+    Target("no-op update of 1000 / its create", _ratio("no_op.1000", "create.1000"), 0.25),
+    Target("no-op update: SQL writes, most − least over N", _spread, 0, digits=0),
+    Target(
+        "SQL statements per resource created, at 1000",
+        lambda bench: _counted("1000", "create", "statements")(bench) / 1000,
+        6,
+    ),
+    Target("commits per tick, create of 1000, all of them counted", _commits_per_tick, 3),
+    Target(
+        "GET show / bare Falcon, requests/s",
+        _ratio("show.requests_per_second", "hello.requests_per_second"),
+        0.45,
+        least=True,
+    ),
+    Target("409 on a locked stack, p99", lambda bench: bench.median("locked.p99_ms"), 20, digits=1, unit="ms"),
+    Target("memory, idle", lambda bench: bench.median("idle_mb"), 120, digits=0, unit="MB"),
+    Target(
+        "memory, more with a stack of 10 000",
+        lambda bench: bench.median("mb_with_10000") - bench.median("idle_mb"),
+        250,
+        digits=0,
+        unit="MB",
+    ),
+    Target("`heatlite up` of 10, from the shell", lambda bench: bench.median("up.10"), 1.0, unit="s"),
+)
