@@ -54,7 +54,7 @@ class Settings:
     stack_action_timeout: int = 3600
     """How long an action on a stack may take where the stack does not say (`timeout_mins`)."""
     error_wait_time: float = 240.0
-    """How long resources under way may go on after another one has failed or the operation was cancelled (as in Heat)."""
+    """How long resources under way may go on after another one has failed or the operation was cancelled (Heat's)."""
     max_template_size: int = 2 * 1024 * 1024
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
