@@ -958,22 +958,27 @@ def test_processes_claim_each_action_once(store: Store, url: str) -> None:
 
 
 @everywhere
-def test_parent_and_child_of_a_fork_both_go_on(store: Store) -> None:
+def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store) -> None:
     insert(store, a_stack("before"))
     context = multiprocessing.get_context("fork")
 
-    def work() -> None:
-        insert(store, a_stack("child"))
-        assert store.stacks.by_name("acme", "before") is not None
+    def look() -> None:
+        assert names(store, StackQuery()) == ["before"]
         store.close()
 
-    child = context.Process(target=work)
+    def write() -> None:
+        insert(store, a_stack("child"))
+        store.close()
+
+    looker, writer = context.Process(target=look), context.Process(target=write)
     with store.transaction():
-        store.stacks.list("acme", StackQuery())
-    child.start()
-    child.join(30)
-    assert child.exitcode == 0
-    insert(store, a_stack("parent"))
+        store.stacks.insert(a_stack("parent"))
+        looker.start()
+        looker.join(30)
+        assert looker.exitcode == 0
+    writer.start()
+    writer.join(30)
+    assert writer.exitcode == 0
     assert sorted(names(store, StackQuery())) == ["before", "child", "parent"]
 
 
