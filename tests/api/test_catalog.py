@@ -149,6 +149,26 @@ class TestValidate:
         assert found_kind == kind
         assert re.fullmatch(message, found), found
 
+    @pytest.mark.parametrize(
+        ("lenient", "created"),
+        [
+            (template(x={"type": RANDOM, "properties": {"length": "abc"}}), 400),
+            (template(x={"type": RANDOM, "properties": {"length": 9999}}), 400),
+            (template(x={"type": "OS::Heat::Value"}), 400),
+            (template(x=value({"get_param": "zz"})), 400),
+            ({**template(), "parameters": {"p": {"type": "number", "default": "abc"}}}, 400),
+            ({**template(), "resources": []}, 201),
+            ({"heat_template_version": "2021-04-16"}, 201),
+            (template(x=value({"get_zz": "q"})), 201),
+            ("heat_template_version: 2021-04-16\nresources: {}\nresources: {}\n", 201),
+            ({**template(), "outputs": {"o": {"value": 1, "zz": 2}}}, 201),
+        ],
+    )
+    def test_what_only_a_create_looks_at(self, heat: Heat, lenient: object, created: int) -> None:
+        """Values of properties and parameters; and what nobody looks at (heat-observed: broken templates)."""
+        heat.call("POST", "/validate", {"template": lenient}, code=200)
+        heat.call("POST", "/stacks", {"stack_name": "s", "template": lenient}, code=created)
+
     @pytest.mark.parametrize("code", ["99002", "abc"])
     def test_unknown_errors_to_ignore(self, refusing: Heat, code: str) -> None:
         body = {"template": template(x=value())}

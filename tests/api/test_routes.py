@@ -1,8 +1,12 @@
 """The route table: methods, redirects, version documents, and what is said of URLs that lead nowhere."""
 
 import re
+from pathlib import Path
 
 import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Settings
 
 from .conftest import Heat, template, value
 
@@ -182,6 +186,40 @@ class TestLookup:
         headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "cloud.example"}
         response = heat.call("GET", "/stacks/s", headers=headers, code=302)
         assert response.location == f"https://cloud.example/v1/demo{path}"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "a b"},
+        {"Host": "\xe4"},
+        {"X-Forwarded-Host": "\xe4 <b>"},
+        {"X-Forwarded-Proto": "\xe4"},
+        {"Forwarded": "zz;;=,"},
+        {"Forwarded": 'host="\xe4";proto='},
+        {"Content-Type": ";;"},
+        {"Accept": "zz"},
+        {"X-Auth-Token": "\xe4"},
+    ],
+)
+def test_odd_headers(heat: Heat, headers: dict[str, str]) -> None:
+    heat.create(template(a=value()))
+    assert heat.call("GET", "/stacks", headers=headers, code=200).json["stacks"]
+    assert heat.call("GET", "/stacks/s", headers=headers, code=302).location
+
+
+def test_the_public_url(tmp_path: Path) -> None:
+    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", public_url="https://cloud.example/orchestration/")
+    server = wiring.embedded(settings)
+    try:
+        heat = Heat(server.app)
+        path = heat.create(template(a=value()))
+        url = f"https://cloud.example/orchestration/v1/demo{path}"
+        headers = {"X-Forwarded-Host": "other.example"}
+        assert heat.call("GET", "/stacks/s", headers=headers, code=302).location == url
+        assert heat.get(path)["stack"]["links"][0]["href"] == url
+    finally:
+        server.close()
 
 
 def test_another_project_sees_nothing(heat: Heat) -> None:
