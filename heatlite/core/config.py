@@ -79,6 +79,8 @@ def _convert(name: str, kind: object, value: object, origin: str) -> int | float
         raise BadSetting(f"{origin}: {name} has to be a whole number, not {value!r}.")
     if not math.isfinite(number) or number < 0 or (number == 0 and name != "port"):  # port 0: any free one
         raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
+    if name == "port" and number > 65535:
+        raise BadSetting(f"{origin}: a port is at most 65535, not {value!r}.")
     return number
 
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeAlias
 import peewee
 from playhouse import db_url
 
+from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.store.errors import Duplicate, MissingDriver
 
@@ -79,7 +80,7 @@ class Database:
         if scheme == "sqlite":
             self.dialect = Dialect.SQLITE
             if not rest.startswith("/") or rest[1:] in ("", ":memory:"):
-                raise ValueError("a SQLite database is a file: sqlite:///relative/path or sqlite:////absolute/path")
+                raise BadSetting("A SQLite database is a file: sqlite:///relative/path or sqlite:////absolute/path.")
             self.path = Path(rest[1:])
             driver: ModuleType = sqlite3
         elif scheme in ("postgresql", "postgres"):
@@ -89,7 +90,7 @@ class Database:
             self.dialect = Dialect.MARIADB
             driver = _import("pymysql", self.dialect, "mysql")
         else:
-            raise ValueError(f"unknown kind of database: {scheme!r}; use sqlite:///, postgresql:// or mysql://")
+            raise BadSetting(f"Unknown kind of database: {scheme!r}; use sqlite:///, postgresql:// or mysql://.")
         # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
         self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
         self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)

@@ -37,7 +37,7 @@ class Store:
     def open(cls, url: str) -> "Store":
         """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
 
-        The folder of a SQLite file is made if need be. Raises ValueError for another URL,
+        The folder of a SQLite file is made if need be. Raises BadSetting for another URL,
         MissingDriver, SchemaMismatch when a newer heatlite has been at it, DatabaseUnavailable.
         """
         database = Database(url)

@@ -172,3 +172,9 @@ def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: P
     assert process.returncode == 130
     assert "[slow]: CREATE_COMPLETE" in run("up", str(path))
     assert run("ls", "-f", "value", "-c", "stack_status") == "UPDATE_COMPLETE\n"
+
+
+def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> None:
+    assert run("ls", "--database", "foo", code=1).startswith("heatlite: Unknown kind of database")
+    (tmp_path / "text.db").write_text("no database at all" * 100)
+    assert "file is not a database" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)

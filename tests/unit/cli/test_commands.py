@@ -120,6 +120,7 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
         ("ls --endpoint nonsense://x", "heatlite: 'nonsense://x' is no address of a server"),
         ("ls --config absent.toml", "heatlite: absent.toml: cannot be read: No such file or directory."),
         ("serve --port -1", "heatlite: --port: port has to be greater than 0, not -1."),
+        ("serve --port 70000", "heatlite: --port: a port is at most 65535, not 70000."),
         ("lock s --expires soon", "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
         ("types OS::Heat::Value", "heatlite: Either: heatlite types, or: heatlite types show TYPE"),
     ],

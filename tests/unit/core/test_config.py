@@ -43,6 +43,7 @@ def test_folders_without_xdg_variables(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("threads = 0", r"threads has to be greater than 0, not 0"),
         ("lease_seconds = nan", r"lease_seconds has to be greater than 0"),
         ("port = -1", r"port has to be"),
+        ("port = 65536", r"a port is at most 65535"),
         ("host = 1", r"host has to be text, not 1"),
         ("host = ['a']", r"host has to be text"),
         ("port = ", r"not valid TOML: "),

@@ -12,6 +12,7 @@ import peewee
 import pytest
 from store_behaviour import a_resource, a_stack, an_event, insert
 
+from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks import StackQuery
@@ -82,7 +83,7 @@ def test_commits_survive_a_power_cut(store: Store) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite:///", "sqlite://x", "sqlite:///:memory:", "oracle://x/y", "heatlite.db"])
 def test_a_url_that_names_no_database_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"sqlite:///"):
+    with pytest.raises(BadSetting, match=r"sqlite:///"):
         Store.open(url)
 
 
