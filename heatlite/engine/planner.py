@@ -93,13 +93,21 @@ def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:
     return names
 
 
-def bookkeeping_differs(row: ResourceRecord, definition: ResourceDefinition) -> bool:
+def used_by(definition: ResourceDefinition, chosen: Mapping[str, ResourceRecord]) -> tuple[str, ...]:
+    """Ids of the rows that the definition's references lead to now."""
+    return tuple(sorted(chosen[name].id for name in definition.requires if name in chosen))
+
+
+def bookkeeping_differs(
+    row: ResourceRecord, definition: ResourceDefinition, chosen: Mapping[str, ResourceRecord]
+) -> bool:
     """Whether the row must be rewritten although the object stays as it is: what only heatlite itself looks at."""
     return (
         row.deletion_policy != definition.deletion_policy
         or row.description != definition.description
         or row.type != definition.type
         or frozenset(row.requires) != definition.requires
+        or row.uses != used_by(definition, chosen)
     )
 
 
@@ -132,7 +140,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
         else:
             chosen[name] = row
         if decision.outcome is Outcome.KEEP and row.status is Status.COMPLETE and not requires:
-            if not bookkeeping_differs(row, wanted):
+            if not bookkeeping_differs(row, wanted, chosen):
                 kept[name] = row
                 continue
         elif decision.outcome is Outcome.UPDATE:
@@ -171,24 +179,22 @@ def plan_unlock(rows: Iterable[ResourceRecord]) -> Plan:
 
 
 def _forward(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step]:
-    """A step per row, each after the steps of the rows that it was made to depend on."""
-    named: dict[str, list[str]] = {}
-    for row in rows:
-        named.setdefault(row.name, []).append(row.id)
-    return _steps(rows, outcome, {row.id: [key for name in row.requires for key in named.get(name, ())] for row in rows})
+    """A step per row, each after the steps of the rows that it uses."""
+    ids = {row.id for row in rows}
+    return _steps(rows, outcome, {row.id: [key for key in row.uses if key in ids] for row in rows})
 
 
 def _reverse(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step]:
-    """A step per row, each after the steps of the rows that were made to depend on it."""
-    dependents: dict[str, list[str]] = {}
+    """A step per row, each after the steps of the rows that use it."""
+    users: dict[str, list[str]] = {}
     for row in rows:
-        for name in row.requires:
-            dependents.setdefault(name, []).append(row.id)
-    return _steps(rows, outcome, {row.id: dependents.get(row.name, []) for row in rows})
+        for key in row.uses:
+            users.setdefault(key, []).append(row.id)
+    return _steps(rows, outcome, {row.id: users.get(row.id, []) for row in rows})
 
 
 def _steps(rows: Sequence[ResourceRecord], outcome: Outcome, requires: Mapping[str, list[str]]) -> dict[str, Step]:
-    """Rows of different updates can require each other in a circle; those do not wait for each other."""
+    """Should rows ever use each other in a circle, they do not wait for each other: a stack can always be deleted."""
     steps = {row.id: Step(row.id, row.name, outcome, tuple(requires[row.id]), row) for row in rows}
     open_count, waiting_for = waiting(steps.values())
     ready = [key for key, count in open_count.items() if count == 0]

@@ -81,20 +81,23 @@ class Transitions:
         if row.status is Status.FAILED:
             # The type has found the real object healthy.
             row = self._moved(row, row.verb, Status.COMPLETE, STATE_CHANGED)
-        if planner.bookkeeping_differs(row, self._definitions[row.name]):
+        if planner.bookkeeping_differs(row, self._definitions[row.name], self.chosen):
             row = self._described(row)
             self._journal.save(row)
         self.chosen[row.name] = row
         return Work(step, row, self._resources.make(row), row.verb, wanted, done=True, silent=True)
 
     def _create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
-        row = replace(row, properties=wanted.properties, metadata=wanted.metadata)
+        row = replace(self._described(row), properties=wanted.properties, metadata=wanted.metadata)
         row = self._moved(row, Verb.CREATE, Status.IN_PROGRESS, STATE_CHANGED)
         return Work(step, row, self._resources.make(row), Verb.CREATE, wanted, done=not wanted.kind.has("create"))
 
     def _update(self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change) -> Work:
         cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
         if not cut_off:
+            # Until it has succeeded nobody knows which of them the object uses: the old ones, the new ones, or both.
+            new = planner.used_by(self._definitions[row.name], self.chosen)
+            row = replace(row, uses=tuple(sorted({*row.uses, *new})))
             row = self._moved(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
         resource = self._resources.make(row, wanted.properties)
         # Where only metadata differs, a type that cannot update has nothing to do.
@@ -249,6 +252,7 @@ class Transitions:
             row,
             type=definition.type,
             requires=tuple(sorted(definition.requires)),
+            uses=planner.used_by(definition, self.chosen),
             deletion_policy=definition.deletion_policy,
             description=definition.description,
         )

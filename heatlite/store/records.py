@@ -116,10 +116,12 @@ class ResourceRecord:
     token: JsonMap | None = None
     """`{"token": …}` once a handler has returned and its check is still open."""
     requires: tuple[str, ...] = ()
-    """Names of the resources it was made to depend on."""
+    """Names of the resources that its definition depends on."""
     deletion_policy: str = "Delete"
     description: str = ""
     before_lock: BeforeLock | None = None
+    uses: tuple[str, ...] = ()
+    """Ids of the rows whose objects this one's object was last made with: none of them may go before it."""
 
 
 @dataclass(frozen=True, slots=True)

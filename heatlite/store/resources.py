@@ -27,6 +27,7 @@ _MUTABLE = (
     "deletion_policy",
     "description",
     "before_lock",
+    "uses",
 )
 
 
@@ -90,6 +91,7 @@ def _row(record: ResourceRecord) -> tuple[Value, ...]:
         record.deletion_policy,
         record.description,
         None if before is None else dump((before.verb, before.status, before.status_reason)),
+        dump(record.uses) if record.uses else "[]",
         record.id,
         record.stack_id,
         record.name,
@@ -121,6 +123,7 @@ def _record(row: Row) -> ResourceRecord:
         deletion_policy,
         description,
         before_lock,
+        uses,
         identifier,
         stack_id,
         name,
@@ -147,6 +150,7 @@ def _record(row: Row) -> ResourceRecord:
         deletion_policy,
         description,
         None if before_lock is None else _before(json.loads(before_lock)),
+        () if uses == "[]" else tuple(json.loads(uses)),
     )
 
 

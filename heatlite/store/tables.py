@@ -80,6 +80,7 @@ class Resource(peewee.Model):
     data = LongTextField()
     token = LongTextField(null=True)
     requires = LongTextField()
+    uses = LongTextField()
     deletion_policy = peewee.CharField(max_length=16)
     description = LongTextField()
     before_lock = LongTextField(null=True)

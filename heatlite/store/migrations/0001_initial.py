@@ -81,6 +81,7 @@ class Resource(Model):
     data = LongTextField()
     token = LongTextField(null=True)
     requires = LongTextField()
+    uses = LongTextField()
     deletion_policy = CharField(max_length=16)
     description = LongTextField()
     before_lock = LongTextField(null=True)

@@ -1,0 +1,265 @@
+"""Random histories of updates, failures, marks and crashes: whatever happens, the next good update sets it right.
+
+The planner, the walk and the transitions are the real ones; the rows live in a dictionary that keeps what was committed,
+and the cloud is another dictionary. A crash drops whatever was not committed.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor as Pool
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from heatlite.core.clock import Clock
+from heatlite.core.json import Json
+from heatlite.core.status import Status, Verb
+from heatlite.engine import planner
+from heatlite.engine.executor import Executor
+from heatlite.engine.journal import Journal
+from heatlite.engine.scope import Resources
+from heatlite.engine.transitions import Transitions
+from heatlite.plugin import Change, Resource, Schema, prop
+from heatlite.plugin.registry import Registry
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.document import Definition, Template
+from heatlite.template.environment import Environment
+
+NAMES = "abcde"
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Cloud:
+    """Objects by physical name, and the moment at which the process dies."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Json]] = {}
+        self.made: list[str] = []
+        self.calls_left: int | None = None
+
+    def called(self) -> None:
+        """A call has changed something; perhaps nobody lives to tell."""
+        if self.calls_left is not None:
+            self.calls_left -= 1
+            if self.calls_left <= 0:
+                raise Crash
+
+
+cloud = Cloud()
+
+
+class ThingProps(Schema):
+    text: str = prop("", update=True, doc="Changed in place.")
+    kind: str = prop("", doc="A change replaces.")
+    uses: list[str] = prop([], items=str, update=True, doc="Ids of other things.")
+    fail: bool = prop(False, update=True, doc="Fail after the object was made or changed.")
+
+
+class Thing(Resource[ThingProps], type="Test::Thing"):
+    """A thing in the cloud."""
+
+    def find(self) -> str | None:
+        return self.physical_name if self.physical_name in cloud.objects else None
+
+    def handle_create(self) -> Json:
+        assert self.physical_name not in cloud.made, "made twice"
+        cloud.made.append(self.physical_name)
+        cloud.objects[self.physical_name] = self._content()
+        cloud.called()
+        self.physical_id = self.physical_name
+        return None
+
+    def check_create_complete(self, token: Json) -> bool:
+        if self.props.fail:
+            raise ValueError("told to fail")
+        return True
+
+    def handle_update(self, change: Change) -> None:
+        cloud.objects[self.physical_name] = self._content()
+        cloud.called()
+        if self.props.fail:
+            raise ValueError("told to fail")
+
+    def handle_delete(self) -> None:
+        for name, other in cloud.objects.items():
+            uses = other["uses"]
+            assert isinstance(uses, list)
+            assert self.physical_name not in uses or name == self.physical_name, f"{self.physical_name} is in use"
+        cloud.objects.pop(self.physical_name, None)
+        cloud.called()
+
+    def _content(self) -> dict[str, Json]:
+        return {"text": self.props.text, "kind": self.props.kind, "uses": list(self.props.uses)}
+
+
+class Inline(Pool):
+    """Runs what is submitted at once, so that a history is the same every time."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        fn(*args, **kwargs)
+        return Future()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One resource of a template."""
+
+    text: str
+    kind: str
+    uses: frozenset[str]
+    fail: bool
+
+
+@st.composite
+def templates(draw: st.DrawFn, may_fail: bool) -> dict[str, Wish]:
+    """Some of the names, in a drawn order in which each may use earlier ones: versions disagree about who uses whom."""
+    order = draw(st.permutations(NAMES))[: draw(st.integers(0, len(NAMES)))]
+    wishes: dict[str, Wish] = {}
+    for name in order:
+        uses = draw(st.frozensets(st.sampled_from(sorted(wishes)), max_size=2)) if wishes else frozenset()
+        fail = may_fail and draw(st.integers(0, 7)) == 0
+        wishes[name] = Wish(draw(st.sampled_from("xy")), draw(st.sampled_from("pq")), uses, fail)
+    return wishes
+
+
+def document(wishes: Mapping[str, Wish]) -> dict[str, Json]:
+    return {
+        "heat_template_version": "2021-04-16",
+        "resources": {
+            name: {
+                "type": "Test::Thing",
+                "properties": {
+                    "text": wish.text,
+                    "kind": wish.kind,
+                    "fail": wish.fail,
+                    "uses": [{"get_resource": used} for used in sorted(wish.uses)],
+                },
+            }
+            for name, wish in wishes.items()
+        },
+    }
+
+
+STACK = StackRecord(
+    id="00000000-0000-7000-8000-000000000000",
+    name="s",
+    project="p",
+    username="u",
+    template_id="",
+    environment={},
+    verb=Verb.UPDATE,
+    status=Status.IN_PROGRESS,
+    status_reason="",
+    created_at=0.0,
+)
+
+
+class World:
+    """The committed rows."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, ResourceRecord] = {}
+        registry = Registry({})
+        registry.register(Thing)
+        self.resources = Resources(STACK, registry, Clock().now)
+
+    def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:
+        """One process's attempt; tell whether it succeeded. Raises Crash."""
+        journal = Journal(sorted(self.rows.values(), key=lambda row: row.id))
+        transitions = Transitions(journal, self.resources, Clock().now)
+        commits = 0
+
+        def commit() -> None:
+            nonlocal commits
+            if not journal.dirty:
+                return
+            commits += 1
+            if commits == die_at_commit:
+                raise Crash
+            writes = journal.take()
+            for row in (*writes.new, *writes.changed):
+                self.rows[row.id] = row
+            for key in writes.gone:
+                del self.rows[key]
+
+        executor = Executor(Clock(), Inline(), transitions, commit, patience=0.0, rolls_back=False, deadline=None)
+        plan = planner.plan_converge(definition, journal.rows.values(), self.resources)
+        transitions.start_converging(definition, plan)
+        executor.walk(plan, transitions.begin_converge)
+        if executor.stop is None:
+            keep = [row.id for row in transitions.chosen.values()]
+            executor.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.begin_delete)
+        return executor.stop is None
+
+    def update(self, wishes: Mapping[str, Wish], crashes: list[tuple[int | None, int | None]]) -> bool:
+        """An update, taken up again after each crash (at a commit, or within a call of the cloud)."""
+        definition = Template(document(wishes)).bind(Environment(), {})
+        for die_at_commit, die_at_call in [*crashes, (None, None)]:
+            cloud.calls_left = die_at_call
+            try:
+                return self.attempt(definition, die_at_commit)
+            except Crash:
+                continue
+            finally:
+                cloud.calls_left = None
+        raise AssertionError("the last attempt cannot crash")
+
+    def mark(self, name: str) -> None:
+        """Somebody says that a resource is unhealthy."""
+        found = [row for row in self.rows.values() if row.name == name and row.verb is not Verb.DELETE]
+        if found:
+            newest = max(found, key=lambda row: row.id)
+            self.rows[newest.id] = replace(newest, verb=Verb.CHECK, status=Status.FAILED)
+
+    def is_what(self, wishes: Mapping[str, Wish]) -> None:
+        """Every wish has one healthy row and one object, references and all, and there is nothing else."""
+        by_name = {row.name: row for row in self.rows.values()}
+        assert len(by_name) == len(self.rows)
+        assert by_name.keys() == wishes.keys()
+        assert all(row.status is Status.COMPLETE for row in by_name.values())
+        assert cloud.objects.keys() == {row.physical_id for row in by_name.values()}
+        for name, wish in wishes.items():
+            made = cloud.objects[by_name[name].physical_name]
+            uses = [by_name[used].physical_id for used in sorted(wish.uses)]
+            assert made == {"text": wish.text, "kind": wish.kind, "uses": uses}
+
+
+crash = st.tuples(st.none() | st.integers(1, 8), st.none() | st.integers(1, 6))
+step = st.tuples(templates(may_fail=True), st.lists(crash, max_size=3), st.none() | st.sampled_from(NAMES))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(step, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
+def test_the_next_good_update_sets_it_right(
+    history: list[tuple[dict[str, Wish], list[tuple[int | None, int | None]], str | None]],
+    last: dict[str, Wish],
+    crashes: list[tuple[int | None, int | None]],
+) -> None:
+    cloud.__init__()  # type: ignore[misc]
+    world = World()
+    for wishes, died, marked in history:
+        succeeded = world.update(wishes, died)
+        assert succeeded or any(wish.fail for wish in wishes.values())
+        if succeeded:
+            world.is_what(wishes)
+        if marked is not None:
+            world.mark(marked)
+    assert world.update(last, crashes)
+    world.is_what(last)
+
+
+@settings(max_examples=60, deadline=None)
+@given(templates(may_fail=False))
+def test_a_second_update_with_the_same_template_plans_nothing(wishes: dict[str, Wish]) -> None:
+    cloud.__init__()  # type: ignore[misc]
+    world = World()
+    assert world.update(wishes, [])
+    definition = Template(document(wishes)).bind(Environment(), {})
+    plan = planner.plan_converge(definition, world.rows.values(), world.resources)
+    assert not plan.steps
+    assert plan.kept.keys() == wishes.keys()
