@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from heatlite.core.errors import CircularDependencyException, HeatliteError, Invalid, Problem, wire_name
 from heatlite.core.json import Json
@@ -10,7 +11,7 @@ from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
 from heatlite.template.expression import UNKNOWN, Expression, MapOf, resolve, walk
 from heatlite.template.functions_hot import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path, Source
-from heatlite.template.problems import Findings, Phase, locate, nearest, raise_first, stated
+from heatlite.template.problems import Findings, Phase, locate, raise_first, stated
 from heatlite.template.types import Fault, ResourceTypeView, TypeCatalog
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
@@ -96,7 +97,7 @@ class _Checker:
             self.views[kind] = self.types.find(kind)
         if self.views[kind] is None and not kind.endswith(TEMPLATE_SUFFIXES):
             text = f"The Resource Type ({kind}) could not be found."
-            hint = nearest(kind, self.types.names())
+            hint = self.findings.nearest(kind, self.types.names())
             self.findings.add(Phase.TYPES, Problem(("resources", resource.name, "type"), text, hint))
 
     # -- dependencies ------------------------------------------------------------------------------
@@ -163,7 +164,12 @@ class _Checker:
         if given is not None:
             for fault in self._property_faults(resource.mapped_type, view, given):
                 where = (*path, "properties", *fault.path)
-                self.findings.add(Phase.RESOURCES, stated(where, fault.text, "Property error", hint=fault.hint))
+                problem = stated(where, fault.text, "Property error", hint=fault.hint)
+                unknown = fault.text.removeprefix("Unknown Property ")
+                if unknown != fault.text:
+                    # The message names what is around the property, for that is Heat's; the place is its own.
+                    problem = replace(problem, path=(*where, unknown))
+                self.findings.add(Phase.RESOURCES, problem)
         if self.definition.strict:
             self._resolved(resource.metadata, (*path, "metadata"), "")
 
@@ -214,7 +220,7 @@ class _Checker:
                 continue
             if isinstance(name, str) and name != "show" and name not in view.attribute_names:
                 text = f"The Referenced Attribute ({resource.name} {name}) is incorrect."
-                hint = nearest(name, view.attribute_names)
+                hint = self.findings.nearest(name, sorted(view.attribute_names))
                 self.findings.add(phase, stated(expression.path, text, hint=hint))
 
     # -- outputs -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from heatlite.core.errors import Problem, StackValidationFailed, UserParameterMissing
 from heatlite.template.expression import UNKNOWN, Call, Function, NoResources, Parser, failure, resolve
 from heatlite.template.loader import Path
-from heatlite.template.problems import nearest
+from heatlite.template.problems import nearest, stated
 
 
 class _NotHere(Function):
@@ -42,7 +42,12 @@ class Conditions:
         self._open: set[str] = set()
         self.problems: list[Problem] = []
         for name in definitions:
-            self._named(name)
+            try:
+                self._named(name)
+            except RecursionError:
+                self._decided.update(dict.fromkeys(self._open, True))
+                self._open.clear()
+                self.problems.append(stated(("conditions", name), "Conditions refer to each other too deeply"))
 
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""
@@ -50,9 +55,9 @@ class Conditions:
             return condition
         if isinstance(condition, str):
             if condition not in self._definitions:
-                problem = failure(path, f'Invalid condition "{condition}"').problems[0]
-                hinted = Problem(path, problem.text, hint=nearest(condition, self._definitions))
-                raise StackValidationFailed(problem.text, problems=(hinted,))
+                hint = nearest(condition, self._definitions) if len(self._definitions) <= 50 else ""
+                problem = stated(path, f'Invalid condition "{condition}"', hint=hint)
+                raise StackValidationFailed(problem.text, problems=(problem,))
             return self._named(condition)
         return self._evaluate(condition, path)
 

@@ -1,5 +1,6 @@
 """Named ("custom") constraints that need no cloud, and the names of those that do (hot-language §7)."""
 
+import functools
 import ipaddress
 import json
 import re
@@ -49,8 +50,13 @@ def _iso_8601(value: str) -> bool:
     return True
 
 
+@functools.cache
+def _timezones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
 def _timezone(value: str) -> bool:
-    return value in zoneinfo.available_timezones()
+    return value in _timezones()
 
 
 def _json_string(value: str) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from heatlite.core.errors import (
@@ -22,7 +21,7 @@ from heatlite.template.expression import UNKNOWN, Expression, NoResources, Parse
 from heatlite.template.functions_hot import CONDITIONS, FUNCTIONS, GetAttrSelecting, GetResource, canonical_version
 from heatlite.template.loader import VERSION_KEYS, Path
 from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
-from heatlite.template.problems import Findings, Phase, dotted, nearest, raise_first, stated
+from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
 
 _SINCE_CONDITIONS: Final = "2016-10-14"
 _POLICIES: Final = ("Delete", "Retain", "Snapshot")
@@ -83,11 +82,16 @@ class Template:
         for section in document:
             if section not in sections:
                 text = f"The template section is invalid: {section}"
-                self.findings.add(Phase.SECTIONS, Problem((section,), text, hint=nearest(section, sections)))
+                self.findings.add(
+                    Phase.SECTIONS, Problem((section,), text, hint=self.findings.nearest(section, sections))
+                )
         self.description = str(document.get("description") or "")
         self.parameter_groups: Json = document.get("parameter_groups") or []
+        # Definitions as written:
         self.declared = self._section("parameters")
-        """Parameter definitions as written."""
+        self.resources = self._section("resources")
+        self.outputs = self._section("outputs")
+        self.conditions = self._section("conditions") if self.version >= _SINCE_CONDITIONS else {}
         self.parameters: dict[str, ParameterSchema] = {}
         for name, definition in self.declared.items():
             try:
@@ -118,21 +122,6 @@ class Template:
         self.findings.add(Phase.SECTIONS, stated((name,), f'"{name}" must contain a map.'))
         return {}
 
-    @cached_property
-    def resources(self) -> Mapping[str, Json]:
-        """Resource definitions as written."""
-        return self._section("resources")
-
-    @cached_property
-    def outputs(self) -> Mapping[str, Json]:
-        """Output definitions as written."""
-        return self._section("outputs")
-
-    @cached_property
-    def conditions(self) -> Mapping[str, Json]:
-        """Condition definitions as written."""
-        return self._section("conditions") if self.version >= _SINCE_CONDITIONS else {}
-
     def _check_groups(self) -> None:
         groups = self.parameter_groups
         if not isinstance(groups, list):
@@ -153,7 +142,9 @@ class Template:
             for k, name in enumerate(names):
                 if not isinstance(name, str) or (name not in self.declared and name not in PSEUDO):
                     text = f"The grouped parameter {name} does not reference a valid parameter."
-                    self._group_fault((*path, "parameters", k), where, text, nearest(str(name), self.declared))
+                    self._group_fault(
+                        (*path, "parameters", k), where, text, self.findings.nearest(str(name), self.declared)
+                    )
                 elif name in grouped:
                     text = f"The {name} parameter must be assigned to one parameter group only."
                     self._group_fault((*path, "parameters", k), where, text)
@@ -226,7 +217,7 @@ class Definition:
         for name in given:
             if name not in template.declared:
                 text = UnknownUserParameter(key=name).message
-                hint = nearest(name, template.declared)
+                hint = self.findings.nearest(name, template.declared)
                 self._found(
                     Phase.UNKNOWN_PARAMETERS, ("parameters", name), text, "UnknownUserParameter", hint, "environment"
                 )
@@ -275,7 +266,7 @@ class Definition:
                 for key in written:
                     if key not in allowed:
                         text = f'"{key}" is not a valid keyword inside a resource definition'
-                        self._found(Phase.DEFINITIONS, (*path, key), text, hint=nearest(key, keys))
+                        self._found(Phase.DEFINITIONS, (*path, key), text, hint=self.findings.nearest(key, keys))
             kind = written.get("type")
             if kind is None:
                 self._found(Phase.SECTIONS, path, "Each resource must contain a type key.")
@@ -370,13 +361,21 @@ class Definition:
 
     def _bad_reference(self, resource: str, key: str, path: Path) -> None:
         text = InvalidTemplateReference(resource=resource, key=key).message
-        hint = "a condition disables it" if resource in self.disabled else nearest(resource, self.template.resources)
+        hint = (
+            "a condition disables it"
+            if resource in self.disabled
+            else self.findings.nearest(resource, self.template.resources)
+        )
         self._found(Phase.DEPENDENCIES, path, text, "InvalidTemplateReference", hint)
 
     def unknown_reference(self, resource: str, path: Path) -> Problem:
         """The problem of a function that names a resource that is not there."""
         text = InvalidTemplateReference(resource=resource, key="unknown").message
-        hint = "a condition disables it" if resource in self.disabled else nearest(resource, self.template.resources)
+        hint = (
+            "a condition disables it"
+            if resource in self.disabled
+            else self.findings.nearest(resource, self.template.resources)
+        )
         return stated(path, text, hint=hint)
 
     def _deletion_policy(self, value: Json, path: Path) -> str:

@@ -112,7 +112,7 @@ class Environment:
         while True:
             mapped = next((found for table in tables if (found := _look_up(table, type_name))), type_name)
             if mapped in seen:
-                return type_name if mapped == type_name else mapped
+                return type_name
             seen.add(mapped)
             type_name = mapped
 

@@ -593,7 +593,7 @@ class MapReplace(Function):
         replaced: dict[object, object] = {}
         for key, value in given.items():
             new_key = keys.get(key, key)
-            if isinstance(new_key, (list, Mapping)):
+            if not isinstance(new_key, str):
                 raise _wrong(f'"{self.name}" cannot make {_brief(new_key)} a key')
             if new_key in replaced or (new_key != key and new_key in given):
                 raise _wrong(f'"{self.name}": key replacement {key} collides with a key in the output map')

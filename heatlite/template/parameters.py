@@ -156,7 +156,10 @@ class Modulo(Constraint):
     offset: int
 
     def broken(self, value: Json) -> str:
-        if to_number(value) % self.step == self.offset:
+        number = to_number(value)
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if isinstance(number, int) and number % self.step == self.offset:
             return ""
         return f"{value} is not a multiple of {self.step} with an offset of {self.offset}"
 

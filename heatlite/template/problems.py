@@ -26,6 +26,9 @@ _RAISED: dict[str, type[HeatliteError]] = {
 }
 
 
+MAX_HINTS = 30
+
+
 class Phase(IntEnum):
     """Heat's order of validation: of all problems the first of the lowest phase is the one that Heat would name."""
 
@@ -47,14 +50,20 @@ class Phase(IntEnum):
 class Findings:
     """Problems as they are found, in any order."""
 
-    def __init__(self, found: Iterable[tuple[Phase, Problem]] = ()) -> None:
+    def __init__(self, found: Iterable[tuple[Phase, Problem]] = (), hints: int = MAX_HINTS) -> None:
         self._found = list(found)
+        self._hints = hints
 
     def add(self, phase: Phase, problem: Problem) -> None:
         self._found.append((phase, problem))
 
     def copy(self) -> "Findings":
-        return Findings(self._found)
+        return Findings(self._found, self._hints)
+
+    def nearest(self, name: str, known: Iterable[str]) -> str:
+        """As the function `nearest`, for the first MAX_HINTS names: each costs milliseconds in a large template."""
+        self._hints -= 1
+        return nearest(name, known) if self._hints >= 0 else ""
 
     def ordered(self) -> list[Problem]:
         """Heat's order; within a phase as found."""

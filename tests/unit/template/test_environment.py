@@ -1,0 +1,235 @@
+"""Environments: form, mapping of types, merging (hot-language §8)."""
+
+import pytest
+
+from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
+from heatlite.core.json import Json, JsonMap
+from heatlite.template.environment import Environment, merge
+from heatlite.template.loader import Source, load_mapping
+from heatlite.template.parameters import ParameterSchema
+
+
+def parse(data: Json) -> Environment:
+    return Environment.parse(load_mapping(data, "env.yaml", "Environment"))
+
+
+def test_everything_is_kept() -> None:
+    data: JsonMap = {
+        "parameters": {"a": 1},
+        "parameter_defaults": {"b": [1]},
+        "resource_registry": {
+            "OS::A": "OS::B",
+            "OS::C::*": None,
+            "resources": {
+                "x": {"OS::A": "OS::D", "hooks": ["pre-create", "post-update"]},
+                "y*": {"z": {"hooks": "pre-delete"}},
+            },
+        },
+        "event_sinks": [{"type": "zaqar-queue", "target": "q"}],
+        "encrypted_param_names": ["a"],
+    }
+    environment = parse(data)
+    assert environment.to_dict() == data
+    assert parse(environment.to_dict()) == environment
+    assert list(environment.to_dict()) == [
+        "resource_registry", "parameters", "parameter_defaults", "event_sinks", "encrypted_param_names",
+    ]  # fmt: skip
+
+
+def test_an_empty_one() -> None:
+    assert (
+        parse({}) == parse("{}") == parse("resource_registry: {}") == Environment(resource_registry={"resources": {}})
+    )
+    assert (
+        Environment().to_dict()
+        == parse({}).to_dict()
+        == {
+            "resource_registry": {"resources": {}},
+            "parameters": {},
+            "parameter_defaults": {},
+            "event_sinks": [],
+            "encrypted_param_names": [],
+        }
+    )
+
+
+def test_hidden_values_are_masked() -> None:
+    shown = Environment({"a": 1, "b": 2}, {"a": 3, "c": 4}).to_dict(hidden=["a"])
+    assert shown["parameters"] == {"a": "******", "b": 2}
+    assert shown["parameter_defaults"] == {"a": "******", "c": 4}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"zz": {}},
+        {"parameters": None},
+        {"parameters": []},
+        {"parameter_defaults": "a"},
+        {"resource_registry": None},
+        {"event_sinks": {}},
+        {"encrypted_param_names": {}},
+        {"resource_registry": {"resources": []}},
+        {"resource_registry": {"resources": None}},
+        {"resource_registry": {"OS::A": 5}},
+        {"resource_registry": {"OS::A": ""}},
+        {"resource_registry": {"OS::A": "OS::B::*"}},
+        {"resource_registry": {"resources": {"x": {"OS::A": 5}}}},
+        {"resource_registry": {"resources": {"x": 5}}},
+        {"parameter_merge_strategies": {"a": "zz"}},
+        {"parameter_merge_strategies": {"a": ["merge"]}},
+        "a",
+        "- a",
+        "a: [",
+        [],
+        5,
+    ],
+)
+def test_refused(data: Json) -> None:
+    with pytest.raises(HTTPBadRequest) as caught:
+        parse(data)
+    assert caught.value.message.startswith("Environment not in valid format: ")
+    assert caught.value.problems[0].source == "env.yaml"
+
+
+def test_bad_hooks_and_restricted_actions() -> None:
+    with pytest.raises(InvalidBreakPointHook, match='Invalid hook type "zz"'):
+        parse({"resource_registry": {"resources": {"x": {"hooks": ["pre-create", "zz"]}}}})
+    with pytest.raises(StackValidationFailed, match='Invalid restricted_action type "zz"'):
+        parse({"resource_registry": {"resources": {"x": {"y": {"restricted_actions": "zz"}}}}})
+    parse({"resource_registry": {"resources": {"x": {"restricted_actions": ["update", "replace"]}}}})
+
+
+@pytest.mark.parametrize(
+    ("type_name", "mapped"),
+    [
+        ("OS::A", "OS::B"),
+        ("OS::Chain", "OS::B"),
+        ("OS::Z", "OS::Z"),
+        ("OS::Net::Port", "My::Port"),
+        ("OS::Net::Deep::Port", "Deep::Port"),
+        ("OS::All::X", "OS::Heat::None"),
+        ("OS::File", "f.yaml"),
+        ("OS::Round", "OS::About"),
+        ("OS::Self", "OS::Self"),
+        ("OS::Gone", "OS::Gone"),
+        ("resources", "resources"),
+    ],
+)
+def test_mapping_of_types(type_name: str, mapped: str) -> None:
+    environment = parse(
+        {
+            "resource_registry": {
+                "OS::A": "OS::B",
+                "OS::Chain": "OS::A",
+                "OS::Net::*": "My::*",
+                "OS::Net::Deep::*": "Deep::*",
+                "OS::All::*": "OS::Heat::None",
+                "OS::File": "f.yaml",
+                "OS::Round": "OS::About",
+                "OS::About": "OS::Round",
+                "OS::Self": "OS::Self",
+                "OS::Gone": None,
+            }
+        }
+    )
+    assert environment.map_type("x", type_name) == mapped
+
+
+def test_a_mapping_for_one_resource() -> None:
+    environment = parse(
+        {"resource_registry": {"OS::A": "OS::B", "resources": {"x": {"OS::A": "OS::X"}, "y*": {"OS::A": "OS::Y"}}}}
+    )
+    assert environment.map_type("x", "OS::A") == "OS::X"
+    assert environment.map_type("yy", "OS::A") == "OS::B"
+
+
+# -- merging -----------------------------------------------------------------------------------------------
+
+SCHEMAS = {
+    name: ParameterSchema.parse(name, {"type": kind}, "2018-08-31")
+    for name, kind in {
+        "text": "string",
+        "list": "comma_delimited_list",
+        "map": "json",
+        "number": "number",
+        "flag": "boolean",
+    }.items()
+}
+
+
+def merged(name: str, first: Json, second: Json, strategy: str) -> Json:
+    files: list[JsonMap] = [
+        {"parameters": {name: first}, "parameter_merge_strategies": {name: strategy}},
+        {"parameters": {name: second}},
+    ]
+    by_name = merge([parse(data) for data in files], SCHEMAS).parameters[name]
+    files[0]["parameter_merge_strategies"] = {"default": strategy}
+    assert merge([parse(data) for data in files], SCHEMAS).parameters[name] == by_name
+    return by_name
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "strategy", "result"),
+    [
+        ("text", "a", "b", "overwrite", "b"),
+        ("text", "a", "b", "merge", "ab"),
+        ("text", "a", "b", "deep_merge", "ab"),
+        ("list", "a,b", "c", "overwrite", "c"),
+        ("list", "a,b", "c", "merge", "a,b,c"),
+        ("list", ["a"], ["b"], "deep_merge", ["a", "b"]),
+        ("list", ["a"], "b,c", "merge", "a,b,c"),
+        ("map", {"a": {"x": 1}}, {"a": {"y": 2}}, "overwrite", {"a": {"y": 2}}),
+        ("map", {"a": {"x": 1}, "b": 1}, {"a": {"y": 2}}, "merge", {"a": {"y": 2}, "b": 1}),
+        (
+            "map",
+            {"a": {"x": [1], "s": "p"}},
+            {"a": {"x": [2], "s": "q"}},
+            "deep_merge",
+            {"a": {"x": [1, 2], "s": "pq"}},
+        ),
+        ("number", 1, 2, "overwrite", 2),
+        ("flag", True, False, "overwrite", False),
+    ],
+)
+def test_strategies(name: str, first: Json, second: Json, strategy: str, result: Json) -> None:
+    assert merged(name, first, second, strategy) == result
+
+
+@pytest.mark.parametrize(("name", "first", "second"), [("number", 1, 2), ("flag", True, False)])
+def test_what_cannot_be_merged(name: str, first: Json, second: Json) -> None:
+    with pytest.raises(StackValidationFailed, match="does not fit"):
+        merged(name, first, second, "merge")
+
+
+def test_strategies_that_contradict_each_other() -> None:
+    files: list[Json] = [
+        {"parameters": {"text": "a"}, "parameter_merge_strategies": {"text": "merge"}},
+        {"parameters": {"text": "b"}, "parameter_merge_strategies": {"text": "overwrite"}},
+    ]
+    with pytest.raises(StackValidationFailed, match="Conflicting merge strategy"):
+        merge(list(map(parse, files)), SCHEMAS)
+
+
+def test_later_files_win_and_sections_add_up() -> None:
+    environment = merge(
+        [
+            parse(
+                {"parameters": {"text": "a", "zz": 1}, "resource_registry": {"A": "B", "resources": {"x": {"A": "C"}}}}
+            ),
+            parse(
+                {"parameters": {"text": "b", "yy": 2}, "parameter_defaults": {"d": 1}, "event_sinks": [{"type": "q"}]}
+            ),
+            parse({"parameter_defaults": {"d": 2}, "resource_registry": {"A": "D", "resources": {"y": {"A": "E"}}}}),
+        ],
+        SCHEMAS,
+    )
+    assert environment.parameters == {"text": "b", "zz": 1}
+    assert environment.parameter_defaults == {"d": 2}
+    assert environment.resource_registry == {"A": "D", "resources": {"x": {"A": "C"}, "y": {"A": "E"}}}
+    assert environment.event_sinks == ({"type": "q"},)
+    assert merge([], SCHEMAS).to_dict() == Environment().to_dict()
+
+
+def test_a_source_built_by_hand() -> None:
+    assert Environment.parse(Source("environment", {"parameters": {"a": 1}})).parameters == {"a": 1}
