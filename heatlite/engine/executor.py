@@ -242,5 +242,11 @@ class Executor:
             until.append(self.deadline)
         if self._patience_ends is not None and self._pauses:
             until.append(self._patience_ends)
-        if min(until) > now:
-            self._clock.wait(self._wakeup, min(until) - now)
+        seconds = min(until) - now
+        if seconds <= 0:
+            return
+        if self._calling:
+            # A call takes the machine's time, whatever the clock says: its answer may come at any moment.
+            self._wakeup.wait(seconds)
+        else:
+            self._clock.wait(self._wakeup, seconds)
