@@ -1,0 +1,275 @@
+"""A whole engine in this process, on a database of its own, with a clock that the test holds."""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.json import Json
+from heatlite.core.status import LockLevel, Status, Verb, state
+from heatlite.engine.requests import Request
+from heatlite.store.events import EventQuery
+from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
+
+HERE = Path(__file__).parent
+START = 1_800_000_000.0
+PATIENCE = 30
+"""Real seconds after which a test gives up waiting for the engine."""
+
+MEMBER = Context("demo", user="mia", roles=frozenset({"member", "reader"}))
+ADMIN = Context("demo", user="ada", roles=frozenset({"admin", "member", "reader"}))
+READER = Context("demo", user="rob", roles=frozenset({"reader"}))
+
+
+class HeldClock(Clock):
+    """Time that never passes by itself: whoever waits moves it, at once, as far as the test lets it."""
+
+    def __init__(self) -> None:
+        self._now = START
+        self._limit = float("inf")
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        return self._now
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        until = self._now + seconds
+        while not event.is_set():
+            with self._lock:
+                if until <= self._limit:
+                    self._now = max(self._now, until)
+                    break
+            event.wait(0.001)
+        return event.is_set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, time stands still for everybody but `pass_`."""
+        self._limit = self._now
+        try:
+            yield
+        finally:
+            self._limit = float("inf")
+
+    def pass_(self, seconds: float) -> None:
+        """Let time go on, also where it is held."""
+        with self._lock:
+            self._now += seconds
+            self._limit = max(self._limit, self._now)
+
+
+class Engine:
+    """The use cases of one caller, and what there is to see of their effects."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.clock = HeldClock()
+        # Leases are of real machines; a jump of the clock must not end one.
+        self.settings = Settings(database=f"sqlite:///{folder / 'heat.db'}", lease_seconds=1e10, **settings)
+        self.who = MEMBER
+        self.open()
+
+    def open(self) -> None:
+        """Start the process."""
+        self.server = wiring.embedded(self.settings, clock=self.clock)
+        self.stacks = self.server.stacks
+        self.store = self.server.store
+
+    def close(self) -> None:
+        """End the process; what runs is given back."""
+        self.server.close()
+
+    # -- operations: all wait until the stack has come to rest, unless told not to ---------------------
+
+    def create(self, template: object, name: str = "s", wait: bool = True, **more: Any) -> StackRecord:
+        stack = self.stacks.create(self.who, Request(name=name, template=template, **more))  # type: ignore[arg-type]
+        return self.settle(stack) if wait else stack
+
+    def put(self, stack: StackRecord, template: object, wait: bool = True, **more: Any) -> StackRecord:
+        request = Request(template=template, **more)  # type: ignore[arg-type]
+        self.stacks.update(self.who, self.get(stack), request, existing=False)
+        return self.settle(stack) if wait else self.get(stack)
+
+    def patch(self, stack: StackRecord, wait: bool = True, **more: Any) -> StackRecord:
+        self.stacks.update(self.who, self.get(stack), Request(**more), existing=True)
+        return self.settle(stack) if wait else self.get(stack)
+
+    def delete(self, stack: StackRecord, wait: bool = True) -> StackRecord:
+        self.stacks.delete(self.who, self.get(stack))
+        return self.settle(stack) if wait else self.get(stack)
+
+    def check(self, stack: StackRecord) -> StackRecord:
+        self.stacks.check(self.who, self.get(stack))
+        return self.settle(stack)
+
+    def cancel(self, stack: StackRecord, rollback: bool, wait: bool = True) -> StackRecord:
+        self.stacks.cancel(self.who, self.get(stack), rollback)
+        return self.settle(stack) if wait else self.get(stack)
+
+    def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
+        self.stacks.mark(self.who, self.get(stack), name, unhealthy, reason)
+
+    def lock(
+        self,
+        stack: StackRecord,
+        level: LockLevel = LockLevel.ALL,
+        reason: str | None = None,
+        expires_at: float | None = None,
+        wait: bool = True,
+    ) -> StackRecord:
+        self.stacks.lock(self.who, self.get(stack), level, reason, expires_at)
+        return self.settle(stack) if wait else self.get(stack)
+
+    def unlock(self, stack: StackRecord, wait: bool = True) -> StackRecord:
+        self.stacks.unlock(self.who, self.get(stack))
+        return self.settle(stack) if wait else self.get(stack)
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def wait_for(self, what: Callable[[], object]) -> None:
+        """Until `what` is true."""
+        end = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < end, "the engine does not get there"
+            time.sleep(0.001)
+
+    def settle(self, stack: StackRecord) -> StackRecord:
+        """The stack, once no action is left on it."""
+        self.wait_for(lambda: not self.store.actions.live([stack.id]))
+        stack = self.get(stack)
+        assert stack.status is not Status.IN_PROGRESS
+        assert [row.name for row in self.rows(stack) if row.status is Status.IN_PROGRESS] == []
+        assert [row.name for row in self.rows(stack) if row.token is not None] == []
+        return stack
+
+    # -- what there is to see --------------------------------------------------------------------------
+
+    def get(self, stack: StackRecord) -> StackRecord:
+        found = self.store.stacks.get(stack.id)
+        assert found is not None
+        return found
+
+    def rows(self, stack: StackRecord) -> list[ResourceRecord]:
+        """All rows, oldest first."""
+        return self.store.resources.of(stack.id)
+
+    def row(self, stack: StackRecord, name: str) -> ResourceRecord:
+        """The one row of a name."""
+        (row,) = [row for row in self.rows(stack) if row.name == name]
+        return row
+
+    def states(self, stack: StackRecord) -> dict[str, str]:
+        """Name → state; while there are two rows of a name, of the newer."""
+        return {row.name: state(row.verb, row.status) for row in self.rows(stack)}
+
+    def ids(self, stack: StackRecord) -> dict[str, str]:
+        """Name → row id: another one means another object."""
+        return {row.name: row.id for row in self.rows(stack)}
+
+    def value(self, stack: StackRecord, name: str) -> Json:
+        """What an OS::Heat::TestResource or OS::Heat::Value was last made to be."""
+        return self.row(stack, name).properties.get("value")
+
+    def outputs(self, stack: StackRecord) -> dict[str, Json]:
+        return {str(shown["output_key"]): shown["output_value"] for shown in self.stacks.outputs(self.get(stack))}
+
+    def told(self, stack: StackRecord, since: int = 0) -> list[str]:
+        """The events from `since` on, oldest first: ``a CREATE_IN_PROGRESS``."""
+        return [f"{event.resource_name} {state(event.verb, event.status)}" for event in self.events(stack)[since:]]
+
+    def events(self, stack: StackRecord) -> list[Any]:
+        return self.store.events.list(stack.id, EventQuery(sort_dir="asc"))
+
+    def now_on(self, stack: StackRecord) -> int:
+        """Where `told` is to begin to tell only of what comes after this moment."""
+        return len(self.events(stack))
+
+    # -- states that operations of this installation do not lead to --------------------------------------
+
+    def put_stack(self, stack: StackRecord, verb: Verb, status: Status, lock: LockRecord | None = None) -> StackRecord:
+        """Write the stack into a state."""
+        stack = replace(self.get(stack), verb=verb, status=status, lock=lock)
+        with self.store.transaction():
+            self.store.stacks.save(stack)
+        return stack
+
+    def put_row(self, stack: StackRecord, name: str, verb: Verb, status: Status, reason: str = "") -> None:
+        """Write a resource into a state."""
+        row = replace(self.row(stack, name), verb=verb, status=status, status_reason=reason)
+        with self.store.transaction():
+            self.store.resources.save_many([row])
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The types of other packages; the folder in which the example makes its files."""
+    for folder in (HERE / "types", HERE.parent / "example_plugin"):
+        monkeypatch.syspath_prepend(str(folder))
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("EXAMPLE_FILES", str(files))
+    return files
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for a database, in memory where that can be had: these tests lose no power."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def engine(plugins: Path, place: Path) -> Iterator[Engine]:
+    engine = Engine(place)
+    yield engine
+    engine.close()
+
+
+# -- templates ---------------------------------------------------------------------------------------
+
+
+def template(*, outputs: Mapping[str, object] = {}, parameters: Mapping[str, object] = {}, **resources: object) -> Any:
+    """A template with these resources."""
+    made: dict[str, object] = {"heat_template_version": "2021-04-16", "resources": resources}
+    if parameters:
+        made["parameters"] = dict(parameters)
+    if outputs:
+        made["outputs"] = {name: {"value": value} for name, value in outputs.items()}
+    return made
+
+
+def thing(value: object = "v", /, **more: Any) -> dict[str, object]:
+    """An OS::Heat::TestResource; `more` as in `resource`."""
+    return resource("OS::Heat::TestResource", value=value, **more)
+
+
+def resource(
+    type_name: str, /, *, depends_on: object = None, keys: Mapping[str, object] = {}, **properties: object
+) -> Any:
+    """A resource: `properties`, and other `keys` of its definition."""
+    made: dict[str, object] = {"type": type_name, "properties": properties, **keys}
+    if depends_on is not None:
+        made["depends_on"] = depends_on
+    return made
+
+
+def ref(name: str) -> dict[str, str]:
+    return {"get_resource": name}
+
+
+def attr(name: str, *path: str) -> dict[str, object]:
+    return {"get_attr": [name, *path]}
+
+
+def param(name: str) -> dict[str, str]:
+    return {"get_param": name}
