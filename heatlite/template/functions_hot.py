@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 from urllib import parse as urls
@@ -413,24 +414,22 @@ class MakeUrl(Function):
             host = f"[{host}]"
         place = (f"{user}@" if user else "") + host
         if "port" in given:
-            if not text("port").strip().isdecimal() or not 1 <= int(text("port")) <= 65535:
+            if not re.fullmatch("[0-9]{1,5}", text("port")) or not 1 <= int(text("port")) <= 65535:
                 raise _wrong(f'Invalid port "{text("port")[:20]}" for "{self.name}": must be between 1 and 65535')
             place += f":{int(text('port'))}"
-        path = urls.quote(text("path"))
-        if path and place and not path.startswith("/"):
-            path = "/" + path
+        if ":" in text("scheme"):
+            raise _wrong(f'"{self.name}" "scheme" should not contain ":"')
         query = given.get("query", {})
         assert isinstance(query, Mapping)
         pairs = {key: "" if value is None else value for key, value in query.items()}
-        url = f"{text('scheme')}:" if "scheme" in given else ""
-        if place or (not path.startswith("//") and not url):
-            url += "//" + place
-        url += path
-        if pairs:
-            url += "?" + urls.urlencode(pairs, safe="/")
-        if "fragment" in given:
-            url += "#" + urls.quote(text("fragment"))
-        return url
+        parts = (
+            text("scheme"),
+            place,
+            urls.quote(text("path")),
+            urls.urlencode(pairs, safe="/"),
+            urls.quote(text("fragment")),
+        )
+        return urls.urlunsplit(parts)
 
 
 # -- lists and maps ----------------------------------------------------------------------------------

@@ -457,6 +457,8 @@ def test_digest() -> None:
         ({"scheme": "http", "host": "::1", "port": "8080"}, "http://[::1]:8080"),
         ({"scheme": "http", "host": "[::1]"}, "http://[::1]"),
         ({"host": "h", "path": "p"}, "//h/p"),
+        ({"path": "/p", "query": {"a": None}}, "/p?a="),
+        ({}, ""),
         ({"scheme": "http", "username": "u@x", "password": "p/:", "host": "h"}, "http://u%40x:p%2F%3A@h"),
         ({"scheme": "http", "host": "h", "query": {"a": "b/c d", "e": 1}}, "http://h?a=b/c+d&e=1"),
         ({"scheme": "http", "host": "h", "fragment": "f g"}, "http://h#f%20g"),
@@ -475,10 +477,12 @@ def test_make_url(arguments: Json, value: str) -> None:
         {"port": 0},
         {"port": 65536},
         {"port": "x"},
+        {"port": "9" * 5000},
         {"port": True},
         {"query": "a=b"},
         {"host": 5},
         {"scheme": ["http"]},
+        {"scheme": "http:"},
     ],
 )
 def test_make_url_faults(arguments: Json) -> None:

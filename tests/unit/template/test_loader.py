@@ -140,9 +140,9 @@ def test_the_kind_and_the_name_of_the_file_are_told() -> None:
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", '{"a": ', "a: [", "!!map {a: ", "[{"])
 @pytest.mark.parametrize("count", [101, 50_000])
 def test_depth_is_bounded(opening: str, count: int) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     refused(VERSION + "x: " + opening * count if opening != '{"a": ' else opening * count)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_depth_of_objects_is_bounded() -> None:
@@ -160,11 +160,11 @@ def test_a_hundred_levels_are_fine() -> None:
 def test_alias_bombs_are_refused_quickly() -> None:
     lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
-    start = time.perf_counter()
+    start = time.process_time()
     assert "expand" in refused(VERSION + "\n".join(lines)).message
     long = "x: &x " + "y" * 10_000 + "\nz: [" + "*x, " * 1000 + "]"
     assert "expand" in refused(VERSION + long).message
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_aliases_count_towards_the_depth() -> None:
