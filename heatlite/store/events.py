@@ -65,6 +65,7 @@ class Events:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # Only inserted into, and the database itself gives the ids: no column changes, none is a key.
         self._table = Table(database, Event, (), key="stack_id", fixed=_COLUMNS[1:])
 
     def append_many(self, records: Sequence[EventRecord]) -> None:

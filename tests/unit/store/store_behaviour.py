@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from heatlite.core.errors import ActionConflict, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id
@@ -526,6 +528,22 @@ def test_what_a_resource_was_born_with_is_never_saved_again(store: Store) -> Non
         store.resources.insert_many([resource])
         store.resources.save_many([replace(resource, stack_id="s2", name="x", created_at=1.0, status_reason="new")])
     assert store.resources.of("s1") == [replace(resource, status_reason="new")]
+
+
+@everywhere
+@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), number=st.floats(0, 1e11))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_and_any_moment_survive(store: Store, text: str, number: float) -> None:
+    resource = a_resource(status_reason=text, created_at=number, properties={text: [text, number]}, requires=(text,))
+    event = an_event(status_reason=text, created_at=number, stack_id=resource.id)
+    changed = replace(resource, updated_at=number, physical_id=text, token={"token": text})
+    with store.transaction():
+        store.resources.insert_many([replace(resource, stack_id=resource.id)])
+        store.resources.save_many([changed])
+        store.events.append_many([event])
+    assert store.resources.of(resource.id) == [replace(changed, stack_id=resource.id)]
+    (found,) = store.events.list(resource.id, EventQuery())
+    assert replace(found, id=0) == event
 
 
 @everywhere
