@@ -156,12 +156,18 @@ def load_json_value(text: str) -> Json:
     """The value of a JSON text of any kind, held to the same bounds. Raises ValueError."""
     try:
         data: Json = json.loads(text)
-        _verify(data)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
+    verify_json_value(data)
+    return data
+
+
+def verify_json_value(value: object) -> None:
+    """Raise ValueError for a value that could not be stored: too deep, NUL, lone surrogates, infinite numbers."""
+    try:
+        _verify(value)
     except _Refused as error:
         raise ValueError(str(error)) from error
-    return data
 
 
 def _verify(data: object) -> None:

@@ -12,7 +12,7 @@ from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.constraints import CLOUD, NAMED
 from heatlite.template.expression import UNKNOWN
-from heatlite.template.loader import Path, load_json_value
+from heatlite.template.loader import Path, load_json_value, verify_json_value
 from heatlite.template.problems import nearest
 
 TYPES: Final[Mapping[str, str]] = {
@@ -311,6 +311,7 @@ class ParameterSchema:
 
     def value(self, given: Json) -> Json:
         """The typed value, held to the constraints. Raises ValueError with the reason."""
+        verify_json_value(given)
         value = coerce(self.type, given)
         for constraint in self.constraints:
             fault = constraint.fault(value)
