@@ -45,6 +45,9 @@ CONTROLS = {
     Control.ABORT: Stop.ABORT,
 }
 
+REVISABLE = frozenset({None, Stop.FAILURE, Stop.CANCEL, Stop.CANCEL_ROLLBACK})
+"""While what runs is waited for, a caller may still decide whether there is to be a rollback; the last word counts."""
+
 
 def aborted_text(verb: Verb, stop: Stop) -> str:
     """What a resource says that was not waited for."""
@@ -201,7 +204,7 @@ class Executor:
             self._halt(Stop.DRAIN)
         if self._requested is not None and self.stop is not Stop.DRAIN:
             wanted = CONTROLS[self._requested]
-            if self.stop is None or wanted is Stop.ABORT:
+            if self.stop in REVISABLE or wanted is Stop.ABORT:
                 self._halt(wanted)
         if self.stop is None and self.deadline is not None and self._clock.now() >= self.deadline:
             self._halt(Stop.TIMEOUT)
@@ -210,7 +213,8 @@ class Executor:
 
     def _halt(self, stop: Stop) -> None:
         self.stop = stop
-        self._patience_ends = self._clock.now() + self._patience
+        if self._patience_ends is None:
+            self._patience_ends = self._clock.now() + self._patience
 
     def _abort(self) -> None:
         """Fail the works that nobody waits for any longer. A call that is under way is waited for."""
