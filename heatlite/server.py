@@ -48,7 +48,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         _spare_the_collector()
         return self._embedded.app
 
-    def _stop_engine(self, server: object, worker: object) -> None:
+    def _stop_engine(self, _server: object, _worker: object) -> None:
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = None

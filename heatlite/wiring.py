@@ -75,7 +75,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     """
     clock = clock or Clock()
     store = open_store(settings)
-    lock = _lock_engine(store, settings, url)
+    lock = _lock_engine(store, url)
     if lock is not None:
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
@@ -91,7 +91,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     return Embedded(app, stacks, store, worker, lock)
 
 
-def _lock_engine(store: Store, settings: Settings, url: str | None) -> EngineLock | None:
+def _lock_engine(store: Store, url: str | None) -> EngineLock | None:
     try:
         return store.lock_engine({"pid": os.getpid(), "url": url})
     except EngineRunning as error:
@@ -121,7 +121,7 @@ def check_servable(settings: Settings) -> None:
     if settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
     store = open_store(settings)
-    lock = _lock_engine(store, settings, None)
+    lock = _lock_engine(store, None)
     if lock is not None:
         lock.close()
     store.close()

@@ -48,7 +48,7 @@ class Validate(Handler):
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
         request = bodies.validate(req)
         try:
-            resp.media = self.stacks.validate(req.caller, request)
+            resp.media = self.stacks.validate(request)
         except StackValidationFailed as error:
             raise HTTPBadRequest(error.message, error.problems) from error  # Heat's name for it on this route alone
 

@@ -84,5 +84,5 @@ class Resource(Handler):
         """Tell it something."""
         details = bodies.signal(req)
         stack = self.find_live(req, stack_name, stack_id)
-        self.stacks.signal(req.caller, stack, resource_name, details)
+        self.stacks.signal(stack, resource_name, details)
         resp.text = "null"

@@ -4,8 +4,8 @@ import threading
 from collections import OrderedDict
 
 from heatlite.core.json import JsonMap, canonical
-from heatlite.store.store import Store
 from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load_mapping
@@ -40,7 +40,8 @@ class Definitions:
                 return kept
         record = self._store.templates.get(stack.template_id)
         template = Template(record.document, record.files)
-        definition = template.bind(Environment.parse(load_mapping(stack.environment, "environment", "Environment")), pseudo_parameters(stack))
+        environment = Environment.parse(load_mapping(stack.environment, "environment", "Environment"))
+        definition = template.bind(environment, pseudo_parameters(stack))
         self.keep(stack, definition)
         return definition
 

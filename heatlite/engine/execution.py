@@ -16,8 +16,8 @@ from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.scope import Resources
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.registry import Registry
-from heatlite.store.store import Store
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Execution:
         self._end()
 
     def _rollback_target(self) -> StackRecord:
-        """The stack as a rollback is to leave it. A rolled-back create keeps its template, so that it can be retried."""
+        """The stack as a rollback is to leave it. A rolled-back create keeps its template: it can be retried."""
         stack = self._stack
         if stack.previous_template_id is None or stack.previous_environment is None:
             return stack

@@ -12,7 +12,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
-from heatlite.engine.scope import PlannedValues, Resources, Values
+from heatlite.engine.scope import PlannedValues, Resources, Values, type_code
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
@@ -54,7 +54,9 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     if row.status is Status.FAILED:
         if row.verb is Verb.CHECK:
             return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
-        if resources.make(row).needs_replace_failed():
+        with type_code():
+            needs_replace = resources.make(row).needs_replace_failed()
+        if needs_replace:
             return Decision(Outcome.REPLACE, row, cause=f"{row.verb} failed: {row.status_reason}")
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
         return Decision(Outcome.RESUME, row)
@@ -63,7 +65,9 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         if changed & kind.schema.immutable:
             return Decision(Outcome.REFUSE, row, changed, "an immutable property changed")
         change = Change(changed, row.properties, wanted.properties, row.metadata != wanted.metadata)
-        if resources.make(row).needs_replace(change):
+        with type_code():
+            needs_replace = resources.make(row).needs_replace(change)
+        if needs_replace:
             return Decision(Outcome.REPLACE, row, changed, "the type asks for it")
         if not changed <= kind.schema.updatable or not kind.has("update"):
             return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")

@@ -1,4 +1,4 @@
-"""From a request to a checked definition: which template, which files, which environment, and all that is wrong with them."""
+"""From a request to a checked definition: template, files, environment, and all that is wrong with them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class Preparation:
         return definition
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
-        """The definition of a stack that is to be updated (heat-api §4.5: PUT replaces, PATCH goes on from what is there)."""
+        """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
         if not existing:
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
@@ -76,7 +76,8 @@ class Preparation:
         size = len(text.encode()) if text is not None else len(dump(request.template).encode())
         if size > self._settings.max_template_size:
             limit = self._settings.max_template_size
-            raise RequestLimitExceeded(message=f"Template size ({size} bytes) exceeds maximum allowed size ({limit} bytes).")
+            text = f"Template size ({size} bytes) exceeds maximum allowed size ({limit} bytes)."
+            raise RequestLimitExceeded(f"Request limit exceeded: {text}")
         return Template(load_template(request.template).data, request.files)
 
     def _requested_environment(self, request: Request, schemas: Mapping[str, ParameterSchema]) -> Environment:

@@ -1,7 +1,9 @@
 """The values that template functions see: what the resources of one stack are and have."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from heatlite.core.errors import HeatliteError
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
@@ -20,6 +22,23 @@ READABLE = frozenset(
     }
 )  # fmt: skip
 """Verbs after which a resource's attributes can be read; after others they are null (hot-language §5)."""
+
+
+class TypeFailed(HeatliteError):
+    """A type's own code has raised something while it was asked for a value."""
+
+    text = "{error}: {reason}"
+
+
+@contextmanager
+def type_code() -> Iterator[None]:
+    """Around a question to a type: whatever it raises comes out as one of our errors."""
+    try:
+        yield
+    except HeatliteError:
+        raise
+    except Exception as error:
+        raise TypeFailed(error=type(error).__name__, reason=error) from error
 
 
 class Resources:
@@ -69,7 +88,10 @@ class Values:
     def reference(self, name: str) -> object:
         """What get_resource gives: the type's reference, or the name before there is a resource."""
         row = self.rows.get(name)
-        return name if row is None or row.verb is Verb.INIT else self._resource(row).reference()
+        if row is None or row.verb is Verb.INIT:
+            return name
+        with type_code():
+            return self._resource(row).reference()
 
     def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
         """What get_attr gives; null while the resource cannot be read. Without a name: all attributes."""
@@ -77,9 +99,10 @@ class Values:
         if row is None or row.verb not in READABLE:
             return None
         resource = self._resource(row)
-        if attribute is None:
-            return resource.attributes() if row.status is not Status.FAILED else None
-        return select(resource.attribute(attribute), path, None)
+        with type_code():
+            if attribute is None:
+                return resource.attributes() if row.status is not Status.FAILED else None
+            return select(resource.attribute(attribute), path, None)
 
     def _resource(self, row: ResourceRecord) -> Resource[Schema]:
         made = self._made.get(row.name)

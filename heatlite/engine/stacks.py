@@ -1,6 +1,6 @@
-"""The use cases: what a caller can do to a stack. Each checks, then writes everything in one transaction or nothing.
+"""The use cases: what a caller can do to a stack. Each checks, then writes all in one transaction or nothing.
 
-What takes time is queued as an action and carried out by a worker; a mark and the bookkeeping of locks are done at once.
+What takes time is queued as an action and carried out by a worker; a mark is made at once.
 """
 
 import logging
@@ -40,7 +40,7 @@ from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.engine.locks import Operation, maintenance_refusal, refusal
 from heatlite.engine.prepare import Preparation, Prepared
 from heatlite.engine.requests import Changes, Preview, Request
-from heatlite.engine.scope import READABLE, Resources, Values, current_rows, without_unknown
+from heatlite.engine.scope import READABLE, Resources, Values, current_rows, type_code, without_unknown
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -179,7 +179,7 @@ class Stacks:
         rows = self._store.resources.of(stack.id)
         return Foresight(prepared.definition, rows, self._resources_of(after)).changes()
 
-    def validate(self, context: Context, request: Request) -> JsonMap:
+    def validate(self, request: Request) -> JsonMap:
         """The answer of POST /validate. Raises what is wrong with the template."""
         return self._preparation.validate(request).describe()
 
@@ -253,7 +253,7 @@ class Stacks:
             self._store.resources.save_many([row])
             self._store.events.append_many([resource_event(row, now)])
 
-    def signal(self, context: Context, stack: StackRecord, resource: str, details: JsonMap | None) -> None:
+    def signal(self, stack: StackRecord, resource: str, details: JsonMap | None) -> None:
         """Deliver a signal to a resource. No type of this installation takes one that changes the topology.
 
         Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable, InvalidBreakPointHook.
@@ -321,7 +321,7 @@ class Stacks:
         if not context.roles & LOCKERS:
             raise Forbidden(action="actions:lock")
         if stack.lock is not None and stack.lock.by_admin and not context.is_admin:
-            raise Forbidden("The lock was set by an administrator, and only an administrator can change or lift it.")
+            raise Forbidden("The lock was set by an administrator: only an administrator can change or lift it.")
 
     # -- the way every operation takes -------------------------------------------------------------
 
@@ -434,7 +434,7 @@ class Stacks:
     # -- reading what only the types know ----------------------------------------------------------
 
     def outputs(self, stack: StackRecord) -> list[JsonMap]:
-        """The outputs with their values, in the template's order; a value that cannot be had is null, with the error."""
+        """The outputs with their values, in the template's order; one that cannot be had is null, with the error."""
         definition = self._definitions.of(stack)
         if not definition.outputs:
             return []
@@ -471,7 +471,7 @@ class Stacks:
 
 
 def _updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
-    """The stack with what an update changes of its record. A rollback goes back to the last definition that was reached."""
+    """The stack with what an update changes of its record; a rollback goes back to the last definition reached."""
     reached = stack.previous_template_id is None or stack.previous_environment is None
     if request.tags is not None:
         tags = request.tags
@@ -493,7 +493,7 @@ def _output(output: OutputDefinition, values: Values) -> JsonMap:
     shown: JsonMap = {"output_key": output.name, "description": output.description or "No description given"}
     try:
         shown["output_value"] = without_unknown(resolve(output.value, values)) if output.condition else None
-    except Exception as error:
+    except HeatliteError as error:
         # Heat's rule: one output that fails must not hide the stack.
         log.info("output %s: %s", output.name, error)
         shown["output_value"] = None
@@ -503,8 +503,9 @@ def _output(output: OutputDefinition, values: Values) -> JsonMap:
 
 def _attribute(resource: Resource[Schema], name: str) -> Json:
     try:
-        return resource.attribute(name)
-    except Exception as error:
+        with type_code():
+            return resource.attribute(name)
+    except HeatliteError as error:
         log.info("resource %s: attribute %s: %s", resource.name, name, error)
         return None
 

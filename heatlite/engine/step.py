@@ -140,5 +140,9 @@ def judge(
 
 
 def failure_text(name: str, error: Exception) -> str:
-    """``ValueError: resources.boom: Test Resource failed boom`` (Heat's form)."""
-    return f"{type(error).__name__}: resources.{name}: {error}"
+    """``ValueError: resources.boom: Test Resource failed boom`` (Heat's form).
+
+    A type may put anything into its error; what no database can hold is replaced.
+    """
+    text = f"{type(error).__name__}: resources.{name}: {error}"
+    return text.encode(errors="replace").decode().replace("\0", "?")

@@ -1,6 +1,6 @@
-"""The process loop: claims actions, carries each out in a thread, keeps the leases, and looks after what is due.
+"""The process loop: claims actions, carries each out in a thread, keeps leases, looks after what is due.
 
-Claiming waits for a wake-up from whoever queued an action, and looks anyway once a second: a lost wake-up costs a second.
+Claiming waits for a wake-up from whoever queued an action, and looks once a second anyway: a lost one costs a second.
 """
 
 import logging
@@ -20,9 +20,9 @@ from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
-from heatlite.store.store import Store
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
+from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +157,8 @@ class Worker:
                     ]
                     self._store.stacks.save(stack)
                     self._store.resources.save_many(rows)
-                    self._store.events.append_many([*(resource_event(row, now) for row in rows), stack_event(stack, now)])
+                    events = [resource_event(row, now) for row in rows]
+                    self._store.events.append_many([*events, stack_event(stack, now)])
                 self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
         except (Fenced, DatabaseUnavailable) as error:
             log.error("action %s: could not be ended either: %s", action.id, error)
