@@ -92,8 +92,7 @@ def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params:
     """An error of the web layer: no such URL, no such method, a header that cannot be read."""
     status = HTTPStatus(error.status_code)
     if isinstance(error, falcon.HTTPMethodNotAllowed):
-        allowed = ", ".join(error.headers["Allow"].split(", ")) if isinstance(error.headers, dict) else ""
-        message = f"{req.method} is not allowed here; allowed are {allowed}."
+        message = f"{req.method} is not allowed here; allowed are {dict(error.headers or {})['Allow']}."
     elif isinstance(error, falcon.HTTPNotFound):
         message = _unknown_url(req)
     else:
