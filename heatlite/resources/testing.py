@@ -1,8 +1,14 @@
 """A type that behaves as it is told, for tests of templates and of the engine."""
 
+import time
+
 from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.resources.waiting import wait_until
+
+
+LONGEST_ATTRIBUTE_WAIT = 5
+"""Seconds. Whoever reads an attribute waits for it, a thread of the server at times; a template must not hold one."""
 
 
 class ActionWaitSecs(Schema):
@@ -25,7 +31,9 @@ class TestResourceProps(Schema):
     action_wait_secs: ActionWaitSecs | None = prop(
         update=True, doc="Seconds that single actions take, in place of wait_secs; below 0 never ends."
     )
-    attr_wait_secs: float = prop(0, update=True, doc="Accepted as in Heat, without effect: attributes never wait.")
+    attr_wait_secs: float = prop(
+        0, update=True, doc=f"Seconds that reading the attribute takes, {LONGEST_ATTRIBUTE_WAIT} at the most."
+    )
     constraint_prop_secs: float = prop(
         0, custom="test_constr", update=True, doc="Accepted as in Heat, without effect: validation never waits."
     )
@@ -110,4 +118,6 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
 
     def attr_output(self) -> Json:
         """The text that is kept."""
+        if self.props.attr_wait_secs > 0:
+            time.sleep(min(self.props.attr_wait_secs, LONGEST_ATTRIBUTE_WAIT))
         return self.data.get("value")

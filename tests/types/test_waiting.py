@@ -1,6 +1,7 @@
 """OS::Heat::Delay and OS::Heat::TestResource: what takes time, what fails, what is locked."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -163,3 +164,11 @@ def test_what_it_can_do() -> None:
     verbs = can | {"suspend", "resume", "snapshot", "restore"}
     assert {verb for verb in verbs if TestResource.has(verb)} == can
     assert {verb for verb in verbs if TestResource.polls(verb)} == can
+
+
+def test_reading_the_attribute_takes_its_time(build: Build) -> None:
+    resource = build(TestResource, value="x", attr_wait_secs=0.05)
+    resource.handle_create()
+    began = time.monotonic()
+    assert resource.attribute("output") == "x"
+    assert time.monotonic() - began >= 0.05
