@@ -6,7 +6,6 @@ from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.resources.waiting import wait_until
 
-
 LONGEST_ATTRIBUTE_WAIT = 5
 """Seconds. Whoever reads an attribute waits for it, a thread of the server at times; a template must not hold one."""
 

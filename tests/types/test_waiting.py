@@ -167,7 +167,7 @@ def test_what_it_can_do() -> None:
 
 
 def test_reading_the_attribute_takes_its_time(build: Build) -> None:
-    resource = build(TestResource, value="x", attr_wait_secs=0.05)
+    resource = build(TestResource, {"value": "x", "attr_wait_secs": 0.05})
     resource.handle_create()
     began = time.monotonic()
     assert resource.attribute("output") == "x"
