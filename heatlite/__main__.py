@@ -16,13 +16,13 @@ class Program:
     nor peewee nor any resource type, and starts without them.
     """
 
-    def connect(self, settings: Settings) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
         from heatlite import wiring
 
         url = wiring.running_server(settings)
         if url is not None:
             return HTTPTransport(url)
-        embedded = wiring.embedded(settings)
+        embedded = wiring.reader(settings) if reads_only else wiring.embedded(settings)
         return WSGITransport(embedded.app, embedded.close)
 
     def serve(self, settings: Settings) -> None:

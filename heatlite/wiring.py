@@ -4,13 +4,13 @@ import logging
 import os
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 
 from heatlite.api.app import App, create_app
 from heatlite.api.handler import Rooms
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.json import JsonMap
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.worker import Worker
@@ -44,17 +44,18 @@ class NotLoopback(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A whole heatlite in this process: the application, and an engine behind it."""
+    """A heatlite in this process: the application, and an engine behind it unless it is only for reading."""
 
     app: App
     stacks: Stacks
     store: Store
-    worker: Worker
-    lock: EngineLock | None
+    worker: Worker | None = None
+    lock: EngineLock | None = None
 
     def close(self) -> None:
         """Give unfinished actions back and let go of the database."""
-        self.worker.stop()
+        if self.worker is not None:
+            self.worker.stop()
         self.store.close()
         if self.lock is not None:
             self.lock.close()
@@ -68,52 +69,59 @@ def open_store(settings: Settings) -> Store:
     return store
 
 
+def reader(settings: Settings) -> Embedded:
+    """The application without an engine: it shows what is there, whoever works on it, and starts nothing."""
+    store, clock, types = open_store(settings), Clock(), Registry(BUILTIN)
+    definitions = Definitions(store)
+    stacks = Stacks(store, types, clock, settings, definitions)
+    return Embedded(_application(settings, store, clock, types, definitions, stacks), stacks, store)
+
+
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
     """Start an engine in this process. Raises EngineBusy if the database has one already.
 
     `url` is where this process can be reached, for whoever comes later; None: nowhere.
     """
     clock = clock or Clock()
-    store = open_store(settings)
+    store, types = open_store(settings), Registry(BUILTIN)
     lock = _lock_engine(store, url)
     if lock is not None:
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
             store.actions.reclaim_all(clock.now())
-    types = Registry(BUILTIN)
     definitions = Definitions(store)
     stacks = Stacks(store, types, clock, settings, definitions)
     worker = Worker(store, types, clock, settings, definitions, stacks)
     stacks.wake = worker.wake
-    rooms = Rooms(stacks=stacks, definitions=definitions, store=store, types=types, clock=clock)
-    app = create_app(rooms, settings.public_url, settings.max_json_body_size)
+    app = _application(settings, store, clock, types, definitions, stacks)
     worker.start()
     return Embedded(app, stacks, store, worker, lock)
+
+
+def _application(
+    settings: Settings, store: Store, clock: Clock, types: Registry, definitions: Definitions, stacks: Stacks
+) -> App:
+    rooms = Rooms(stacks=stacks, definitions=definitions, store=store, types=types, clock=clock)
+    return create_app(rooms, settings.public_url, settings.max_json_body_size)
 
 
 def _lock_engine(store: Store, url: str | None) -> EngineLock | None:
     try:
         return store.lock_engine({"pid": os.getpid(), "url": url})
     except EngineRunning as error:
-        at = error.info.get("url")
-        raise EngineBusy(
-            pid=error.info.get("pid", "unknown"), database=store.database.path, url=f" and serves {at}" if at else ""
-        ) from error
+        raise _busy(error.info, str(store.database.path)) from error
+
+
+def _busy(engine: JsonMap, database: str) -> EngineBusy:
+    url = engine.get("url")
+    return EngineBusy(pid=engine.get("pid", "unknown"), database=database, url=f" and serves {url}" if url else "")
 
 
 def running_server(settings: Settings) -> str | None:
     """The address of the server that works on this database; None if there is none."""
-    if not settings.database.startswith("sqlite:///") or not Path(settings.database[10:]).exists():
-        return None
-    store = Store.open(settings.database)
-    try:
-        lock = store.lock_engine({"pid": os.getpid(), "url": None})
-    except EngineRunning as error:
-        url = error.info.get("url")
-        return str(url) if url else None
-    if lock is not None:
-        lock.close()
-    return None
+    engine = Store.engine_of(settings.database)
+    url = None if engine is None else engine.get("url")
+    return str(url) if url else None
 
 
 def check_servable(settings: Settings) -> None:
@@ -121,10 +129,10 @@ def check_servable(settings: Settings) -> None:
     if settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
     store = open_store(settings)
-    lock = _lock_engine(store, None)
-    if lock is not None:
-        lock.close()
+    engine = Store.engine_of(settings.database)
     store.close()
+    if engine is not None:
+        raise _busy(engine, settings.database)
 
 
 def _is_loopback(host: str) -> bool:
@@ -142,8 +150,3 @@ def upgrade(settings: Settings) -> list[str]:
 def migration_status(settings: Settings) -> list[Migration]:
     """Which migrations there are and which have run."""
     return Store.open(settings.database).status()
-
-
-def types() -> Registry:
-    """The resource types of this installation."""
-    return Registry(BUILTIN)

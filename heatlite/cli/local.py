@@ -112,7 +112,7 @@ def types(arguments: argparse.Namespace, host: Host) -> int:
     words: list[str] = arguments.what
     if words and (words[0] != "show" or len(words) != 2):
         raise CommandError("Either: heatlite types, or: heatlite types show TYPE")
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         if words:
             answer = session.client.request("GET", f"/resource_types/{part(words[1])}", query=query)
             found = an_object(answer)

@@ -84,7 +84,8 @@ def unlock(arguments: argparse.Namespace, host: Host) -> int:
 
 def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     """The lock and what it has refused; replay or drop one of those."""
-    with connect(arguments, host) as session:
+    reads_only = arguments.replay is None and arguments.drop is None
+    with connect(arguments, host, reads_only) as session:
         client = session.client
         stack = client.find(arguments.stack)
         if arguments.replay is not None:

@@ -17,8 +17,11 @@ from heatlite.template.types import TypeCatalog
 class Host(Protocol):
     """The program around the command line; it sees the server's rooms, which the command line does not."""
 
-    def connect(self, settings: config.Settings) -> Transport:
-        """A way to the server that works on this database: one that runs, else one in this process."""
+    def connect(self, settings: config.Settings, reads_only: bool) -> Transport:
+        """A way to the server that works on this database: one that runs, else one in this process.
+
+        With `reads_only` the one in this process has no engine: it starts nothing, and it disturbs nobody's.
+        """
 
     def serve(self, settings: config.Settings) -> None:
         """Be the server, until interrupted."""
@@ -70,7 +73,7 @@ def address(arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 @contextmanager
-def connect(arguments: argparse.Namespace, host: Host) -> Iterator[Session]:
+def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False) -> Iterator[Session]:
     """The API: of the server that is named, else of the one on this database, else in this process."""
     named = endpoint(arguments)
     if named is not None:
@@ -78,6 +81,6 @@ def connect(arguments: argparse.Namespace, host: Host) -> Iterator[Session]:
         transport: Transport = HTTPTransport(url)
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
-        transport = host.connect(settings(arguments))
+        transport = host.connect(settings(arguments), reads_only)
     with transport:
         yield Session(Client(transport, prefix), isinstance(transport, WSGITransport))

@@ -101,7 +101,7 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     """Say what `up` would do, without doing it."""
     name = stack_name(arguments)
     body = _body(arguments)
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find_or_none(name)
         if stack is None:
             answer = session.client.request("POST", "/stacks/preview", {"stack_name": name, **body})
@@ -144,7 +144,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
 
 def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the project's stacks."""
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         found = session.client.stacks()
     render.rows(found, STACK_COLUMNS, arguments.format, arguments.column)
     return 0
@@ -152,7 +152,7 @@ def ls(arguments: argparse.Namespace, host: Host) -> int:
 
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Everything about one stack."""
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         found = session.client.show(arguments.stack)
     render.one(found, arguments.format, arguments.column)
     return 0
@@ -160,7 +160,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
 
 def resources(arguments: argparse.Namespace, host: Host) -> int:
     """List a stack's resources."""
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         found = session.client.resources(session.client.find(arguments.stack))
     found.sort(key=lambda item: text(item.get("resource_name")))
     render.rows(found, RESOURCE_COLUMNS, arguments.format, arguments.column)
@@ -174,7 +174,7 @@ def _outputs(client: Client, stack: Stack) -> list[Object]:
 
 def outputs(arguments: argparse.Namespace, host: Host) -> int:
     """List a stack's outputs with their values."""
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         found = _outputs(session.client, session.client.find(arguments.stack))
     render.rows(found, OUTPUT_COLUMNS, arguments.format, arguments.column)
     return 0
@@ -182,7 +182,7 @@ def outputs(arguments: argparse.Namespace, host: Host) -> int:
 
 def events(arguments: argparse.Namespace, host: Host) -> int:
     """List a stack's events, oldest first; with --follow go on as more come."""
-    with connect(arguments, host) as session:
+    with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
         found = session.client.events(stack)
         if arguments.format != "log":

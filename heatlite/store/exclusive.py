@@ -3,11 +3,16 @@
 import fcntl
 import json
 import os
+import time
 import weakref
 from pathlib import Path
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.errors import EngineRunning
+
+ATTEMPTS = 5
+PAUSE = 0.02
+"""Seconds. Somebody may just be looking who has the lock (`holder`), which takes it for a moment."""
 
 
 class EngineLock:
@@ -44,15 +49,35 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
     Raises EngineRunning with what the holder wrote; OSError when the file cannot be made.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = _read(descriptor)
-        os.close(descriptor)
-        raise EngineRunning(holder) from error
+    for attempt in range(ATTEMPTS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            if attempt + 1 == ATTEMPTS:
+                found = _read(descriptor)
+                os.close(descriptor)
+                raise EngineRunning(found) from error
+            time.sleep(PAUSE)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, dump(info).encode(), 0)
     return EngineLock(descriptor)
+
+
+def holder(path: Path) -> JsonMap | None:
+    """What the process wrote that has the lock; None if nobody has it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        # Shared: two that look do not see each other.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return _read(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read(descriptor: int) -> JsonMap:

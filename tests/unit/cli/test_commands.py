@@ -33,7 +33,7 @@ class Recorder:
         self.served: list[Settings] = []
         self.applied = False
 
-    def connect(self, settings: Settings) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
         return HTTPTransport("http://127.0.0.1:1")
 
     def serve(self, settings: Settings) -> None:
