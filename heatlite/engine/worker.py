@@ -89,6 +89,9 @@ class Worker:
                     self._slots.submit(self._carry_out, action)
             except DatabaseUnavailable as error:
                 log.warning("cannot look for actions: %s", error)
+            except Exception:
+                # Whatever it was, an engine that claims nothing any more is worse.
+                log.exception("cannot look for actions")
             self._called.wait(SWEEP)
         self._store.close()
 
@@ -192,4 +195,7 @@ class Worker:
                 self._stacks.expire_locks()
             except DatabaseUnavailable as error:
                 log.warning("cannot sweep: %s", error)
+            except Exception:
+                # Leases have to be renewed whatever else goes wrong.
+                log.exception("cannot sweep")
         self._store.close()
