@@ -33,6 +33,12 @@ class EngineBusy(Conflict):
     )
 
 
+class NotUpgraded(Invalid):
+    """The tables are older than this program."""
+
+    text = "The database is not up to date: {missing} has not been applied. Run `heatlite db upgrade` on it first."
+
+
 class NotLoopback(Invalid):
     """Without authentication only this machine may connect."""
 
@@ -62,10 +68,17 @@ class Embedded:
 
 
 def open_store(settings: Settings) -> Store:
-    """The store, its tables up to date where it is a SQLite file (others are upgraded by `heatlite db upgrade`)."""
+    """The store, its tables up to date. Those of a SQLite file are brought up to date here.
+
+    On a database server that is an operator's decision: raises NotUpgraded until it was taken.
+    """
     store = Store.open(settings.database)
     if store.database.path is not None:
         store.upgrade()
+        return store
+    missing = [step.name for step in store.status() if not step.applied]
+    if missing:
+        raise NotUpgraded(missing=", ".join(missing))
     return store
 
 

@@ -4,7 +4,6 @@ Claiming waits for a wake-up from whoever queued an action, and looks once a sec
 """
 
 import logging
-import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,7 @@ class Worker:
     def __init__(
         self, store: Store, types: Registry, clock: Clock, settings: Settings, definitions: Definitions, stacks: Stacks
     ) -> None:
-        self.owner = f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self.owner = new_id()
         self._store = store
         self._clock = clock
         self._settings = settings
