@@ -45,6 +45,9 @@ ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
 }
 """States in which a stack is under maintenance, and all that is allowed there (seed: heat-stack-lock)."""
 
+NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
+"""Beside whatever is in progress: there is nothing yet, or nothing any more."""
+
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
@@ -100,7 +103,7 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
     now = state(stack.verb, stack.status)
     if operation is Operation.UNLOCK and stack.lock is None:
         return InvalidStackState(f"Stack {stack.name} is {now}: it is not locked, so there is nothing to unlock.")
-    if operation is Operation.LOCK and (stack.verb in (Verb.INIT, Verb.DELETE) or stack.status is Status.IN_PROGRESS):
+    if operation is Operation.LOCK and (stack.status is Status.IN_PROGRESS or now in NOT_LOCKABLE):
         return InvalidStackState(f"Stack {stack.name} is {now}: only a stack in a final state can be locked.")
     if operation is Operation.UPDATE and stack.verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
@@ -108,7 +111,7 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
 
 
 def _locked_text(operation: Operation, stack: StackRecord) -> str:
-    """Says what to do: level, since when, by whom, why, until when, and the call that lifts the lock."""
+    """Says what to do: level, since when, by whom, why, until when, and what lifts the lock."""
     now = state(stack.verb, stack.status)
     text = f"Stack {stack.name} is under maintenance ({now}), so {operation} is refused and nothing was changed."
     lock = stack.lock
@@ -116,7 +119,10 @@ def _locked_text(operation: Operation, stack: StackRecord) -> str:
         text += f" Locked at level '{lock.level}' since {to_text(lock.locked_at)} by {lock.locked_by}"
         text += f", reason: {lock.reason}" if lock.reason else ", no reason given"
         text += f", expires at {to_text(lock.expires_at)}." if lock.expires_at else ", does not expire."
+    if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
+        return text + " The lock is being lifted: try again when that has ended."
     return text + (
-        f" To lift it: POST /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions"
+        f" To lift it: openstack stack unlock {stack.name}, or heatlite unlock {stack.name}, or POST"
+        f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions"
         ' with the body {"unlock": null}.'
     )

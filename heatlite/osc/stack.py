@@ -5,11 +5,16 @@ nothing heavy is imported here: cliff and osc-lib are loaded already, and the cl
 """
 
 import argparse
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from cliff.columns import FormattableColumn
+from osc_lib import exceptions
 from osc_lib.command import command
+
+WAIT_SECONDS = 0.2
+"""Between two looks at a stack that is being locked or unlocked."""
 
 Fields = tuple[Sequence[str], Sequence[object]]
 
@@ -25,36 +30,58 @@ class Suppressed(FormattableColumn[list[dict[str, str]]]):
 
 
 class _StackCommand(command.ShowOne):
-    """What the three have in common: one stack, and the answer of ``GET …/lock``."""
+    """What all have in common: one stack, and the answer of ``GET …/lock``."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("stack", metavar="<stack>", help="Stack (name or ID)")
         return parser
 
-    def _resolve(self, stack: str) -> str:
-        """``<name>/<id>`` of a stack by name or id."""
-        return str(self._client().stacks._resolve_stack_id(stack))
-
     def _client(self) -> Any:  # python-heatclient has no types
         manager: Any = self.app.client_manager  # its plugins' names are known at run time only
         return manager.orchestration
 
-    def _act(self, identity: str, body: dict[str, object]) -> None:
-        self._client().http_client.post(f"/stacks/{identity}/actions", data=body)
+    def _resolve(self, stack: str) -> str:
+        """``<name>/<id>`` of a stack by name or id."""
+        return str(self._client().stacks._resolve_stack_id(stack))
+
+    def _get(self, identity: str) -> Any:
+        return self._client().stacks.get(identity, resolve_outputs=False)
 
     def _show(self, identity: str) -> Fields:
         answer = self._client().http_client.get(f"/stacks/{identity}/lock").json()
         lock = answer["lock"]
-        stack_status = self._client().stacks.get(identity, resolve_outputs=False).stack_status
-        fields: dict[str, object] = {"stack_name": identity.partition("/")[0], "stack_status": stack_status}
+        fields: dict[str, object] = {"stack_name": identity.partition("/")[0]}
+        fields["stack_status"] = self._get(identity).stack_status
         fields["locked"] = lock is not None
         fields.update(lock or {})
         fields["suppressed"] = Suppressed(answer["suppressed"])
         return tuple(fields), tuple(fields.values())
 
 
-class LockStack(_StackCommand):
+class _Action(_StackCommand):
+    """An action on the lock. It may go on after the server has accepted it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--wait", action="store_true", help="Wait until it is done")
+        return parser
+
+    def _act(self, parsed_args: argparse.Namespace, body: dict[str, object]) -> Fields:
+        identity = self._resolve(parsed_args.stack)
+        self._client().http_client.post(f"/stacks/{identity}/actions", data=body)
+        if parsed_args.wait:
+            self._wait(identity)
+        return self._show(identity)
+
+    def _wait(self, identity: str) -> None:
+        while (stack := self._get(identity)).stack_status.endswith("_IN_PROGRESS"):
+            time.sleep(WAIT_SECONDS)
+        if stack.stack_status.endswith("_FAILED"):
+            raise exceptions.CommandError(f"Stack {stack.stack_name} {stack.stack_status}: {stack.stack_status_reason}")
+
+
+class LockStack(_Action):
     """Lock a stack for maintenance, or change its lock"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -78,18 +105,14 @@ class LockStack(_StackCommand):
             lock["reason"] = parsed_args.reason
         if parsed_args.expires is not None:
             lock["expires_at"] = parsed_args.expires
-        identity = self._resolve(parsed_args.stack)
-        self._act(identity, {"lock": lock})
-        return self._show(identity)
+        return self._act(parsed_args, {"lock": lock})
 
 
-class UnlockStack(_StackCommand):
+class UnlockStack(_Action):
     """Lift the maintenance lock of a stack"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
-        identity = self._resolve(parsed_args.stack)
-        self._act(identity, {"unlock": None})
-        return self._show(identity)
+        return self._act(parsed_args, {"unlock": None})
 
 
 class ShowStackLock(_StackCommand):
