@@ -186,7 +186,10 @@ class Stacks:
     # -- delete, check, cancel ---------------------------------------------------------------------
 
     def delete(self, context: Context, stack: StackRecord) -> None:
-        """Queue the deletion; whatever holds the stack is cancelled and waited for."""
+        """Queue the deletion; whatever holds the stack is cancelled and waited for.
+
+        A lock or unlock that failed is lifted by it (lock-and-health §2).
+        """
         attempt = self._attempt(context, Operation.DELETE, stack, "DELETE", "", None)
         now = self._clock.now()
         with self._allowed(attempt) as stack:
@@ -196,7 +199,7 @@ class Stacks:
                 self._store.actions.signal(action.id, Control.ABORT)
                 holder = action.id
             stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
-            stack = replace(stack, updated_at=now)
+            stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
             self._queue(context, stack, Verb.DELETE, waits_for=holder)
@@ -273,7 +276,7 @@ class Stacks:
         self, context: Context, stack: StackRecord, level: LockLevel, reason: str | None, expires_at: float | None
     ) -> None:
         """Put a stack under maintenance, or change level, reason or expiry (seed: heat-stack-lock)."""
-        self._may_lock(context, stack)
+        _check_role(context)
         options: JsonMap = {"level": level.value}
         if reason is not None:
             options["reason"] = reason
@@ -288,7 +291,7 @@ class Stacks:
 
     def unlock(self, context: Context, stack: StackRecord) -> None:
         """End the maintenance: what the lock holds gets its earlier state back."""
-        self._may_lock(context, stack)
+        _check_role(context)
         self._start(self._act(context, Operation.UNLOCK, stack), Verb.UNLOCK)
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
@@ -315,13 +318,8 @@ class Stacks:
         entry = self.suppressed(stack, entry_id)
         with self._store.transaction():
             self._store.suppressed.delete(stack.id, entry_id)
+        self._noted.clear()  # What comes again is to be listed again.
         audit.info("drop stack=%s entry=%s request=%s by=%s", stack.id, entry_id, entry.request, context.user)
-
-    def _may_lock(self, context: Context, stack: StackRecord) -> None:
-        if not context.roles & LOCKERS:
-            raise Forbidden(action="actions:lock")
-        if stack.lock is not None and stack.lock.by_admin and not context.is_admin:
-            raise Forbidden("The lock was set by an administrator: only an administrator can change or lift it.")
 
     # -- the way every operation takes -------------------------------------------------------------
 
@@ -361,6 +359,8 @@ class Stacks:
                 error = refusal(attempt.operation, stack, relatives, live)
                 if error is not None:
                     raise error
+                if stack.lock is not None and stack.lock.by_admin and not attempt.context.is_admin:
+                    raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
                 yield stack
         except StackLocked as error:
             self._note(attempt, error)
@@ -468,6 +468,12 @@ class Stacks:
         if len(rows) > 1:
             raise PhysicalResourceIDAmbiguity(phys_id=name)
         return rows[0]
+
+
+def _check_role(context: Context) -> None:
+    """Whether the caller may have to do with locks at all. Raises Forbidden."""
+    if not context.roles & LOCKERS:
+        raise Forbidden(action="actions:lock")
 
 
 def _updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
