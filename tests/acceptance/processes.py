@@ -1,0 +1,224 @@
+"""Real processes: `python -m heatlite serve` with gunicorn inside, and the clients that people use, unmodified."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "templates"
+EXAMPLE_PLUGIN = ROOT / "tests" / "example_plugin"
+
+START_SECONDS = 20
+DRAIN_SECONDS = 20
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """The environment of a user whose home is `home`, who has set nothing else."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "HEATLITE_", "XDG_"))}
+    path = os.pathsep.join([str(ROOT), str(EXAMPLE_PLUGIN)])
+    files = home / "files"
+    files.mkdir(exist_ok=True)
+    return {**kept, "HOME": str(home), "PYTHONPATH": path, "EXAMPLE_FILES": str(files), "COLUMNS": "200", **more}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def eventually(happened: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+@dataclass
+class Answer:
+    status: int
+    data: object
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Server:
+    """A `heatlite serve` of its own, in a process group of its own."""
+
+    def __init__(self, home: Path, *words: str, prefix: tuple[str, ...] = (), **more: str) -> None:
+        self.home = home
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = home / f"serve-{self.port}.log"
+        database = f"sqlite:///{home / 'heatlite.db'}"
+        command = [sys.executable, "-m", "heatlite", "serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*prefix, *command, "--database", database, *words],
+                cwd=home,
+                env=environment(home, **more),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        eventually(self._up, f"the server answers; its log:\n{self.log.read_text()}")
+
+    def _up(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return self.healthy()
+
+    def healthy(self) -> bool:
+        try:
+            return self.request("GET", "/healthcheck").status == 200
+        except OSError:
+            return False
+
+    def request(self, method: str, path: str, body: object = None, timeout: float = 30) -> Answer:
+        """One request; a body goes as JSON. A path without a leading /v1 and such is one below the project."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            target = path if path.startswith(("/v1", "/healthcheck")) else f"/v1/demo{path}"
+            payload = None if body is None else json.dumps(body)
+            connection.request(method, target, payload, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+            is_json = "json" in response.headers.get("Content-Type", "")
+            return Answer(response.status, json.loads(text) if is_json and text else text, dict(response.headers))
+        finally:
+            connection.close()
+
+    def create(self, name: str, template: object, **more: object) -> str:
+        """Ask for a stack; its path."""
+        answer = self.request("POST", "/stacks", {"stack_name": name, "template": template, **more})
+        assert answer.status == 201, answer.data
+        return f"/stacks/{name}/{answer.data['stack']['id']}"  # type: ignore[index]
+
+    def stack(self, path: str) -> dict[str, str]:
+        answer = self.request("GET", f"{path}?resolve_outputs=False")
+        assert answer.status == 200, answer.data
+        return answer.data["stack"]  # type: ignore[index,no-any-return]
+
+    def settled(self, path: str) -> str:
+        """The state of a stack, once nothing is being done to it."""
+        eventually(lambda: not self.stack(path)["stack_status"].endswith("_IN_PROGRESS"), f"{path} comes to rest")
+        return self.stack(path)["stack_status"]
+
+    def stop(self) -> None:
+        """SIGTERM: the server drains and leaves in good order."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(DRAIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the server does not stop; its log:\n{self.log.read_text()}") from None
+        assert code == 0, self.log.read_text()
+        assert not self._group_lives(), "a process is left behind"
+
+    def kill(self) -> None:
+        """SIGKILL for the whole group, as when the power fails."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        eventually(lambda: not self._group_lives(), "the processes are gone")
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def worker(self) -> int:
+        """The id of the process that answers requests and runs the engine."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return int(children.read_text().split()[0])
+
+
+@dataclass
+class Done:
+    """What a command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> object:
+        """What was printed, as JSON. A --wait prints events before it."""
+        lines = self.out.splitlines()
+        start = next(number for number, line in enumerate(lines) if line in ("{", "[", "{}", "[]"))
+        return json.loads("\n".join(lines[start:]))
+
+
+@dataclass
+class CommandLine:
+    """`python -m heatlite` as a process, with a home of its own."""
+
+    home: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *words: str, **more: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "heatlite", *words],
+            cwd=self.home,
+            env=environment(self.home, **self.variables, **more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *words: str, **more: str) -> Done:
+        with self.start(*words, **more) as process:
+            out, err = process.communicate(timeout=60)
+        assert "Traceback" not in err, err
+        return Done(process.returncode, out, err)
+
+
+class OpenStack:
+    """The `openstack` command. Starting it takes a second, so one process runs all command lines, one by one."""
+
+    def __init__(self, home: Path, variables: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("openstack_process.py"))],
+            cwd=home,
+            env=environment(home, **variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *words: str) -> Done:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(words), file=self._process.stdin, flush=True)
+        answer = json.loads(self._process.stdout.readline())
+        return Done(**answer)
+
+    def ok(self, *words: str) -> Done:
+        """A command that has to work."""
+        done = self(*words)
+        assert done.code == 0, f"openstack {' '.join(words)}\n{done.out}{done.err}"
+        return done
+
+    def json(self, *words: str) -> object:
+        """What a command prints with ``-f json``."""
+        return self.ok(*words, "-f", "json").data
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        assert self._process.wait(10) == 0
