@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
@@ -60,6 +60,22 @@ class Connection(Protocol):
     """What we use of a DB-API connection."""
 
     def cursor(self) -> Cursor: ...
+    def close(self) -> None: ...
+
+
+class _Closer:
+    """Closes a thread's connection when the thread ends: it lives in the thread's own state, and dies with that."""
+
+    def __init__(self, connection: Connection, errors: tuple[type[Exception], ...]) -> None:
+        self.connection = connection
+        self._errors = errors
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        # In a child after a fork the connection is the parent's.
+        if self._process == os.getpid():
+            with suppress(*self._errors):  # closed already
+                self.connection.close()
 
 
 class _ThreadState(threading.local):
@@ -67,6 +83,7 @@ class _ThreadState(threading.local):
     """Whether this thread is in a transaction."""
     failure: Exception | None = None
     """The first error in it: after that it can only be rolled back."""
+    closer: _Closer | None = None
 
 
 class Database:
@@ -190,6 +207,9 @@ class Database:
 
     def _connection(self) -> Connection:
         connection: Connection = self.peewee.connection()  # type: ignore[no-untyped-call]
+        closer = self._state.closer
+        if closer is None or closer.connection is not connection:
+            self._state.closer = _Closer(connection, self._errors)
         return connection
 
     def _lost(self) -> bool:

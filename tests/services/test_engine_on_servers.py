@@ -1,0 +1,136 @@
+"""The main job on database servers: the same rows, leases instead of a file lock, several engines at once."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import Conflict
+from heatlite.core.status import LockLevel, state
+from heatlite.engine.requests import Request
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+from heatlite.wiring import Embedded
+
+CALLER = Context("demo")
+
+
+def settings(url: str) -> Settings:
+    return Settings(database=url, lease_seconds=2.0)
+
+
+def template(count: int, wait: float = 0.0) -> dict[str, Any]:
+    """Slow resources where `wait` is given, each with a random string before it."""
+    resources: dict[str, Any] = {}
+    for number in range(count):
+        resources[f"r{number}"] = {"type": "OS::Heat::RandomString", "properties": {"length": 12}}
+        resources[f"t{number}"] = {
+            "type": "OS::Heat::TestResource",
+            "properties": {"value": {"get_attr": [f"r{number}", "value"]}, "wait_secs": wait},
+        }
+    return {"heat_template_version": "2021-04-16", "resources": resources}
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Embedded]:
+    embedded = wiring.embedded(settings(url))
+    yield embedded
+    embedded.close()
+
+
+def settle(store: Store, stack_id: str, seconds: float = 30) -> StackRecord:
+    end = time.monotonic() + seconds
+    while True:
+        stack = store.stacks.get(stack_id)
+        assert stack is not None
+        if stack.status != "IN_PROGRESS" and not store.actions.live([stack_id]):
+            return stack
+        assert time.monotonic() < end, f"still {state(stack.verb, stack.status)}"
+        time.sleep(0.01)
+
+
+def reached(engine: Embedded, stack: StackRecord) -> str:
+    after = settle(engine.store, stack.id)
+    return state(after.verb, after.status)
+
+
+def test_the_main_job(engine: Embedded) -> None:
+    stack = engine.stacks.create(CALLER, Request(name="s", template=template(20)))
+    assert reached(engine, stack) == "CREATE_COMPLETE"
+    before = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
+
+    engine.stacks.mark(CALLER, stack, "r3", True, "sick")
+    engine.stacks.update(CALLER, stack, Request(), existing=True)
+    assert reached(engine, stack) == "UPDATE_COMPLETE"
+    after = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
+    assert {name for name in after if after[name] != before[name]} == {"r3"}
+
+    engine.stacks.lock(CALLER, stack, LockLevel.ALL, "work", None)
+    assert reached(engine, stack) == "LOCK_COMPLETE"
+    locked = engine.store.stacks.get(stack.id)
+    assert locked is not None
+    with pytest.raises(Conflict):
+        engine.stacks.update(CALLER, locked, Request(), existing=True)
+    assert len(engine.store.suppressed.list(stack.id)) == 1
+    engine.stacks.unlock(CALLER, locked)
+    assert reached(engine, stack) == "UNLOCK_COMPLETE"
+
+    engine.stacks.delete(CALLER, stack)
+    assert reached(engine, stack) == "DELETE_COMPLETE"
+    assert engine.store.resources.of(stack.id) == []
+
+
+def test_of_many_updates_at_once_one_is_taken(engine: Embedded) -> None:
+    stack = engine.stacks.create(CALLER, Request(name="s", template=template(2)))
+    assert reached(engine, stack) == "CREATE_COMPLETE"
+
+    def update(number: int) -> str:
+        try:
+            engine.stacks.update(CALLER, stack, Request(template=template(number, wait=0.5)), existing=False)
+        except Conflict:
+            return "refused"
+        finally:
+            engine.store.close()
+        return "taken"
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(update, range(3, 11)))
+    assert sorted(answers) == ["refused"] * 7 + ["taken"]
+    assert reached(engine, stack) == "UPDATE_COMPLETE"
+
+
+def run_for_ever(url: str) -> None:
+    """An engine in a process of its own."""
+    wiring.embedded(settings(url))
+    signal.pause()
+
+
+def test_another_engine_takes_over_from_a_killed_one(url: str, store: Store) -> None:
+    context = multiprocessing.get_context("spawn")
+    first = context.Process(target=run_for_ever, args=(url,))
+    first.start()
+    reader = wiring.reader(settings(url))
+    stack = reader.stacks.create(CALLER, Request(name="s", template=template(5, wait=1.0)))
+    end = time.monotonic() + 20
+    while not [row for row in store.resources.of(stack.id) if row.status == "IN_PROGRESS"]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.kill(first.pid or 0, signal.SIGKILL)
+    first.join()
+    second = wiring.embedded(settings(url))
+    try:
+        assert reached(second, stack) == "CREATE_COMPLETE"
+        assert len(second.store.resources.of(stack.id)) == 10
+        made = [action.attempt for action in [second.store.actions.claim("nobody", time.time(), 1.0)] if action]
+        assert made == [], "nothing is left to claim"
+    finally:
+        second.close()
+        reader.close()
