@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.message import Message
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def eventually(happened: Callable[[], bool], what: str, seconds: float = START_S
 class Answer:
     status: int
     data: object
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Message
 
 
 class Server:
@@ -94,7 +95,7 @@ class Server:
             response = connection.getresponse()
             text = response.read().decode()
             is_json = "json" in response.headers.get("Content-Type", "")
-            return Answer(response.status, json.loads(text) if is_json and text else text, dict(response.headers))
+            return Answer(response.status, json.loads(text) if is_json and text else text, response.headers)
         finally:
             connection.close()
 
@@ -103,6 +104,12 @@ class Server:
         answer = self.request("POST", "/stacks", {"stack_name": name, "template": template, **more})
         assert answer.status == 201, answer.data
         return f"/stacks/{name}/{answer.data['stack']['id']}"  # type: ignore[index]
+
+    def find(self, name: str) -> str:
+        """The path of the stack with this name."""
+        answer = self.request("GET", f"/stacks/{name}")
+        assert answer.status == 302, answer.data
+        return str(answer.headers["Location"]).removeprefix(f"{self.url}/v1/demo")
 
     def stack(self, path: str) -> dict[str, str]:
         answer = self.request("GET", f"{path}?resolve_outputs=False")

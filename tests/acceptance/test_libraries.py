@@ -1,38 +1,103 @@
-"""Programs that use python-heatclient or openstacksdk as a library, unmodified."""
+"""Programs that use python-heatclient or openstacksdk as a library, and the openstack command's --wait; unmodified.
+
+They look every five seconds whether they have waited long enough, so all of them run at once.
+"""
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+
+import pytest
 
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import TEMPLATES, CommandLine, Server, environment
 
+HELLO = TEMPLATES / "hello.yaml"
+OPENSTACK = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]
 
-def run(program: str, server: Server, home: Path, **variables: str) -> None:
-    """A program beside this file, in a process and a project of its own."""
-    given = json.dumps([f"{server.url}/v1/{program}", str(TEMPLATES / "hello.yaml")])
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(f"{program}_program.py"))],
-        input=given,
-        cwd=home,
-        env=environment(home, **variables),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr
+WAITS = {
+    "stack update --existing --tags new --wait w-update": "[w-update]: UPDATE_COMPLETE",
+    "stack check --wait w-check": "CHECK_COMPLETE",
+    "stack delete --yes --wait w-delete": "",
+    f"stack create -t {HELLO} -e env.yaml --wait w-create": "[w-create.card]: CREATE_COMPLETE",
+}
+"""Command line of openstack → what has to be in the answer."""
 
 
-def test_heatclient(server: Server, tmp_path: Path) -> None:
+class Background:
+    """Processes that all run at once."""
+
+    def __init__(self, home: Path, endpoint: str) -> None:
+        self.home = home
+        self._endpoint = endpoint
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._printed: dict[str, str] = {}
+
+    def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command,
+            cwd=self.home,
+            env=environment(self.home, **variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        print(json.dumps([f"{self._endpoint}/{name}", str(HELLO)]), file=process.stdin, flush=True)
+        self._running[name] = process
+        return process
+
+    def end(self, name: str) -> str:
+        """What the process has printed; it has to have worked."""
+        process = self._running.pop(name, None)
+        if process is not None:
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0, out + err
+            self._printed[name] = out
+        return self._printed[name]
+
+
+@pytest.fixture(scope="module")
+def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
+    need("openstackclient", "python-openstackclient")
     need("heatclient", "python-heatclient")
-    run("heatclient", server, tmp_path)
-
-
-def test_openstacksdk(server: Server, tmp_path: Path, heatlite: CommandLine) -> None:
-    """With auth_type none the SDK first wants a version document."""
-    need("openstack", "openstacksdk")
-    written = heatlite("clouds", "--endpoint", server.url, "--project", "openstacksdk")
+    home = tmp_path_factory.mktemp("libraries")
+    started = Background(home, f"{server.url}/v1")
+    written = CommandLine(home)("clouds", "--endpoint", server.url, "--project", "openstacksdk")
     assert written.out == "Wrote clouds.yaml. Use it with: export OS_CLOUD=heatlite\n"
-    run("openstacksdk", server, tmp_path)
+    (home / "env.yaml").write_text("parameters: {name: you}\n")
+    small = {"heat_template_version": "2018-08-31", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
+    for name in ("w-update", "w-delete", "w-check"):
+        server.settled(server.create(name, small))
+    with ExitStack() as processes:
+        for name in ("openstacksdk", "heatclient"):
+            program = str(Path(__file__).with_name(f"{name}_program.py"))
+            processes.enter_context(started.start(name, [sys.executable, program]))
+        variables = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{server.url}/v1/demo"}
+        for line in WAITS:
+            processes.enter_context(started.start(line, [*OPENSTACK, *line.split()], **variables))
+        yield started
+    for name in ("w-update", "w-check", "w-create"):
+        server.request("DELETE", f"/stacks/{name}")
+
+
+@pytest.mark.parametrize("line", WAITS)
+def test_openstack_waits(background: Background, line: str) -> None:
+    assert WAITS[line] in background.end(line)
+
+
+def test_what_they_waited_for(background: Background, server: Server) -> None:
+    for line in WAITS:
+        background.end(line)
+    assert server.request("GET", "/stacks/w-delete").status == 404
+    for name in ("update", "check", "create"):
+        assert server.stack(server.find(f"w-{name}"))["stack_status"] == f"{name.upper()}_COMPLETE"
+
+
+@pytest.mark.parametrize("library", ["heatclient", "openstacksdk"])
+def test_a_program_with(background: Background, library: str) -> None:
+    assert background.end(library) == "done\n"

@@ -1,17 +1,14 @@
 """The `openstack` command: python-openstackclient with python-heatclient's commands, and those that heatlite adds."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import TEMPLATES, OpenStack, Server, environment, eventually
+from tests.acceptance.processes import TEMPLATES, OpenStack, Server, eventually
 
 STORY = str(TEMPLATES / "maintenance-story.yaml")
-HELLO = str(TEMPLATES / "hello.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -255,31 +252,3 @@ def test_templates_of_others(
     assert server.settled(path) == "UPDATE_COMPLETE"
     openstack.ok("stack", "delete", "--yes", "theirs")
     assert server.settled(path) == "DELETE_COMPLETE"
-
-
-def test_waiting_for_the_end(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
-    """Each --wait looks every five seconds, so several processes wait at once."""
-    empty = {"heat_template_version": "2018-08-31", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
-    for name in ("w-update", "w-delete", "w-check"):
-        server.settled(server.create(name, empty))
-    program = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]
-    variables = environment(tmp_path, OS_AUTH_TYPE="none", OS_ENDPOINT=f"{server.url}/v1/demo")
-    lines = {
-        "stack update --existing --tags new --wait w-update": "[w-update]: UPDATE_COMPLETE",
-        "stack delete --yes --wait w-delete": "",
-        "stack check --wait w-check": "CHECK_COMPLETE",
-        f"stack create -t {HELLO} -e {tmp_path}/env.yaml --wait w-create": "[w-create.card]: CREATE_COMPLETE",
-    }
-    (tmp_path / "env.yaml").write_text("parameters: {name: you}\n")
-    running = {
-        line: Popen([*program, *line.split()], env=variables, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True)
-        for line in lines
-    }
-    for line, process in running.items():
-        out, err = process.communicate(timeout=30)
-        assert process.returncode == 0, (line, out, err)
-        assert lines[line] in out
-    assert server.request("GET", "/stacks/w-delete").status == 404
-    card: Any = openstack.json("stack", "output", "show", "w-create", "greeting")
-    assert card["output_value"] == "Hello, you!"
-    openstack.ok("stack", "delete", "--yes", "w-update", "w-check", "w-create")
