@@ -210,14 +210,14 @@ class Stacks:
         self._start(self._act(context, Operation.CHECK, stack), Verb.CHECK)
 
     def suspend(self, context: Context, stack: StackRecord) -> None:
-        """Not yet; the maintenance lock is asked all the same."""
-        self._act(context, Operation.SUSPEND, stack)
-        raise NotSupported("Suspending a stack is not supported.")
+        """Not yet; what else is in the way is told first."""
+        with self._allowed(self._act(context, Operation.SUSPEND, stack)):
+            raise NotSupported("Suspending a stack is not supported.")
 
     def resume(self, context: Context, stack: StackRecord) -> None:
-        """Not yet; the maintenance lock is asked all the same."""
-        self._act(context, Operation.RESUME, stack)
-        raise NotSupported("Resuming a stack is not supported.")
+        """Not yet; what else is in the way is told first."""
+        with self._allowed(self._act(context, Operation.RESUME, stack)):
+            raise NotSupported("Resuming a stack is not supported.")
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
         """Ask the running operation to stop. Raises NotSupported if there is none that can be cancelled.
