@@ -1,0 +1,387 @@
+"""The API reference and the running API say the same: routes, codes, and the shape of every sample.
+
+A sample is what a client sends or gets; one scenario plays all of them in order against the real application.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import falcon.inspect
+import pytest
+import yaml
+from webtest import TestResponse
+
+from heatlite import wiring
+from heatlite.core import clock
+from heatlite.core.config import Settings
+
+from .conftest import Heat, template
+
+SOURCE = Path(__file__).parents[2] / "api-ref" / "source" / "v1"
+SAMPLES = SOURCE / "samples"
+
+# -- the reference, read ---------------------------------------------------------------------------
+
+HEADING = re.compile(r"^(?P<title>\S.*)\n=+\n", re.MULTILINE)
+METHOD = re.compile(r"^\.\. rest_method:: (\S+) (\S+)$", re.MULTILINE)
+CODES = re.compile(r"^\.\. rest_status_code:: (success|error) status\.yaml\n\n((?: +- .*\n)+)", re.MULTILINE)
+SHOWN = re.compile(r"^\.\. literalinclude:: samples/(\S+)\.json$", re.MULTILINE)
+PART = re.compile(r"^ +- part: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One section of the reference with a ``rest_method``."""
+
+    title: str
+    method: str
+    path: str
+    codes: dict[str, tuple[int, ...]]
+    samples: tuple[str, ...]
+    parts: tuple[str, ...]
+    """What ``{part}`` in the path stands for."""
+
+    def sample(self, kind: str) -> str | None:
+        found = [name for name in self.samples if name.endswith(f"-{kind}")]
+        assert len(found) <= 1, f"{self.title} shows several samples of a {kind}"
+        return found[0] if found else None
+
+    def routes(self) -> set[tuple[str, str]]:
+        paths = [self.path.replace("{part}", part) for part in self.parts] or [self.path]
+        return {route(self.method, path) for path in paths}
+
+
+def route(method: str, path: str) -> tuple[str, str]:
+    """The reference has its own names for the variables of a path."""
+    return method, re.sub(r"\{\w+\}", "{}", path)
+
+
+def reference() -> str:
+    """The text of all pages in their order."""
+    names = re.findall(r"^\.\. include:: (\S+)$", (SOURCE / "index.rst").read_text(), re.MULTILINE)
+    return "\n".join((SOURCE / name).read_text() for name in names)
+
+
+def read_operations() -> Iterator[Operation]:
+    text = reference()
+    parameters = yaml.safe_load((SOURCE / "parameters.yaml").read_text())
+    headings = [*HEADING.finditer(text)]
+    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+        section = text[heading.end() : following.start() if following else None]
+        method = METHOD.search(section)
+        if method is None:
+            continue
+        codes: dict[str, tuple[int, ...]] = {"success": (), "error": ()}
+        for kind, items in CODES.findall(section):
+            codes[kind] = tuple(int(code) for code in re.findall(r"- (\d+)", items))
+        part = PART.search(section)
+        yield Operation(
+            title=heading["title"],
+            method=method[1],
+            path=method[2],
+            codes=codes,
+            samples=tuple(SHOWN.findall(section)),
+            parts=tuple(re.findall(r"``(\w+)``", parameters[part[1]]["description"])) if part else (),
+        )
+
+
+OPERATIONS = [*read_operations()]
+BY_TITLE = {operation.title: operation for operation in OPERATIONS}
+
+
+def load(name: str) -> object:
+    return json.loads((SAMPLES / f"{name}.json").read_text())
+
+
+# -- two answers compared ---------------------------------------------------------------------------
+
+EXACT = frozenset({
+    "code", "title", "explanation", "type", "rel", "stack_name", "stack_status", "stack_status_reason",
+    "resource_name", "logical_resource_id", "resource_type", "resource_status", "resource_status_reason",
+    "resource_action", "output_key", "required_by", "tags", "locked", "disable_rollback", "timeout_mins", "count",
+    "level", "reason", "request", "target", "status", "binary", "topic", "stack_owner",
+})  # fmt: skip
+"""Keys whose values the scenario fixes; of all others only the type is compared."""
+
+
+def differences(sample: object, real: object, where: str = "body", exact: bool = False) -> list[str]:
+    """Where `real` does not look like `sample`: other keys, another type, another value under an EXACT key.
+
+    In a list every real item has to look like one of the sample's, and every item of the sample like a real one; so a
+    sample may leave out items that look like those it shows.
+    """
+    if isinstance(sample, Mapping) and isinstance(real, Mapping):
+        found = [f"{where}: the API lacks {key}" for key in sample.keys() - real.keys()]
+        found += [f"{where}: the sample lacks {key}" for key in real.keys() - sample.keys()]
+        for key in sample.keys() & real.keys():
+            found += differences(sample[key], real[key], f"{where}.{key}", key in EXACT)
+        return found
+    if isinstance(sample, list) and isinstance(real, list):
+        found = []
+        for index, item in enumerate(real):
+            here = f"{where}[{index}]"
+            near = min((differences(shown, item, here, exact) for shown in sample), key=len, default=[f"{here}: new"])
+            found += near
+        for index, shown in enumerate(sample):
+            if all(differences(shown, item, exact=exact) for item in real):
+                found.append(f"{where}[{index}]: the API gives no such item")
+        return found
+    if type(sample) is not type(real):
+        return [f"{where}: {type(sample).__name__} in the sample, {type(real).__name__} from the API"]
+    if exact and sample != real:
+        return [f"{where}: {sample!r} in the sample, {real!r} from the API"]
+    return []
+
+
+ITEM = {"id": "1", "tags": ["a", "b"], "items": [{"code": 1}, {"code": 2}]}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"id": 1},
+        {"id": None},
+        {"more": None},
+        {"tags": ["a"]},
+        {"tags": []},
+        {"tags": ["a", "b", "c"]},
+        {"items": [{"code": 1}]},
+        {"items": [{"code": 1}, {"code": 2}, {"code": 3}]},
+        {"items": [{"code": 1}, {"code": 2}, {}]},
+        {"items": {}},
+    ],
+)
+def test_a_difference_is_seen(changed: Mapping[str, object]) -> None:
+    assert differences(ITEM, {**ITEM, **changed})
+    assert differences({**ITEM, **changed}, ITEM)
+
+
+def test_alike_is_alike() -> None:
+    assert not differences(ITEM, {"id": "7", "tags": ["b", "a"], "items": [{"code": 2}, {"code": 1}, {"code": 1}]})
+
+
+# -- the reference against the route table ------------------------------------------------------------
+
+
+def test_every_route_is_documented_and_nothing_else(refusing: Heat) -> None:
+    served = {
+        route(method.method, found.path)
+        for found in falcon.inspect.inspect_routes(refusing.wsgi)
+        for method in found.methods
+        if not method.internal
+    }
+    documented = {one for operation in OPERATIONS for one in operation.routes()}
+    assert documented == served
+
+
+def test_every_sample_is_shown() -> None:
+    assert set(SHOWN.findall(reference())) == {path.stem for path in SAMPLES.iterdir()}
+
+
+def test_titles_are_unique() -> None:
+    assert len(BY_TITLE) == len(OPERATIONS)
+
+
+# -- the samples against the API ----------------------------------------------------------------------
+
+
+class Play:
+    """Sends what the reference shows and notes where the answer looks different."""
+
+    def __init__(self, heat: Heat) -> None:
+        self.heat = heat
+        self.names: dict[str, object] = {"tenant_id": "demo"}
+        self.played: set[str] = set()
+        self.samples: set[str] = set()
+        self.differences: list[str] = []
+
+    @property
+    def stack(self) -> str:
+        return "/stacks/{stack_name}/{stack_id}".format(**self.names)
+
+    def __call__(
+        self, title: str, code: int | None = None, query: str = "", body: object = None, **names: object
+    ) -> TestResponse:
+        """Make the call of a section. `code` where several are successes, `body` where the sample shows none."""
+        operation = BY_TITLE[title]
+        self.played.add(title)
+        request, shown = operation.sample("request"), operation.sample("response")
+        if request is not None:
+            self.samples.add(request)
+            body = load(request)
+        response = self._send(operation, query, body, names)
+        successes = operation.codes["success"] or operation.codes["error"][:1]
+        expected = successes[0] if code is None else code
+        assert response.status_int == expected, f"{title}: {response.status} {response.text}"
+        assert expected in successes, title
+        if shown is not None:
+            self._compare(shown, response)
+        return response
+
+    def refused(self, sample: str, title: str, body: object = None, **names: object) -> None:
+        """Make a call that is refused as the sample says."""
+        operation = BY_TITLE[title]
+        response = self._send(operation, "", body, names)
+        assert response.status_int in operation.codes["error"], f"{title}: {response.status} {response.text}"
+        self._compare(sample, response)
+
+    def _send(self, operation: Operation, query: str, body: object, names: Mapping[str, object]) -> TestResponse:
+        path = operation.path.format(**{**self.names, **names})
+        raw = b"" if body is None else json.dumps(body).encode()
+        return self.heat.app.request(
+            path + query, method=operation.method, body=raw, content_type="application/json", expect_errors=True
+        )
+
+    def _compare(self, sample: str, response: TestResponse) -> None:
+        self.samples.add(sample)
+        self.differences += [f"{sample}: {difference}" for difference in differences(load(sample), response.json)]
+
+
+class SampleTime(clock.Clock):
+    """Runs as the machine's clock does, from the time of the samples on: they name a time to come."""
+
+    def __init__(self) -> None:
+        self._ahead = clock.from_text("2026-11-21T09:00:00Z") - time.time()
+
+    def now(self) -> float:
+        return time.time() + self._ahead
+
+
+@pytest.fixture
+def heat(tmp_path: Path) -> Iterator[Heat]:
+    """A server with nothing in it."""
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"), clock=SampleTime())
+    yield Heat(server.app)
+    server.close()
+
+
+def until(what: str, done: Callable[[], object]) -> None:
+    """Wait for what another thread does."""
+    end = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < end, what
+        time.sleep(0.003)
+
+
+def updating(heat: Heat, name: str) -> dict[str, str]:
+    """A stack whose update never ends by itself; its names."""
+
+    def endless(value: str) -> dict[str, object]:
+        properties = {"value": value, "action_wait_secs": {"update": -1}}
+        return template(a={"type": "OS::Heat::TestResource", "properties": properties})
+
+    path = heat.create(endless("old"), name=name)
+    heat.call("PATCH", path, {"template": endless("new")}, code=202)
+    return {"stack_name": name, "stack_id": path.rpartition("/")[2]}
+
+
+def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
+    play = Play(heat)
+
+    play("List versions")
+    play("List versions by name")
+    play("Show version 1")
+    assert play("Check health").text == "OK"
+    play("Show build information")
+    until("the engine has reported", lambda: heat.get("/services")["services"])
+    play("List services")
+    play("List template versions")
+    play("List template functions", template_version="heat_template_version.2021-04-16")
+    play("List resource types", query="?name=OS::Heat::RandomString")
+    play("Show resource type", type_name="OS::Heat::RandomString")
+    play("Show resource type template", query="?template_type=hot", type_name="OS::Heat::RandomString")
+    play("Validate template")
+
+    play("Preview stack")
+    created = play("Create stack")
+    play.names |= {"stack_name": "web", "stack_id": created.json["stack"]["id"], "stack_identity": "web"}
+    play.names |= {"resource_name": "password", "output_key": "note"}
+    assert created.location.endswith(play.stack)
+    heat.settle(play.stack, "CREATE_COMPLETE")
+
+    play("List stacks", query="?limit=1&with_count=true")
+    play("List stacks in detail")
+    for purpose in ("", " for a change", " for a patch", " for a deletion", " for a post"):
+        assert play(f"Find stack{purpose}").location.endswith(play.stack)
+    for title in ("Find part of a stack", "Find part of a stack for a post"):
+        for part in BY_TITLE[title].parts:
+            assert play(title, part=part).location.endswith(f"{play.stack}/{part}")
+    play.refused("error-not-found", "Find stack", stack_identity="nope")
+    play("Show stack")
+    play("Show stack template")
+    play("Show stack environment")
+    play("Show stack files")
+    play("List outputs")
+    play("Show output")
+    play("Abandon stack")
+    play("Export stack")
+
+    play("List resources")
+    play("Show resource")
+    play("Show resource metadata", resource_name="note")
+    play("Signal resource")
+    play("List events", query="?sort_dir=asc&limit=2")
+    events = play("List resource events").json["events"]
+    play("Show event", event_id=events[0]["id"])
+
+    play("Preview stack update")
+    play("Preview stack patch")
+
+    play("Lock stack")
+    heat.settle(play.stack, "LOCK_COMPLETE")
+    play.refused("error-stack-locked", "Delete stack")
+    play.refused("error-stack-locked", "Mark resource unhealthy", {"mark_unhealthy": True})
+    suppressed = play("Show lock").json["suppressed"]
+    play("Delete suppressed request", suppressed_id=suppressed[0]["id"])
+    play("Unlock stack")
+    heat.settle(play.stack, "UNLOCK_COMPLETE")
+    play("Replay suppressed request", code=200, suppressed_id=suppressed[1]["id"])
+
+    play("Mark resource unhealthy")
+    play("Patch stack")
+    heat.settle(play.stack, "UPDATE_COMPLETE")
+    play("Update stack")
+    heat.settle(play.stack, "UPDATE_COMPLETE")
+    play("Check stack")
+    heat.settle(play.stack, "CHECK_COMPLETE")
+
+    for title in ("Cancel update", "Cancel without rollback"):
+        endless = updating(heat, "endless")
+        play(title, **endless)
+        play("Delete stack", **endless)
+        heat.settle("/stacks/{stack_name}/{stack_id}".format(**endless), "DELETE_COMPLETE")
+    play("Delete stack")
+    misspelt = {"type": "OS::Heat::RandomString", "properties": {"lenght": 8}}
+    play.refused("error-validation", "Create stack", {"stack_name": "w", "template": template(password=misspelt)})
+
+    assert not play.differences, "\n".join(play.differences)
+    assert play.played == BY_TITLE.keys()
+    conflicts = {"error-resource-is-locked", "error-action-conflict", "error-action-in-progress"}
+    assert play.samples | conflicts == {path.stem for path in SAMPLES.iterdir()}
+
+
+def test_the_samples_of_conflicts(tmp_path: Path) -> None:
+    """With room for one action only, a second one stays queued."""
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", engine_slots=1))
+    try:
+        heat = Heat(server.app)
+        play = Play(heat)
+        forever = template(a={"type": "OS::Heat::TestResource", "properties": {"wait_secs": -1}})
+        play.names |= {"resource_name": "a"}
+
+        running = heat.create(forever, name="running", wait=False)
+        play.names |= dict(zip(("stack_name", "stack_id"), running.split("/")[2:], strict=True))
+        until("the action is taken up", lambda: heat.get(f"{running}/resources")["resources"])
+        play.refused("error-resource-is-locked", "Patch stack", {})
+        play.refused("error-action-in-progress", "Mark resource unhealthy", {"mark_unhealthy": True})
+
+        queued = heat.create(forever, name="queued", wait=False)
+        play.names |= dict(zip(("stack_name", "stack_id"), queued.split("/")[2:], strict=True))
+        play.refused("error-action-conflict", "Patch stack", {})
+    finally:
+        server.close()
+    assert not play.differences, "\n".join(play.differences)
