@@ -3,7 +3,6 @@
 import base64
 import secrets
 import time
-import uuid
 
 
 def new_id() -> str:
@@ -11,12 +10,13 @@ def new_id() -> str:
     millis = time.time_ns() // 1_000_000
     tail = secrets.randbits(74)
     value = (millis << 80) | (0x7 << 76) | ((tail >> 62) << 64) | (0b10 << 62) | (tail & ((1 << 62) - 1))
-    return str(uuid.UUID(int=value))
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def short_id(identifier: str) -> str:
     """Twelve lower-case letters and digits drawn from the random part of a UUID."""
-    return base64.b32encode(uuid.UUID(identifier).bytes[8:])[:12].decode().lower()
+    return base64.b32encode(bytes.fromhex(identifier.replace("-", "")[16:]))[:12].decode().lower()
 
 
 def physical_name(stack_name: str, resource_name: str, identifier: str, limit: int = 255) -> str:

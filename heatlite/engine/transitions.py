@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from heatlite.core.ids import new_id
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.journal import Journal, resource_event
@@ -88,8 +89,7 @@ class Transitions:
         return Work(step, row, self._resources.make(row), row.verb, wanted, done=True, silent=True)
 
     def _create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
-        row = replace(self._described(row), properties=wanted.properties, metadata=wanted.metadata)
-        row = self._moved(row, Verb.CREATE, Status.IN_PROGRESS, STATE_CHANGED)
+        row = self._converged(row, wanted, Verb.CREATE, Status.IN_PROGRESS, row.physical_id, row.data)
         return Work(step, row, self._resources.make(row), Verb.CREATE, wanted, done=not wanted.kind.has("create"))
 
     def _update(self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change) -> Work:
@@ -179,7 +179,12 @@ class Transitions:
             if work.verb is Verb.DELETE:
                 self._journal.delete(work.row)
             return None
-        row = replace(work.row, physical_id=work.resource.physical_id, data=dict(work.resource.data), token=None)
+        physical_id, data = work.resource.physical_id, dict(work.resource.data)
+        if work.wanted is not None and work.done and work.failure is None:
+            row = self._converged(work.row, work.wanted, work.verb, Status.COMPLETE, physical_id, data)
+            self.chosen[row.name] = row
+            return None
+        row = replace(work.row, physical_id=physical_id, data=data, token=None)
         if work.wants_replacement and work.wanted is not None:
             # The object is as it was; so is its row, apart from the attempt.
             self._moved(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
@@ -188,10 +193,7 @@ class Transitions:
         if work.failure is not None:
             self._moved(row, work.verb, Status.FAILED, work.failure)
             return None
-        if work.wanted is not None:
-            row = replace(self._described(row), properties=work.wanted.properties, metadata=work.wanted.metadata)
-            self.chosen[row.name] = self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
-        elif work.verb is Verb.DELETE:
+        if work.verb is Verb.DELETE:
             self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
             self._journal.delete(row)
         elif work.verb is Verb.UNLOCK:
@@ -257,10 +259,42 @@ class Transitions:
             description=definition.description,
         )
 
+    def _converged(
+        self,
+        row: ResourceRecord,
+        wanted: Wanted,
+        verb: Verb,
+        status: Status,
+        physical_id: str | None,
+        data: JsonMap,
+    ) -> ResourceRecord:
+        """Write the row as its definition wants it, in a new state, and the event. One copy: a copy is what costs."""
+        definition, now = self._definitions[row.name], self._now()
+        row = replace(
+            row,
+            type=definition.type,
+            requires=tuple(sorted(definition.requires)),
+            uses=planner.used_by(definition, self.chosen),
+            deletion_policy=definition.deletion_policy,
+            description=definition.description,
+            properties=wanted.properties,
+            metadata=wanted.metadata,
+            verb=verb,
+            status=status,
+            status_reason=STATE_CHANGED,
+            updated_at=now,
+            physical_id=physical_id,
+            data=data,
+            token=None,
+        )
+        return self._told(row, now)
+
     def _moved(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> ResourceRecord:
         """Write a new state and its event."""
         now = self._now()
-        row = replace(row, verb=verb, status=status, status_reason=reason, updated_at=now)
+        return self._told(replace(row, verb=verb, status=status, status_reason=reason, updated_at=now), now)
+
+    def _told(self, row: ResourceRecord, now: float) -> ResourceRecord:
         self._journal.save(row)
         self._journal.tell(resource_event(row, now))
         return row
