@@ -116,6 +116,7 @@ class Database:
         self.peewee = self._new()
         self.mark = self.peewee.param
         self._state = _ThreadState()
+        self._writing = threading.Lock()
         _renew_after_fork(self)
 
     def _new(self) -> peewee.Database:
@@ -248,18 +249,35 @@ class Database:
         if state.open:
             yield
             return
-        self._run("BEGIN IMMEDIATE" if self.dialect is Dialect.SQLITE else "BEGIN", ())
-        state.open = True
+        with self._turn():
+            self._run("BEGIN IMMEDIATE" if self.dialect is Dialect.SQLITE else "BEGIN", ())
+            state.open = True
+            try:
+                yield
+                self._check_sound()
+                self._run("COMMIT", ())
+            except BaseException:
+                self._roll_back()
+                raise
+            finally:
+                state.open = False
+                state.failure = None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until no other thread of this process writes to SQLite, which takes one writer at a time.
+
+        SQLite would wait as well, but by looking again after pauses of up to a tenth of a second.
+        """
+        if self.dialect is not Dialect.SQLITE:
+            yield
+            return
+        if not self._writing.acquire(timeout=BUSY_SECONDS):
+            raise DatabaseUnavailable(reason="database is locked")
         try:
             yield
-            self._check_sound()
-            self._run("COMMIT", ())
-        except BaseException:
-            self._roll_back()
-            raise
         finally:
-            state.open = False
-            state.failure = None
+            self._writing.release()
 
     def _roll_back(self) -> None:
         try:
@@ -293,6 +311,7 @@ class Database:
         _INHERITED.append(self.peewee)
         self.peewee = self._new()
         self._state = _ThreadState()
+        self._writing = threading.Lock()
 
 
 _INHERITED: list[peewee.Database] = []
