@@ -200,7 +200,8 @@ class Executor:
 
     def _look_up(self) -> None:
         """Notice what has been asked from outside, and the time."""
-        if self._draining and self.stop is None:
+        if self._draining and self.stop is not Stop.DRAIN:
+            # Whatever it was stopping for, the next engine finds out again from the rows and the action.
             self._halt(Stop.DRAIN)
         if self._requested is not None and self.stop is not Stop.DRAIN:
             wanted = CONTROLS[self._requested]

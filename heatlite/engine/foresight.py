@@ -69,7 +69,8 @@ class Foresight:
                 description=wanted.description,
             )
         row = replace(row, properties=self._foreseen(wanted.properties), metadata=self._foreseen(wanted.metadata))
-        attributes: dict[str, Json] = dict.fromkeys(self._resources.types.get(wanted.mapped_type).attributes_schema)
+        kind = self._resources.types.get(wanted.mapped_type)
+        attributes: dict[str, Json] = dict.fromkeys(kind.attribute_names - {"show"})
         return PreviewResource(row, tuple(self._required_by.get(wanted.name, ())), attributes)
 
     def _foreseen(self, section: object) -> JsonMap:

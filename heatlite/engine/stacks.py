@@ -452,7 +452,10 @@ class Stacks:
         except HeatliteError as error:
             log.info("stack %s: no attributes of %s: %s", stack.name, row.name, error)
             return {}
-        return {name: _attribute(resource, name) for name in (*resource.attributes_schema, *names)}
+        values = {name: _attribute(resource, name) for name in (*resource.attributes_schema, *names)}
+        if values.get("show") is None and "show" not in names:
+            values.pop("show", None)
+        return values
 
     def _resources_of(self, stack: StackRecord) -> Resources:
         return Resources(stack, self._types, self._clock.now)

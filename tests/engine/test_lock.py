@@ -587,7 +587,7 @@ class TestRefusals:
         stack = engine.lock(engine.create(template(a=thing(), outputs={"o": ref("a")})))
         assert engine.outputs(stack)["o"] == engine.row(stack, "a").physical_id
         engine.stacks.preview_update(stack, Request(template=template()), existing=False)
-        assert engine.stacks.attributes(stack, engine.row(stack, "a"), ()) == {"output": "v", "show": None}
+        assert engine.stacks.attributes(stack, engine.row(stack, "a"), ()) == {"output": "v"}
 
 
 def test_unknown_stacks_are_not_found(engine: Engine) -> None:
