@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.engine.gone import gone
 from heatlite.plugin.ports import Facts
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource, ResourceType
@@ -50,8 +51,14 @@ class Resources:
         self._now = now
 
     def type_of(self, row: ResourceRecord) -> ResourceType:
-        """The class that owns the row. Raises the registry's error if its plugin is gone."""
-        return self.types.get(row.mapped_type)
+        """The class that owns the row; a stand-in (`Gone`) if its plugin is not there any more."""
+        return self._type(row.mapped_type)
+
+    def _type(self, name: str) -> ResourceType:
+        try:
+            return self.types.get(name)
+        except (EntityNotFound, ResourceTypeUnavailable) as error:
+            return gone(error)
 
     def make(self, row: ResourceRecord, properties: JsonMap | None = None) -> Resource[Schema]:
         """The resource of a row; with `properties`, as it is to become."""
@@ -72,8 +79,8 @@ class Resources:
         )
 
     def physical_name(self, definition: ResourceDefinition, identifier: str) -> str:
-        """What the real object of a new row will be called, within what its type allows. Raises as `types.get`."""
-        limit = self.types.get(definition.mapped_type).name_limit
+        """What the real object of a new row will be called, within what its type allows."""
+        limit = self._type(definition.mapped_type).name_limit
         return physical_name(self.stack.name, definition.name, identifier, limit)
 
 

@@ -447,11 +447,7 @@ class Stacks:
         """A resource's attributes, and those of `names`; null where one cannot be had."""
         if row.verb not in READABLE:
             return {}
-        try:
-            resource = self._resources_of(stack).make(row)
-        except HeatliteError as error:
-            log.info("stack %s: no attributes of %s: %s", stack.name, row.name, error)
-            return {}
+        resource = self._resources_of(stack).make(row)
         values = {name: _attribute(resource, name) for name in (*resource.attributes_schema, *names)}
         if values.get("show") is None and "show" not in names:
             values.pop("show", None)

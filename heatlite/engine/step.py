@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 
 from heatlite.core.errors import HeatliteError
-from heatlite.core.json import Json
+from heatlite.core.json import Json, dump
 from heatlite.core.status import Verb
 from heatlite.engine.plan import Decision, Step
 from heatlite.engine.planner import Wanted, choose, evaluate
@@ -67,6 +67,25 @@ def advance(work: Work) -> None:
     except Exception as error:
         log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
         work.failure = failure_text(work.row.name, error)
+    _drop_unstorable(work)
+
+
+def _drop_unstorable(work: Work) -> None:
+    """What a handler leaves has to be text and JSON, or its resource fails: it must not break the commit of others."""
+    facts, row = work.resource.facts, work.row
+    try:
+        if facts.physical_id is not None and not isinstance(facts.physical_id, str):
+            raise TypeError(f"physical_id has to be text, not {type(facts.physical_id).__name__}")
+        (facts.physical_id or "").encode()
+        for kept in (work.token, facts.data):
+            if kept:
+                dump(kept).encode()
+    except (TypeError, ValueError) as error:
+        log.info("resource %s: %s has left what cannot be stored: %s", row.name, work.verb, error)
+        work.token, facts.data = None, dict(row.data)
+        if not isinstance(facts.physical_id, str):
+            facts.physical_id = row.physical_id
+        work.failure = work.failure or failure_text(row.name, error)
 
 
 def _handle(work: Work) -> None:

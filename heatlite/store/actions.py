@@ -107,10 +107,10 @@ class Actions:
 
     def claim(self, owner: str, now: float, lease: float) -> ActionRecord | None:
         """Take the next action for `lease` seconds: one whose worker is gone, else the oldest READY one."""
-        if not (self._claimable(now) or self._database.in_transaction):
+        if not (self._claimable(owner, now) or self._database.in_transaction):
             return None  # An idle worker that asks again and again takes no lock.
         with self._database.transaction():
-            found = self._claimable(now, self._skip_locked)
+            found = self._claimable(owner, now, self._skip_locked)
             if found is None:
                 return None
             claimed = replace(
@@ -180,9 +180,10 @@ class Actions:
 
     # -- SQL -----------------------------------------------------------------------------------------
 
-    def _claimable(self, now: float, locking: str = "") -> ActionRecord | None:
+    def _claimable(self, owner: str, now: float, locking: str = "") -> ActionRecord | None:
+        """Never what `owner` itself runs: a machine that wakes from sleep finds its own leases expired."""
         one = f"ORDER BY seq LIMIT 1{locking}"
-        found = self._select(f"WHERE status = 'RUNNING' AND lease_until <= ? {one}", (now,))
+        found = self._select(f"WHERE status = 'RUNNING' AND lease_until <= ? AND owner <> ? {one}", (now, owner))
         found = found or self._select(f"WHERE status = 'READY' {one}", ())
         return found[0] if found else None
 

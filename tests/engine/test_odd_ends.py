@@ -1,0 +1,191 @@
+"""What types and machines can do to the engine: types that are gone, odd answers, restarts, jumps of the clock."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite.core.status import state
+from heatlite.store.records import StackRecord
+
+from .conftest import Engine, attr, ref, resource, template, thing
+
+
+def final(stack: StackRecord) -> str:
+    return state(stack.verb, stack.status)
+
+
+class TestATypeThatIsGone:
+    """Its package was removed while stacks of it live on."""
+
+    @pytest.fixture
+    def stack(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> StackRecord:
+        made = template(
+            a=resource("Test::Robust", value="1"),
+            kept=resource("Test::Robust", value="1", keys={"deletion_policy": "Retain"}),
+            b=thing(depends_on="a"),
+            outputs={"o": attr("a", "value"), "p": attr("b", "output")},
+        )
+        stack = engine.create(made)
+        engine.close()
+        monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("/types")])
+        engine.open()
+        return engine.get(stack)
+
+    def test_it_can_be_read(self, engine: Engine, stack: StackRecord) -> None:
+        assert engine.outputs(stack) == {"o": None, "p": "v"}
+        assert set(engine.stacks.attributes(stack, engine.row(stack, "a"), ("value",)).values()) == {None}
+
+    def test_the_check_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
+        stack = engine.check(stack)
+        assert final(stack) == "CHECK_FAILED"
+        assert engine.states(stack)["b"] == "CHECK_COMPLETE"
+        assert "resources.a: " in engine.row(stack, "a").status_reason
+        assert "Test::Robust" in stack.status_reason
+
+    def test_the_lock_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
+        stack = engine.lock(stack)
+        assert final(stack) == "LOCK_FAILED"
+        assert engine.states(stack)["b"] == "LOCK_COMPLETE"
+        assert "Test::Robust" in stack.status_reason
+
+    def test_the_delete_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
+        stack = engine.delete(stack)
+        assert final(stack) == "DELETE_FAILED"
+        assert "Test::Robust" in stack.status_reason
+        # What its type is not needed for goes all the same.
+        assert engine.states(stack) == {"a": "DELETE_FAILED"}
+
+    def test_an_update_can_make_something_else_of_it(self, engine: Engine, stack: StackRecord) -> None:
+        stack = engine.put(stack, template(a=thing(), b=thing(ref("a"))))
+        # The old object cannot be removed; the new one is there.
+        assert final(stack) == "UPDATE_FAILED"
+        assert "Test::Robust" in stack.status_reason
+        found = [(row.name, row.mapped_type) for row in engine.rows(stack)]
+        assert ("a", "OS::Heat::TestResource") in found
+
+    def test_a_mark_needs_no_type(self, engine: Engine, stack: StackRecord) -> None:
+        engine.mark(stack, "a")
+        assert engine.states(stack)["a"] == "CHECK_FAILED"
+
+
+class TestOddAnswers:
+    @pytest.mark.parametrize("verb", ["create", "update", "delete", "check", "lock", "unlock"])
+    @pytest.mark.parametrize("where", ["handle", "check"])
+    def test_whatever_is_raised_fails_the_resource(self, engine: Engine, verb: str, where: str) -> None:
+        told = {"raise_in": f"{where}_{verb}"}
+        stack = engine.create(template(a=resource("Test::Odd", **(told if verb == "create" else {})), z=thing()))
+        if verb != "create":
+            stack = engine.put(stack, template(a=resource("Test::Odd", **told), z=thing()))
+        match verb:
+            case "delete":
+                stack = engine.delete(stack)
+            case "check":
+                stack = engine.check(stack)
+            case "lock":
+                stack = engine.lock(stack)
+            case "unlock":
+                stack = engine.unlock(engine.lock(stack))
+        assert final(stack) == f"{verb.upper()}_FAILED"
+        assert engine.row(stack, "a").status_reason == f"ZeroDivisionError: resources.a: {where}_{verb}"
+        assert stack.status_reason.endswith(f"ZeroDivisionError: resources.a: {where}_{verb}")
+
+    def test_data_that_is_no_json_fails_the_resource_only(self, engine: Engine) -> None:
+        stack = engine.create(template(a=resource("Test::Odd", data="object"), z=thing(wait_secs=5)))
+        assert final(stack) == "CREATE_FAILED"
+        assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
+        assert "resources.a: " in stack.status_reason
+
+    def test_a_token_that_is_no_json_fails_the_resource_only(self, engine: Engine) -> None:
+        stack = engine.create(template(a=resource("Test::Odd", data="token"), z=thing(wait_secs=5)))
+        assert final(stack) == "CREATE_FAILED"
+        assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
+
+    def test_a_physical_id_that_is_no_text_fails_the_resource_only(self, engine: Engine) -> None:
+        stack = engine.create(template(a=resource("Test::Odd", data="id"), z=thing(wait_secs=5)))
+        assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
+        assert engine.row(stack, "a").physical_id is None
+
+    def test_a_reason_may_hold_anything(self, engine: Engine) -> None:
+        stack = engine.create(template(a=resource("Test::Odd", data="message"), z=thing(wait_secs=5)))
+        assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
+        assert engine.row(stack, "a").status_reason == "OSError: resources.a: no such file: ? ?"
+
+    @pytest.mark.parametrize("broken", ["reference", "attribute", "needs_replace", "needs_replace_failed"])
+    def test_questions_that_a_type_cannot_answer(self, engine: Engine, broken: str) -> None:
+        made: Any = template(
+            a=resource("Test::Odd", raise_in=broken, fail=broken == "needs_replace_failed"),
+            b=thing(ref("a"), depends_on="a") if broken == "reference" else thing(),
+            c=thing(attr("a", "odd")) if broken == "attribute" else thing(),
+        )
+        stack = engine.create(made)
+        if broken.startswith("needs"):
+            stack = engine.put(
+                stack, template(a=resource("Test::Odd", raise_in=broken, value="2"), b=thing(), c=thing())
+            )
+        assert final(stack) in ("CREATE_FAILED", "UPDATE_FAILED")
+        assert f"ZeroDivisionError: {broken}" in stack.status_reason
+        assert "Internal error" not in stack.status_reason
+
+    def test_an_attribute_that_fails_hides_nothing_else(self, engine: Engine) -> None:
+        outputs = {"o": attr("a", "odd"), "p": attr("z", "output")}
+        stack = engine.create(template(a=resource("Test::Odd", raise_in="attribute"), z=thing(), outputs=outputs))
+        shown = {output["output_key"]: output for output in engine.stacks.outputs(stack)}
+        assert shown["o"]["output_value"] is None
+        assert "attribute" in str(shown["o"]["output_error"])
+        assert shown["p"]["output_value"] == "v"
+        assert engine.stacks.attributes(stack, engine.row(stack, "a"), ())["odd"] is None
+
+    def test_a_check_asked_too_often_is_still_asked(self, engine: Engine) -> None:
+        """Answers of False are spaced out up to a second, numbers are taken as they are, also 0 and below."""
+        before = engine.clock.now()
+        stack = engine.create(template(a=resource("Test::Odd", answers=[False] * 8 + [0, -5, 3.5, True])))
+        assert final(stack) == "CREATE_COMPLETE"
+        # 0.05 + 0.1 + 0.2 + 0.4 + 0.8 + 1 + 1 + 1, then 3.5
+        assert engine.clock.now() - before == pytest.approx(8.05)
+
+
+class TestProcess:
+    def test_a_stop_gives_back_what_runs(self, engine: Engine) -> None:
+        with engine.clock.held():
+            stack = engine.create(template(a=thing(wait_secs=50), b=thing(depends_on="a")), wait=False)
+            engine.wait_for(lambda: engine.rows(stack) and engine.row(stack, "a").token)
+            before = engine.row(stack, "a")
+            engine.close()
+            assert final(engine.get(stack)) == "CREATE_IN_PROGRESS"
+            assert engine.row(stack, "a") == before
+            engine.store.close()
+        engine.open()
+        stack = engine.settle(stack)
+        assert final(stack) == "CREATE_COMPLETE"
+        assert engine.told(stack).count("a CREATE_IN_PROGRESS") == 1
+        assert engine.row(stack, "a").physical_id == before.physical_id
+
+    def test_a_jump_of_the_clock_takes_no_action_from_its_worker(self, plugins: Path, place: Path) -> None:
+        """A machine that sleeps wakes with expired leases; what runs here still runs here."""
+        engine = Engine(place)
+        engine.close()
+        engine.settings = type(engine.settings)(database=engine.settings.database)  # leases of 30 s
+        engine.open()
+        try:
+            with engine.clock.held():
+                stack = engine.create(template(a=thing(wait_secs=3000)), wait=False)
+                engine.wait_for(lambda: engine.rows(stack) and engine.row(stack, "a").token)
+                (action,) = engine.store.actions.live([stack.id])
+                engine.clock.pass_(1000)
+                engine.server.worker.wake()
+                other = engine.create(template(), name="other", wait=False)
+                engine.settle(other)
+                (now,) = engine.store.actions.live([stack.id])
+                assert now.attempt == action.attempt
+            assert final(engine.settle(stack)) == "CREATE_COMPLETE"
+        finally:
+            engine.close()
+
+    def test_many_stacks_at_once(self, engine: Engine) -> None:
+        stacks = [
+            engine.create(template(a=thing(), b=thing(ref("a"))), name=f"s{number}", wait=False) for number in range(20)
+        ]
+        for stack in stacks:
+            assert final(engine.settle(stack)) == "CREATE_COMPLETE"
