@@ -16,12 +16,19 @@ class Program:
     nor peewee nor any resource type, and starts without them.
     """
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
-        from heatlite import wiring
+    def running_server(self, settings: Settings) -> str | None:
+        from heatlite.store.exclusive import engine_of
 
-        url = wiring.running_server(settings)
+        engine = engine_of(settings.database)
+        url = None if engine is None else engine.get("url")
+        return str(url) if url else None
+
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+        url = self.running_server(settings)
         if url is not None:
             return HTTPTransport(url)
+        from heatlite import wiring
+
         embedded = wiring.reader(settings) if reads_only else wiring.embedded(settings)
         return WSGITransport(embedded.app, embedded.close)
 

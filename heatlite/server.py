@@ -1,16 +1,25 @@
 """gunicorn in the foreground: one process answers requests and runs the engine, a second one watches over it."""
 
 import gc
+import socket
+import struct
+from dataclasses import replace
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from gunicorn.http.errors import ParseException
 
-from heatlite import wiring
+from heatlite import __version__, wiring
 from heatlite.api.app import App
+from heatlite.api.faults import on_malformed
 from heatlite.core.config import Settings
 
 GRACE = 30
 """Seconds that a drain may take before the process is killed; what was cut off is taken up at the next start."""
+
+PATIENCE = 10
+"""Seconds that a client may be silent in the middle of a request, or leave an answer lying."""
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -25,7 +34,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         """Tell gunicorn what we want of it."""
         settings = self._settings
         options: dict[str, Any] = {
-            "bind": f"{settings.host}:{settings.port}",
+            "bind": settings.address,
             "workers": 1,
             "worker_class": "gthread",
             "threads": settings.threads,
@@ -33,6 +42,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "timeout": 60,
             "keepalive": 75,
             "proc_name": "heatlite",
+            "when_ready": self._listen,
             "worker_exit": self._stop_engine,
             # Its default path is shared by all servers of a user. Older versions have no such socket.
             "control_socket_disable": True,
@@ -43,10 +53,23 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load(self) -> App:
         """In the worker process: start the engine; the application is its face."""
-        settings = self._settings
-        self._embedded = wiring.embedded(settings, url=f"http://{settings.host}:{settings.port}")
+        self._embedded = wiring.embedded(self._settings, url=f"http://{self._settings.address}")
+        self._embedded.app.add_error_handler(ParseException, on_malformed)
         _spare_the_collector()
         return self._embedded.app
+
+    def _listen(self, server: Arbiter) -> None:
+        """In the watching process, before there is a worker: finish what gunicorn leaves open."""
+        for listener in server.LISTENERS:
+            # Whoever connects and says nothing is not let in, where the system knows how.
+            if defer := getattr(socket, "TCP_DEFER_ACCEPT", None):
+                listener.sock.setsockopt(socket.IPPROTO_TCP, defer, PATIENCE)
+            # A connection inherits these: half a request, or an answer that nobody fetches, holds a thread no longer.
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", PATIENCE, 0))
+            self._settings = replace(self._settings, port=listener.sock.getsockname()[1])  # it may have been 0
+        server.log.info("heatlite %s at http://%s, %s", __version__, self._settings.address, self._settings.database)
+        server.log.info('Point the openstack command at it: eval "$(heatlite env)"')
 
     def _stop_engine(self, _server: object, _worker: object) -> None:
         if self._embedded is not None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -17,7 +18,7 @@ from heatlite.engine.worker import Worker
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.errors import EngineRunning
-from heatlite.store.exclusive import EngineLock
+from heatlite.store.exclusive import EngineLock, engine_of
 from heatlite.store.migrate import Migration
 from heatlite.store.store import Store
 
@@ -46,6 +47,12 @@ class NotLoopback(Invalid):
         "Refusing to listen on {host}: nobody is asked who they are, so only this machine may connect."
         " Use --host 127.0.0.1."
     )
+
+
+class NoPort(Conflict):
+    """The address to listen on is taken, or not ours to take."""
+
+    text = "Cannot listen on {host}, port {port}: {reason}. Choose another port with --port."
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +137,27 @@ def _busy(engine: JsonMap, database: str) -> EngineBusy:
     return EngineBusy(pid=engine.get("pid", "unknown"), database=database, url=f" and serves {url}" if url else "")
 
 
-def running_server(settings: Settings) -> str | None:
-    """The address of the server that works on this database; None if there is none."""
-    engine = Store.engine_of(settings.database)
-    url = None if engine is None else engine.get("url")
-    return str(url) if url else None
-
-
 def check_servable(settings: Settings) -> None:
-    """Raise what would keep a server from starting: NotLoopback, EngineBusy, a database that cannot be opened."""
+    """Raise what would keep a server from starting: NotLoopback, EngineBusy, NoPort, a database that does not open."""
     if settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
     store = open_store(settings)
-    engine = Store.engine_of(settings.database)
+    engine = engine_of(settings.database)
     store.close()
     if engine is not None:
         raise _busy(engine, settings.database)
+    _check_port(settings)
+
+
+def _check_port(settings: Settings) -> None:
+    """Ask for the port as gunicorn will, which tries for seconds and then blames nobody."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            raise NoPort(host=settings.host, port=settings.port, reason=error.strerror) from error
 
 
 def _is_loopback(host: str) -> bool:

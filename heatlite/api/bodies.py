@@ -105,9 +105,19 @@ def read(req: Request) -> Json:
 
 
 def _bytes(req: Request) -> bytes:
+    try:
+        return _received(req)
+    except OSError:
+        raise HTTPBadRequest("The body did not arrive: the connection fell silent or was closed.") from None
+
+
+def _received(req: Request) -> bytes:
     length = req.content_length
     if length is not None:
-        return bytes(req.bounded_stream.read(length))
+        raw = bytes(req.bounded_stream.read(length))
+        if len(raw) < length:
+            raise HTTPBadRequest(f"The body ended after {len(raw)} of {length} bytes.")
+        return raw
     if not req.env.get("wsgi.input_terminated"):
         return b""  # neither a length nor chunks: nothing was sent
     raw = bytes(req.stream.read(req.max_body + 1))

@@ -102,6 +102,11 @@ def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params:
         resp.set_headers(error.headers)
 
 
+def on_malformed(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
+    """What the HTTP server finds wrong only while the body is read: chunks that are none."""
+    fault(resp, HTTPStatus.BAD_REQUEST, "HTTPBadRequest", f"The request is not HTTP: {error}.")
+
+
 def on_surprise(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
     """A fault of our own making: the log gets everything, the client only the way to find it there."""
     log.error("%s %s %r failed", req.request_id, req.method, req.path, exc_info=error)

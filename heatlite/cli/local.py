@@ -37,22 +37,22 @@ def database(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-def environment(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - every command takes both
+def environment(arguments: argparse.Namespace, host: Host) -> int:
     """Shell lines that point `openstack` at the server: ``eval "$(heatlite env)"``."""
     stale = sorted(name for name in os.environ if name.startswith("OS_"))
     if stale:
         print(f"unset {' '.join(stale)}")
     print("export OS_AUTH_TYPE=none")
-    print(f"export OS_ENDPOINT={shlex.quote(''.join(address(arguments)))}")
+    print(f"export OS_ENDPOINT={shlex.quote(''.join(address(arguments, host)))}")
     return 0
 
 
-def clouds(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - every command takes both
+def clouds(arguments: argparse.Namespace, host: Host) -> int:
     """Write ./clouds.yaml with the cloud `heatlite`."""
     try:
         if not arguments.force and CLOUDS.exists() and not CLOUDS.read_text("utf-8").startswith(OURS):
             raise CommandError(f"{CLOUDS} exists and is not ours; --force overwrites it.")
-        endpoint = "".join(address(arguments))
+        endpoint = "".join(address(arguments, host))
         CLOUDS.write_text(
             f"{OURS}\n"
             "clouds:\n"

@@ -17,6 +17,9 @@ from heatlite.template.types import TypeCatalog
 class Host(Protocol):
     """The program around the command line; it sees the server's rooms, which the command line does not."""
 
+    def running_server(self, settings: config.Settings) -> str | None:
+        """The address of the server that works on this database; None if there is none."""
+
     def connect(self, settings: config.Settings, reads_only: bool) -> Transport:
         """A way to the server that works on this database: one that runs, else one in this process.
 
@@ -63,12 +66,12 @@ def project(arguments: argparse.Namespace) -> str | None:
     return named
 
 
-def address(arguments: argparse.Namespace) -> tuple[str, str]:
-    """The server that is named, else the one of the settings, and the path of the project on it."""
+def address(arguments: argparse.Namespace, host: Host) -> tuple[str, str]:
+    """The server that is named, that works on this database, or that the settings mean; and the path of the project."""
     named = endpoint(arguments)
     if named is None:
         chosen = settings(arguments)
-        named = chosen.public_url or f"http://{chosen.host}:{chosen.port}"
+        named = chosen.public_url or host.running_server(chosen) or f"http://{chosen.address}"
     return split_endpoint(named, project(arguments))
 
 

@@ -60,6 +60,11 @@ class Settings:
     max_resources_per_stack: int = 20_000
     max_stacks_per_tenant: int = 512
 
+    @property
+    def address(self) -> str:
+        """``127.0.0.1:8004`` or ``[::1]:8004``."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 _KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: float}
 

@@ -64,6 +64,12 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
     return EngineLock(descriptor)
 
 
+def engine_of(url: str) -> JsonMap | None:
+    """What the engine of a SQLite database wrote about itself; None if there is none, or on a server."""
+    kind, _, path = url.partition(":///")
+    return holder(Path(f"{path}.engine")) if kind == "sqlite" else None
+
+
 def holder(path: Path) -> JsonMap | None:
     """What the process wrote that has the lock; None if nobody has it."""
     try:

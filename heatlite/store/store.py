@@ -70,12 +70,6 @@ class Store:
         """The migrations, applied or not."""
         return migrate.status(self.database)
 
-    @staticmethod
-    def engine_of(url: str) -> JsonMap | None:
-        """What the engine of a SQLite database wrote about itself; None if there is none, or on a server."""
-        kind, _, path = url.partition(":///")
-        return exclusive.holder(Path(f"{path}.engine")) if kind == "sqlite" else None
-
     def lock_engine(self, info: JsonMap) -> exclusive.EngineLock | None:
         """Be the one engine of a SQLite database; None on a server, where leases do. Raises EngineRunning."""
         if self.database.dialect is not Dialect.SQLITE:

@@ -33,6 +33,9 @@ class Recorder:
         self.served: list[Settings] = []
         self.applied = False
 
+    def running_server(self, settings: Settings) -> str | None:
+        return None
+
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
         return HTTPTransport("http://127.0.0.1:1")
 
