@@ -16,8 +16,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all tests that do no harm to it."""
     started = Server(tmp_path_factory.mktemp("server"))
     yield started
-    assert "Traceback" not in started.log.read_text(), started.log.read_text()
     started.stop()
+    assert "Traceback" not in started.log.read_text(), started.log.read_text()
 
 
 @pytest.fixture

@@ -73,10 +73,14 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        eventually(self._up, f"the server answers; its log:\n{self.log.read_text()}")
+        try:
+            eventually(self._up, "the server answers")
+        except AssertionError:
+            self.kill()
+            raise AssertionError(f"the server does not start; its log:\n{self.log.read_text()}") from None
 
     def _up(self) -> bool:
-        assert self.process.poll() is None, self.log.read_text()
+        assert self.process.poll() is None
         return self.healthy()
 
     def healthy(self) -> bool:

@@ -1,0 +1,176 @@
+"""What no client of ours sends, against gunicorn: 4xx or a closed connection, and the server goes on."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from tests.acceptance.processes import Server
+
+STACKS = "POST /v1/demo/stacks HTTP/1.1"
+TEMPLATE = {"heat_template_version": "2018-08-31"}
+
+
+@pytest.fixture(autouse=True)
+def still_healthy(server: Server) -> Iterator[None]:
+    """Whatever was sent, the next one is served as if nothing had happened."""
+    yield
+    assert server.healthy()
+    found = server.request("GET", "/stacks?limit=1", timeout=5)
+    assert found.status == 200
+
+
+def raw(server: Server, payload: bytes, timeout: float = 10) -> int | None:
+    """Send bytes, read the status of the answer; None where the connection was closed without one."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout) as connection:
+        try:
+            # What is too large is refused before it was read, and the rest meets a closed door.
+            with suppress(ConnectionResetError, BrokenPipeError):
+                connection.sendall(payload)
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            answer = connection.makefile("rb").readline()
+        except ConnectionResetError:
+            return None
+    return int(answer.split()[1]) if answer else None
+
+
+def request(first: str, *headers: str, body: bytes = b"") -> bytes:
+    return "\r\n".join([first, "Host: localhost", *headers, "", ""]).encode("latin-1") + body
+
+
+def post(body: bytes, *headers: str, first: str = STACKS) -> bytes:
+    return request(first, "Content-Type: application/json", f"Content-Length: {len(body)}", *headers, body=body)
+
+
+def stack(template: object, **more: object) -> bytes:
+    return json.dumps({"stack_name": "hostile", "template": template, **more}).encode()
+
+
+def bomb() -> str:
+    lines = ["heat_template_version: 2018-08-31", "parameters:", "  a: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"  b{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    return "\n".join(lines)
+
+
+BODIES = {
+    "10 MB": stack("x" * 10_000_000),
+    "10 MB of digits": b"9" * 10_000_000,
+    "a YAML bomb": stack(bomb()),
+    "a YAML bomb in the environment": stack(TEMPLATE, environment=bomb()),
+    "deep JSON": b"[" * 100_000,
+    "deep objects": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+    "deep YAML": stack("heat_template_version: 2018-08-31\na: " + "[" * 50_000),
+    "deep template": stack({**TEMPLATE, "outputs": {"o": {"value": json.loads("[" * 99 + "]" * 99)}}}),
+    "NUL": b"\0" * 100,
+    "NUL in a name": stack(TEMPLATE).replace(b"hostile", b"a\\u0000b"),
+    "NUL in YAML": stack("heat_template_version: 2018-08-31\0"),
+    "half a surrogate": stack(TEMPLATE).replace(b"hostile", b"a\\ud800"),
+    "not UTF-8": b'{"stack_name": "\xff\xfe"}',
+    "not JSON": b"stack_name=x&template=y",
+    "NaN": b'{"stack_name": "x", "timeout_mins": NaN}',
+    "a huge number": b'{"stack_name": "x", "template": {}, "timeout_mins": 1e999}',
+    "a very long integer": b'{"stack_name": "x", "template": {}, "timeout_mins": ' + b"9" * 10_000 + b"}",
+    "nothing": b"",
+    "a list": b"[]",
+    "null": b"null",
+    "text": b'"x"',
+    "true": b"true",
+    "a name of a megabyte": stack(TEMPLATE).replace(b"hostile", b"h" * 1_000_000),
+    "a template that is a number": stack(7),
+    "parameters that are a list": stack(TEMPLATE, parameters=[1]),
+    "files that are numbers": stack(TEMPLATE, files={"a": 1}),
+    "a tag of a megabyte": stack(TEMPLATE, tags="t" * 1_000_000),
+    "Python in YAML": stack("heat_template_version: 2018-08-31\na: !!python/object/apply:os.system [id]"),
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_bodies(server: Server, body: str) -> None:
+    status = raw(server, post(BODIES[body]))
+    assert status is not None or body.startswith("10 MB")
+    assert status is None or 400 <= status < 500
+
+
+NO_LENGTH = (STACKS, "Content-Type: application/json")
+GOOD = stack({**TEMPLATE, "zz": 1})
+"""Read in full it is a 400, too: it leaves no stack behind."""
+
+REQUESTS = {
+    "an unknown verb": request("FOO /v1/demo/stacks HTTP/1.1"),
+    "a verb in small letters": request("get /v1/demo/stacks HTTP/1.1"),
+    "CONNECT": request("CONNECT localhost:80 HTTP/1.1"),
+    "TRACE": request("TRACE /v1/demo/stacks HTTP/1.1"),
+    "no verb": request("/v1/demo/stacks"),
+    "no version": request("GET /v1/demo/nothing"),
+    "a version of the future": request("GET / HTTP/9.9"),
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "noise": bytes(range(256)) * 10,
+    "an empty line and nothing": b"\r\n\r\n",
+    "a line of a megabyte": b"GET /" + b"a" * 1_000_000,
+    "a long path": request(f"GET /{'a' * 4_000} HTTP/1.1"),
+    "a header of 100 kB": request("GET /v1/demo/nothing HTTP/1.1", f"X: {'a' * 100_000}"),
+    "a thousand headers": request("GET /v1/demo/nothing HTTP/1.1", *(f"X-{n}: 1" for n in range(1000))),
+    "a header without a name": request("GET /v1/demo/nothing HTTP/1.1", ": x"),
+    "a header with a line break": request("GET /v1/demo/nothing HTTP/1.1", "X: a\n b", " c"),
+    "NUL in the path": request("GET /v1/demo/stacks/a%00b HTTP/1.1"),
+    "a raw NUL in the path": request("GET /v1/demo/stacks/a\0b HTTP/1.1"),
+    "NUL in the query": request("GET /v1/demo/stacks?name=a%00b HTTP/1.1"),
+    "no UTF-8 in the path": request("GET /v1/demo/stacks/%ff%fe HTTP/1.1"),
+    "dots in the path": request("GET /v1/demo/stacks/..%2f..%2fetc/passwd HTTP/1.1"),
+    "no UTF-8 in the query": request("GET /v1/demo/stacks?marker=%ff&limit=x HTTP/1.1"),
+    "a limit of many digits": request(f"GET /v1/demo/stacks?limit={'9' * 3000} HTTP/1.1"),
+    "a wrong content type": post(GOOD, first=STACKS).replace(b"application/json", b"application/xml"),
+    "a form": post(b"stack_name=x").replace(b"application/json", b"application/x-www-form-urlencoded"),
+    "a negative length": request(*NO_LENGTH, "Content-Length: -1", body=GOOD),
+    "a length that is none": request(*NO_LENGTH, "Content-Length: many", body=GOOD),
+    "two lengths": request(*NO_LENGTH, "Content-Length: 5", "Content-Length: 500", body=GOOD),
+    "a length and chunks": request(*NO_LENGTH, "Content-Length: 5", "Transfer-Encoding: chunked", body=GOOD),
+    "a length of a petabyte": request(*NO_LENGTH, "Content-Length: 1000000000000000", body=GOOD),
+    "a chunk without an end": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"%x\r\n%b" % (len(GOOD), GOOD)),
+    "chunks of nonsense": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"zz\r\n" + GOOD),
+    "a body that ends early": request(*NO_LENGTH, f"Content-Length: {len(GOOD) + 10}", body=GOOD),
+    "a body that never comes": request(*NO_LENGTH, "Content-Length: 100"),
+    "no length and no chunks": request(*NO_LENGTH, body=GOOD),
+    "Expect": request(*NO_LENGTH, "Content-Length: 2", "Expect: the-unexpected", body=b"{}"),
+    "a host that is none": request("GET /v1/demo/stacks/a HTTP/1.1", "X-Forwarded-Proto: javascript"),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests(server: Server, name: str) -> None:
+    status = raw(server, REQUESTS[name])
+    assert status is None or 400 <= status < 500, status
+
+
+def test_an_unknown_encoding_is_not_implemented(server: Server) -> None:
+    """The one 5xx that is the client's mistake (RFC 9112, 6.1)."""
+    assert raw(server, request(*NO_LENGTH, "Transfer-Encoding: zip", body=GOOD)) == 501
+
+
+def test_a_chunked_body_is_read(server: Server) -> None:
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (GOOD[:10], GOOD[10:], b""))
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        connection.sendall(request(*NO_LENGTH, "Transfer-Encoding: chunked", "Connection: close", body=chunks))
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"The template section is invalid: zz" in answer
+
+
+def test_a_chunked_body_without_end_is_cut_off(server: Server) -> None:
+    """Nothing says beforehand how much will come."""
+    chunk = b"10000\r\n%b\r\n" % (b"x" * 0x10000)
+    assert raw(server, request(*NO_LENGTH, "Transfer-Encoding: chunked", body=chunk * 200)) in (400, None)
+
+
+def test_silent_clients_stop_nobody(server: Server) -> None:
+    """Many say nothing at all, some half a request: a line, a header, a body."""
+    halves = [b"GET /v1", b"GET / HTTP/1.1\r\nHost:", request(*NO_LENGTH, "Content-Length: 1000", body=b"{")]
+    with ExitStack() as connections:
+        for half in [b""] * 20 + halves * 2:
+            connection = connections.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+            connection.sendall(half)
+        for _ in range(5):
+            assert server.request("GET", "/stacks", timeout=3).status == 200
