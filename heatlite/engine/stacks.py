@@ -104,7 +104,7 @@ class Stacks:
         stack, prepared = self._new_stack(context, request)
         stack = moved(stack, Verb.CREATE, Status.IN_PROGRESS, "Stack CREATE started")
         with self._store.transaction():
-            self._store.templates.put(prepared.document, prepared.files)
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
             self._store.stacks.insert(stack)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
             self._queue(context, stack, Verb.CREATE)
@@ -163,7 +163,7 @@ class Stacks:
         prepared = self._preparation.changed(stack, request, existing)
         now = self._clock.now()
         with self._allowed(attempt) as stack:
-            self._store.templates.put(prepared.document, prepared.files)
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
             after = replace(_updated(stack, request, prepared, existing), updated_at=now)
             after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
             self._store.stacks.save(after)

@@ -238,11 +238,12 @@ class Templates:
         """The id that a template of this content has: SHA-256."""
         return hashlib.sha256(canonical([document, files]).encode()).hexdigest()
 
-    def put(self, document: Mapping[str, Json], files: Mapping[str, str]) -> str:
-        """Store a template unless it is there, and tell its id."""
-        template_id = self.address(document, files)
-        row = {"id": template_id, "document": dump(document), "files": dump(files)}
-        self._database.change(Template.insert(row).on_conflict_ignore())
+    def put(self, document: Mapping[str, Json], files: Mapping[str, str], template_id: str | None = None) -> str:
+        """Store a template unless it is there, and tell its id; `template_id` is that id if the caller knows it."""
+        template_id = template_id or self.address(document, files)
+        if not self._database.select(Template.select(Template.id).where(Template.id == template_id)):
+            row = {"id": template_id, "document": dump(document), "files": dump(files)}
+            self._database.change(Template.insert(row).on_conflict_ignore())
         return template_id
 
     def get(self, template_id: str) -> TemplateRecord:
