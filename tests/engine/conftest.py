@@ -38,19 +38,34 @@ class HeldClock(Clock):
         self._now = START
         self._limit = float("inf")
         self._lock = threading.Lock()
+        self._polls: dict[int, int] = {}
+        self.woken = 0
+        """How often a wait has ended because somebody had something to say."""
 
     def now(self) -> float:
         return self._now
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        until = self._now + seconds
+        until, waiter = self._now + seconds, threading.get_ident()
         while not event.is_set():
             with self._lock:
                 if until <= self._limit:
                     self._now = max(self._now, until)
                     break
+                self._polls[waiter] = self._polls.get(waiter, 0) + 1
             event.wait(0.001)
+        with self._lock:
+            self._polls.pop(waiter, None)
+            self.woken += event.is_set()
         return event.is_set()
+
+    def is_held(self) -> bool:
+        return self._limit != float("inf")
+
+    def at_rest(self) -> bool:
+        """Whether somebody has waited for time to pass, and for nothing else, for some real milliseconds."""
+        with self._lock:
+            return any(polls >= 5 for polls in self._polls.values())
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -112,7 +127,14 @@ class Engine:
         return self.settle(stack)
 
     def cancel(self, stack: StackRecord, rollback: bool, wait: bool = True) -> StackRecord:
+        held = self.clock.is_held()
+        if held:
+            self.wait_for(self.clock.at_rest)
+        before = self.clock.woken
         self.stacks.cancel(self.who, self.get(stack), rollback)
+        if held:
+            # Time must not go on before the engine has heard of it.
+            self.wait_for(lambda: self.clock.woken > before)
         return self.settle(stack) if wait else self.get(stack)
 
     def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
@@ -141,6 +163,11 @@ class Engine:
         while not what():
             assert time.monotonic() < end, "the engine does not get there"
             time.sleep(0.001)
+
+    def begun(self, what: Callable[[], object]) -> None:
+        """Until `what` is true and the engine has nothing left to do before time goes on."""
+        self.wait_for(what)
+        self.wait_for(self.clock.at_rest)
 
     def settle(self, stack: StackRecord) -> StackRecord:
         """The stack, once no action is left on it."""

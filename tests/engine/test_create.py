@@ -56,7 +56,7 @@ def test_independent_resources_are_made_at_once(engine: Engine) -> None:
         stack = engine.create(
             template(a=thing(wait_secs=5), b=thing(wait_secs=7), c=thing(depends_on=["a", "b"])), wait=False
         )
-        engine.wait_for(lambda: all(engine.row(stack, name).token for name in "ab") if engine.rows(stack) else False)
+        engine.begun(lambda: all(engine.row(stack, name).token for name in "ab") if engine.rows(stack) else False)
         assert engine.states(stack) == {"a": "CREATE_IN_PROGRESS", "b": "CREATE_IN_PROGRESS", "c": "INIT_COMPLETE"}
         engine.clock.pass_(5)
         engine.wait_for(lambda: engine.states(stack)["a"] == "CREATE_COMPLETE")
@@ -248,7 +248,7 @@ class TestValues:
         with engine.clock.held():
             outputs = {"o": attr("a", "output"), "r": ref("b"), "n": attr("b", "output")}
             stack = engine.create(template(a=thing(wait_secs=5), b=thing(depends_on="a"), outputs=outputs), wait=False)
-            engine.wait_for(lambda: engine.rows(stack))
+            engine.begun(lambda: engine.rows(stack))
             # A resource that is not begun gives null, and its name as reference (hot-language §5).
             assert (engine.outputs(stack)["n"], engine.outputs(stack)["r"]) == (None, "b")
         engine.settle(stack)

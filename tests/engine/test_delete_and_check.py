@@ -84,7 +84,7 @@ class TestDelete:
             stack = engine.create(
                 template(a=file(slow_secs=50), b=thing(wait_secs=-1, action_wait_secs={"delete": 0})), wait=False
             )
-            engine.wait_for(lambda: len(engine.rows(stack)) == 2 and all(row.token for row in engine.rows(stack)))
+            engine.begun(lambda: len(engine.rows(stack)) == 2 and all(row.token for row in engine.rows(stack)))
             mark = engine.now_on(stack)
             engine.delete(stack, wait=False)
             stack = engine.settle(stack)
@@ -103,7 +103,7 @@ class TestDelete:
             engine.put(
                 stack, template(a=thing("2", wait_secs=50, action_wait_secs={"delete": 0}), b=thing()), wait=False
             )
-            engine.wait_for(lambda: engine.row(stack, "a").token)
+            engine.begun(lambda: engine.row(stack, "a").token)
             engine.delete(stack, wait=False)
             stack = engine.settle(stack)
         assert final(stack) == "DELETE_COMPLETE"
@@ -117,7 +117,7 @@ class TestDelete:
                 disable_rollback=False,
                 wait=False,
             )
-            engine.wait_for(lambda: engine.get(stack).verb is Verb.ROLLBACK and engine.row(stack, "a").token)
+            engine.begun(lambda: engine.get(stack).verb is Verb.ROLLBACK and engine.row(stack, "a").token)
             engine.delete(stack, wait=False)
         stack = engine.settle(stack)
         assert final(stack) == "DELETE_COMPLETE"

@@ -129,7 +129,7 @@ class TestInProgress:
         stack = engine.create(template(a=thing("1"), idle=thing()))
         with engine.clock.held():
             engine.put(stack, template(a=thing("2", wait_secs=5), idle=thing()), wait=False)
-            engine.wait_for(lambda: engine.row(stack, "a").token)
+            engine.begun(lambda: engine.row(stack, "a").token)
             mark = engine.now_on(stack)
             for unhealthy in (True, False):
                 with pytest.raises(ActionInProgress, match=r"Stack s already has an action \(UPDATE\) in progress"):

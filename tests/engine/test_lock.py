@@ -315,7 +315,7 @@ class TestStates:
     def test_while_something_runs(self, engine: Engine) -> None:
         with engine.clock.held():
             stack = engine.create(template(a=thing(wait_secs=5)), wait=False)
-            engine.wait_for(lambda: engine.rows(stack) and engine.row(stack, "a").token)
+            engine.begun(lambda: engine.rows(stack) and engine.row(stack, "a").token)
             for attempt in (engine.lock, engine.unlock):
                 with pytest.raises(ResourceIsLocked):
                     attempt(stack)

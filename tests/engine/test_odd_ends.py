@@ -150,7 +150,7 @@ class TestProcess:
     def test_a_stop_gives_back_what_runs(self, engine: Engine) -> None:
         with engine.clock.held():
             stack = engine.create(template(a=thing(wait_secs=50), b=thing(depends_on="a")), wait=False)
-            engine.wait_for(lambda: engine.rows(stack) and engine.row(stack, "a").token)
+            engine.begun(lambda: engine.rows(stack) and engine.row(stack, "a").token)
             before = engine.row(stack, "a")
             engine.close()
             assert final(engine.get(stack)) == "CREATE_IN_PROGRESS"
@@ -171,7 +171,7 @@ class TestProcess:
         try:
             with engine.clock.held():
                 stack = engine.create(template(a=thing(wait_secs=3000)), wait=False)
-                engine.wait_for(lambda: engine.rows(stack) and engine.row(stack, "a").token)
+                engine.begun(lambda: engine.rows(stack) and engine.row(stack, "a").token)
                 (action,) = engine.store.actions.live([stack.id])
                 engine.clock.pass_(1000)
                 engine.server.worker.wake()

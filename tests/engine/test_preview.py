@@ -128,7 +128,7 @@ def test_it_refuses_what_the_update_refuses(engine: Engine) -> None:
 def test_it_is_free_in_every_state(engine: Engine) -> None:
     with engine.clock.held():
         stack = engine.create(template(a=thing(wait_secs=5), b=thing(depends_on="a")), wait=False)
-        engine.wait_for(lambda: engine.rows(stack))
+        engine.begun(lambda: engine.rows(stack))
         engine.stacks.preview_update(engine.get(stack), Request(), existing=True)
     stack = engine.lock(engine.settle(stack))
     assert names(engine.stacks.preview_update(stack, Request(template=template()), existing=False)) == {

@@ -129,7 +129,7 @@ class TestCancel:
         """A stack in the middle of an update: a is done, b under way, c not begun."""
         stack = engine.create(self.made("1"), **more)
         engine.put(stack, self.made("2", wait_secs=10), wait=False)
-        engine.wait_for(lambda: engine.row(stack, "b").token)
+        engine.begun(lambda: engine.row(stack, "b").token)
         return engine.get(stack)
 
     def made(self, value: str, **more: Any) -> Any:
@@ -150,7 +150,7 @@ class TestCancel:
     def test_without_rollback_of_one_that_never_ends(self, engine: Engine) -> None:
         with engine.clock.held():
             stack = engine.create(template(a=thing(wait_secs=-1), b=thing(depends_on="a")), wait=False)
-            engine.wait_for(lambda: engine.rows(stack) and engine.row(stack, "a").token)
+            engine.begun(lambda: engine.rows(stack) and engine.row(stack, "a").token)
             before = engine.clock.now()
             engine.cancel(stack, rollback=False, wait=False)
         stack = engine.settle(stack)
@@ -173,7 +173,7 @@ class TestCancel:
         stack = engine.create(template(a=thing()))
         with engine.clock.held():
             engine.put(stack, template(a=thing(), new=thing(action_wait_secs={"create": -1})), wait=False)
-            engine.wait_for(lambda: len(engine.rows(stack)) == 2 and engine.row(stack, "new").token)
+            engine.begun(lambda: len(engine.rows(stack)) == 2 and engine.row(stack, "new").token)
             engine.cancel(stack, rollback=True, wait=False)
             engine.wait_for(lambda: engine.get(stack).verb is Verb.ROLLBACK)
             engine.wait_for(lambda: list(engine.states(stack)) == ["a"])
@@ -188,7 +188,7 @@ class TestCancel:
                 **BACK,
                 wait=False,
             )
-            engine.wait_for(lambda: engine.get(stack).verb is Verb.ROLLBACK and engine.row(stack, "a").token)
+            engine.begun(lambda: engine.get(stack).verb is Verb.ROLLBACK and engine.row(stack, "a").token)
             for rollback in (True, False):
                 with pytest.raises(NotSupported, match="ROLLBACK_IN_PROGRESS"):
                     engine.cancel(stack, rollback)
@@ -214,7 +214,6 @@ class TestCancel:
         with engine.clock.held():
             stack = self.slow(engine)
             engine.cancel(stack, not rollback, wait=False)
-            engine.server.worker.wake()
             engine.cancel(stack, rollback, wait=False)
         assert final(engine.settle(stack)) == ("ROLLBACK_COMPLETE" if rollback else "UPDATE_FAILED")
 
@@ -222,7 +221,7 @@ class TestCancel:
         """A stack in whose update boom has failed and slow is still waited for."""
         stack = engine.create(template(boom=thing("1"), slow=thing("1")), **more)
         engine.put(stack, template(boom=thing("2", fail=True), slow=thing("2", wait_secs=10)), wait=False)
-        engine.wait_for(lambda: engine.states(stack)["boom"] == "UPDATE_FAILED" and engine.row(stack, "slow").token)
+        engine.begun(lambda: engine.states(stack)["boom"] == "UPDATE_FAILED" and engine.row(stack, "slow").token)
         return engine.get(stack)
 
     def test_a_rollback_that_is_wanted_after_a_failure(self, engine: Engine) -> None:

@@ -102,7 +102,7 @@ def test_the_old_one_is_there_while_the_new_one_is_made(engine: Engine) -> None:
     stack = engine.create(template(a=thing(update_replace_value="1", wait_secs=5)))
     with engine.clock.held():
         engine.put(stack, template(a=thing(update_replace_value="2", wait_secs=5)), wait=False)
-        engine.wait_for(lambda: len(engine.rows(stack)) == 2 and engine.rows(stack)[1].token)
+        engine.begun(lambda: len(engine.rows(stack)) == 2 and engine.rows(stack)[1].token)
         assert [state(row.verb, row.status) for row in engine.rows(stack)] == ["CREATE_COMPLETE", "CREATE_IN_PROGRESS"]
     engine.settle(stack)
     assert len(engine.rows(stack)) == 1
