@@ -13,8 +13,9 @@ from typing import cast
 from urllib.parse import unquote, urlsplit
 
 from heatlite.cli.errors import CommandError, describe
-from heatlite.core.errors import Invalid
+from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.template.loader import Path as Place
 from heatlite.template.loader import Source, load
 
 MAX_FILE_SIZE = 4 * 1024 * 1024
@@ -39,6 +40,8 @@ class Bundle:
     """All of them merged."""
     environment_files: list[str] = field(default_factory=list)
     """Their names in `files`, where the server has to merge them."""
+    children: dict[str, Source] = field(default_factory=dict)
+    """By their names in `files`: the templates that stand for types, with their places."""
 
     def body(self, parameters: Mapping[str, str]) -> JsonMap:
         """The part of a request that all routes with a template have in common."""
@@ -66,22 +69,30 @@ def read(path: Path, wanted_by: Path | None = None) -> bytes:
 
 
 def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
-    """A YAML or JSON file. Raises CommandError."""
+    """A YAML or JSON file. Raises CommandError where it cannot be read, HTTPBadRequest where it cannot be parsed."""
     try:
         text = read(path, wanted_by).decode()
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}: no UTF-8 text (byte {error.start})") from None
-    try:
-        return load(text, str(path), kind)
-    except Invalid as error:
-        raise CommandError("\n".join(map(describe, error.problems)) or error.message) from None
+    return load(text, str(path), kind)
 
 
 class _Gatherer:
-    """Walks documents and collects the files that they name."""
+    """Walks documents and collects the files that they name.
 
-    def __init__(self) -> None:
+    What is wrong with them goes to `faults`; where there is no such list, the first of it is raised.
+    """
+
+    def __init__(self, faults: list[Problem] | None) -> None:
         self.files: dict[str, str] = {}
+        self.children: dict[str, Source] = {}
+        self._documents: dict[Path, Source] = {}
+        self._faults = faults
+
+    def document(self, path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
+        """A document whose files are to be collected. Raises as `load_file` does."""
+        self._documents[path] = source = load_file(path, kind, wanted_by)
+        return source
 
     def _locate(self, name: str, base: Path) -> Path | None:
         """The file that a name in a document of the folder `base` stands for; None for an address elsewhere."""
@@ -90,58 +101,83 @@ class _Gatherer:
             return Path(unquote(parts.path))
         return None if "://" in name else base / name
 
-    def _content(self, name: str, document: Path, base: Path) -> str:
-        path = self._locate(name, base)
+    def _wrong(self, error: CommandError, document: Path, where: Place) -> None:
+        """A file that cannot be read, named in `document` at `where`."""
+        if self._faults is None:
+            raise error
+        line, column = self._documents[document].locate(where)
+        self._faults.append(
+            Problem(where, str(error), error="FileNotRead", source=str(document), line=line, column=column)
+        )
+
+    def _content(self, name: str, document: Path, where: Place) -> str:
+        path = self._locate(name, document.parent)
         if path is None:
             return name
         address = path.resolve().as_uri()
         if address not in self.files:
-            content = read(path, document)
+            try:
+                content = read(path, document)
+            except CommandError as error:
+                self._wrong(error, document, where)
+                content = b""
             try:
                 self.files[address] = content.decode()
             except UnicodeDecodeError:
                 self.files[address] = base64.b64encode(content).decode()
         return address
 
-    def _child(self, name: str, document: Path, base: Path) -> str:
+    def _child(self, name: str, document: Path, base: Path, where: Place) -> str:
         path = self._locate(name, base)
         if path is None:
             return name
         address = path.resolve().as_uri()
         if address not in self.files:
             self.files[address] = ""  # a template that names itself ends here; the server refuses it
-            self.files[address] = dump(self.template(load_file(path, wanted_by=document).data, path))
+            try:
+                self.children[address] = source = self.document(path, wanted_by=document)
+            except CommandError as error:
+                self._wrong(error, document, where)
+            except Invalid as error:
+                if self._faults is None:
+                    raise
+                self._faults += error.problems
+            else:
+                source.data = cast(JsonMap, self.template(source.data, path))
+                self.files[address] = dump(source.data)
         return address
 
-    def template(self, value: Json, document: Path) -> Json:
-        """The template (or a part of it) with addresses for paths."""
+    def template(self, value: Json, document: Path, where: Place = ()) -> Json:
+        """The template (or the part of it at `where`) with addresses for paths."""
         if isinstance(value, Mapping):
             out: JsonMap = {}
             for key, item in value.items():
+                here = (*where, key)
                 if key == "get_file" and isinstance(item, str):
-                    out[key] = self._content(item, document, document.parent)
-                elif key == "type" and isinstance(item, str) and item.endswith(_TEMPLATE_NAMES):
-                    out[key] = self._child(item, document, document.parent)
+                    out[key] = self._content(item, document, here)
+                elif key in ("type", "Type") and isinstance(item, str) and item.endswith(_TEMPLATE_NAMES):
+                    out[key] = self._child(item, document, document.parent, here)
                 else:
-                    out[key] = self.template(item, document)
+                    out[key] = self.template(item, document, here)
             return out
         if isinstance(value, list):
-            return [self.template(item, document) for item in value]
+            return [self.template(item, document, (*where, i)) for i, item in enumerate(value)]
         return value
 
-    def registry(self, value: Mapping[str, Json], document: Path, base: Path) -> JsonMap:
+    def registry(self, value: Mapping[str, Json], document: Path, base: Path, where: Place) -> JsonMap:
         """A resource_registry with addresses for paths; `base_url` moves the folder they start from."""
         moved = value.get("base_url")
         if isinstance(moved, str):
             base = self._locate(moved, base) or base
         out: JsonMap = {}
         for key, item in value.items():
+            here = (*where, key)
             if key == "base_url":
                 continue
             if key not in _NO_FILES and isinstance(item, Mapping):
-                out[key] = self.registry(item, document, base)
+                out[key] = self.registry(item, document, base, here)
             elif key not in _NO_FILES and isinstance(item, str) and item and "::" not in item:
-                out[key] = self._child(item, document, base)
+                out[key] = self._child(item, document, base, here)
             else:
                 out[key] = item
         return out
@@ -173,20 +209,42 @@ def gather(template: Path, environments: Sequence[Path] = ()) -> Bundle:
     Environments are merged here, later ones over earlier ones, so that parameters of the command line win over them;
     the server would let `environment_files` win. Only environments with merge strategies travel as files.
     """
-    gatherer = _Gatherer()
-    source = load_file(template)
-    source.data = cast(JsonMap, gatherer.template(source.data, template))
+    try:
+        return _gather(template, environments, None)
+    except Invalid as error:
+        raise CommandError("\n".join(map(describe, error.problems)) or error.message) from None
 
+
+def gather_all(template: Path, environments: Sequence[Path], faults: list[Problem]) -> Bundle:
+    """As `gather`, but what is wrong with the files goes to `faults`, and broken environments are left out.
+
+    Raises HTTPBadRequest where the template itself cannot be parsed, and CommandError where it or an environment cannot
+    be read.
+    """
+    return _gather(template, environments, faults)
+
+
+def _gather(template: Path, environments: Sequence[Path], faults: list[Problem] | None) -> Bundle:
+    gatherer = _Gatherer(faults)
     sources = []
     merged: JsonMap = {}
     for path in environments:
-        content = load_file(path, "Environment")
+        try:
+            content = gatherer.document(path, "Environment")
+        except Invalid as error:
+            if faults is None:
+                raise
+            faults += error.problems
+            continue
         registry = content.data.get("resource_registry")
         if isinstance(registry, Mapping):
-            content.data["resource_registry"] = gatherer.registry(registry, path, path.parent)
+            where = ("resource_registry",)
+            content.data["resource_registry"] = gatherer.registry(registry, path, path.parent, where)
         sources.append(content)
         merged = _merge(merged, content.data)
     sent: dict[str, str] = {}
     if "parameter_merge_strategies" in merged:
-        sent = {path.resolve().as_uri(): dump(one.data) for path, one in zip(environments, sources, strict=True)}
-    return Bundle(source, {**gatherer.files, **sent}, sources, merged, list(sent))
+        sent = {Path(one.name).resolve().as_uri(): dump(one.data) for one in sources}
+    source = gatherer.document(template)
+    source.data = cast(JsonMap, gatherer.template(source.data, template))
+    return Bundle(source, {**gatherer.files, **sent}, sources, merged, list(sent), gatherer.children)

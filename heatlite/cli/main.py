@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.cli import local, maintenance, render, stacks, validate
+from heatlite.cli import local, maintenance, render, report, stacks, validate
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host
 from heatlite.core.errors import HeatliteError
@@ -112,7 +112,9 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--format", choices=("log", *render.FORMATS), default="log")
     _columns(one)
 
-    commands.add_template("validate", validate.validate, "list every problem of a template", server=False)
+    one = commands.add_template("validate", validate.validate, "list every problem of a template", server=False)
+    one.add_argument("--format", choices=report.FORMATS, default="text")
+    one.add_argument("--strict", action="store_true", help="warnings count as errors for the exit code")
 
     for name, run, summary in (
         ("mark-unhealthy", maintenance.mark_unhealthy, "say that a resource is broken: the next update replaces it"),

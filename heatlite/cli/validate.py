@@ -1,73 +1,71 @@
-"""``heatlite validate``: every problem of a template at once, with file, line and column. Needs no server."""
+"""``heatlite validate``: every problem of a template and its environments, each with its place."""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 
-from heatlite.cli.errors import describe
-from heatlite.cli.files import Bundle, gather
+from heatlite.cli.errors import CommandError
+from heatlite.cli.files import Bundle, gather_all
+from heatlite.cli.report import render
 from heatlite.cli.session import Host
 from heatlite.cli.stacks import parameters
 from heatlite.core.errors import Invalid, Problem
-from heatlite.template.check import check
 from heatlite.template.environment import Environment
 from heatlite.template.loader import Source
+from heatlite.template.places import Places
+from heatlite.template.review import in_order, review
 from heatlite.template.types import TypeCatalog
+
+MISUSED = 2
+"""Exit code for a file that is not there and a parameter without a name, as for any misspelt command line."""
 
 
 def validate(arguments: argparse.Namespace, host: Host) -> int:
-    """Print all problems; the exit code is 1 if there are errors among them."""
-    bundle = gather(arguments.file, arguments.environment)
-    found = list(problems(bundle, parameters(arguments.parameter), host.types()))
-    for problem in sorted(found, key=lambda one: (one.source, one.line, one.column)):
-        print(describe(problem))
+    """Print all problems; the exit code is 1 if there are errors among them, or with --strict anything at all."""
+    faults: list[Problem] = []
+    try:
+        given = parameters(arguments.parameter)
+        bundle = gather_all(arguments.file, arguments.environment, faults)
+    except Invalid as error:
+        found = [*faults, *error.problems]
+    except CommandError as error:
+        print(f"heatlite: {error}", file=sys.stderr)
+        return MISUSED
+    else:
+        complete = len(bundle.environments) == len(arguments.environment)
+        found = problems(bundle, given, host.types(), faults, complete)
+    # What is wrong with a file as a whole is shown at its beginning.
+    found = in_order(
+        replace(problem, line=problem.line or 1, column=problem.column or 1) if problem.source != "-P" else problem
+        for problem in found
+    )
+    print(render(found, arguments.format, str(arguments.file)))
     errors = sum(problem.severity == "error" for problem in found)
-    if not found:
-        print(f"{arguments.file}: no problems")
-    elif errors:
+    if errors:
         print(f"{errors} error{'s' if errors > 1 else ''}", file=sys.stderr)
-    return 1 if errors else 0
+    return 1 if errors or (arguments.strict and found) else 0
 
 
-def problems(bundle: Bundle, given: dict[str, str], types: TypeCatalog) -> Iterator[Problem]:
+def problems(
+    bundle: Bundle, given: dict[str, str], types: TypeCatalog, faults: Sequence[Problem], complete: bool
+) -> list[Problem]:
     """What is wrong with the environments, and with the template as they and `given` parameters make it.
 
-    A parameter without a value is a warning here: the template asks for it, and that is no fault of its own.
+    `faults` came up while the files were read; `complete`: no environment was among them.
     """
-    sound = True
+    places = Places(bundle.template, bundle.environments, bundle.files, bundle.children)
+    own = list(faults)
     for source in bundle.environments:
         try:
             Environment.parse(source)
         except Invalid as error:
-            sound = False
-            for problem in error.problems:
-                yield _at(problem, source)
-    if sound:
-        environment = Environment.parse(Source("environment", bundle.environment))
-        environment = replace(environment, parameters={**environment.parameters, **given})
-    else:
-        environment = Environment()
-    for problem in check(bundle.template, environment, types, bundle.files):
-        if problem.error == "UserParameterMissing":
-            if sound:
-                yield replace(_at(problem, bundle.template), severity="warning")
-        elif problem.source == "environment":
-            yield _in_environment(problem, bundle)
-        else:
-            yield _at(problem, bundle.template)
-
-
-def _at(problem: Problem, source: Source) -> Problem:
-    """The problem with the name and, if it has none yet, the place in a file."""
-    line, column = (problem.line, problem.column) if problem.line else source.locate(problem.path)
-    return replace(problem, source=source.name, line=line, column=column)
-
-
-def _in_environment(problem: Problem, bundle: Bundle) -> Problem:
-    """The problem in the last environment that says what it is about, else in what -P gave."""
-    for source in reversed(bundle.environments):
-        section = source.data.get(str(problem.path[0])) if problem.path else None
-        if isinstance(section, dict) and problem.path[1] in section:
-            return _at(problem, source)
-    return replace(problem, source="-P")
+            complete = False
+            own += places.all(error.problems)
+    environment = None
+    if complete:
+        merged = Environment.parse(Source("environment", bundle.environment))
+        environment = replace(merged, parameters={**merged.parameters, **given})
+    found = review(bundle.template, environment, types, bundle.files, bundle.environments, bundle.children)
+    found = [problem if problem.source != "environment" else replace(problem, source="-P") for problem in found]
+    return [*own, *found]

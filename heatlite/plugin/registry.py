@@ -13,7 +13,7 @@ first used. A type that cannot be loaded is reported with the reason, and harms 
 import inspect
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
@@ -36,6 +36,9 @@ class UnavailableType:
     attribute_names: frozenset[str] = frozenset()
     any_attribute: bool = True
     snapshot_on_delete: bool = True
+
+    def kind_of(self, path: Sequence[str | int]) -> str:
+        return ""
 
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), ResourceTypeUnavailable.text.format(type=self.name, reason=self.reason))]

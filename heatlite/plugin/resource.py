@@ -187,6 +187,11 @@ class Resource(Generic[P_co]):
         return cls.schema.check(given)
 
     @classmethod
+    def kind_of(cls, path: Sequence[str | int]) -> str:
+        """The type of a property, or of what `path` leads to within it; "" where it is open."""
+        return cls.schema.kind_of(path)
+
+    @classmethod
     def description(cls) -> str:
         """The class's docstring; "" where it has none of its own."""
         return inspect.cleandoc(cls.__doc__ or "")

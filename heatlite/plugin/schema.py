@@ -470,6 +470,21 @@ class Schema:
         return {name: field.describe() for name, field in cls.fields.items() if not field.hidden}
 
     @classmethod
+    def kind_of(cls, path: Sequence[str | int]) -> str:
+        """The type of a property, or of what `path` leads to within it; "" where it is open."""
+        schema: type[Schema] | None = cls
+        field: Field | None = None
+        for step in path:
+            if isinstance(step, int):
+                field = field.item if field is not None else None
+            else:
+                field = schema.fields.get(step) if schema is not None else None
+            if field is None:
+                return ""
+            schema = field.schema
+        return "" if field is None or field.kind is Kind.ANY else field.kind.value
+
+    @classmethod
     def _take(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> dict[str, object]:
         fields = cls.fields
         if not values.keys() <= fields.keys():

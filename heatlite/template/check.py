@@ -13,6 +13,7 @@ from heatlite.template.functions_hot import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, locate, raise_first, stated
 from heatlite.template.types import Fault, ResourceTypeView, TypeCatalog
+from heatlite.template.warnings import duplicate_keys
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
 
@@ -51,10 +52,7 @@ def check(
     else:
         problems = check_definition(definition, types)
     if isinstance(template, Source):
-        problems += [
-            Problem(path, f'The key "{path[-1]}" is written more than once; the last one counts.', severity="warning")
-            for path in template.duplicates
-        ]
+        problems += duplicate_keys(template)
         problems = locate(problems, {"template": template})
     return problems
 

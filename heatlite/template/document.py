@@ -157,13 +157,17 @@ class Template:
 
 def _version(document: Mapping[str, Json]) -> str:
     keys = [key for key in VERSION_KEYS if key in document]
-    if not keys:
-        raise InvalidTemplateVersion(explanation="Template version was not provided")
-    if len(keys) > 1:
-        raise InvalidTemplateVersion(explanation=f"Ambiguous versions ({', '.join(keys)})")
-    if keys != ["heat_template_version"]:
-        raise NotSupported(feature="A CloudFormation template")
-    return canonical_version(document["heat_template_version"])
+    try:
+        if not keys:
+            raise InvalidTemplateVersion(explanation="Template version was not provided")
+        if len(keys) > 1:
+            raise InvalidTemplateVersion(explanation=f"Ambiguous versions ({', '.join(keys)})")
+        if keys != ["heat_template_version"]:
+            raise NotSupported(feature="A CloudFormation template")
+        return canonical_version(document["heat_template_version"])
+    except InvalidTemplateVersion as error:
+        problem = Problem(tuple(keys[-1:]), error.message, error="InvalidTemplateVersion")
+        raise InvalidTemplateVersion(error.message, problems=(problem,)) from None
 
 
 class Definition:

@@ -41,19 +41,30 @@ class Source:
 
     def locate(self, path: Sequence[str | int]) -> Position:
         """Line and column, from 1, of what `path` leads to, or of the nearest thing around it; (0, 0) if unknown."""
-        if self._positions is None:
-            positions: dict[Path, Position] = {}
-            if self.text:
-                try:
-                    # A tab may stand between JSON tokens, but not between YAML ones.
-                    _Builder(self.text.replace("\t", " "), positions).build()
-                except (yaml.YAMLError, _Refused, ValueError):
-                    positions = {}
-            self._positions = positions
+        positions = self._placed()
         wanted = tuple(path)
-        while wanted and wanted not in self._positions:
+        while wanted and wanted not in positions:
             wanted = wanted[:-1]
-        return self._positions.get(wanted, (0, 0))
+        return positions.get(wanted, (0, 0))
+
+    def repeated_keys(self) -> tuple[Path, ...]:
+        """As `duplicates`, those of a JSON text too."""
+        self._placed()
+        return self.duplicates
+
+    def _placed(self) -> dict[Path, Position]:
+        if self._positions is None:
+            self._positions = {}
+            if self.text:
+                # A tab may stand between JSON tokens, but not between YAML ones.
+                builder = _Builder(self.text.replace("\t", " "), {})
+                try:
+                    builder.build()
+                except (yaml.YAMLError, _Refused, ValueError):
+                    return self._positions
+                self._positions = builder.positions or {}
+                self.duplicates = tuple(builder.duplicates)
+        return self._positions
 
 
 class _Refused(Exception):

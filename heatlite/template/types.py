@@ -1,6 +1,6 @@
 """What the checker has to know of a resource type. The registry of types gives it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,9 @@ class ResourceTypeView(Protocol):
     @property
     def snapshot_on_delete(self) -> bool:
         """Whether ``deletion_policy: Snapshot`` is possible."""
+
+    def kind_of(self, path: Sequence[str | int]) -> str:
+        """The type of a property, or of what `path` leads to within it: "string", "list" …; "" where it is open."""
 
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         """Faults of `given`: resolved values, in which UNKNOWN may stand anywhere."""

@@ -1,8 +1,10 @@
 """``heatlite validate`` on real files, with the types that are installed."""
 
+import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft7Validator
 
 from heatlite.__main__ import main
 
@@ -26,6 +28,7 @@ resources:
       value: {get_attr: [b, valu]}
 outputs:
   o: {value: {get_resource: nope}}
+  used: {value: [{get_param: size}, {get_param: p}]}
 """
 
 
@@ -61,13 +64,17 @@ def test_all_problems_at_once_with_their_places(place: Path, capsys: pytest.Capt
 
 
 def test_a_sound_template(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "t.yaml").write_text(BROKEN.split("resources:")[0].replace("default: a", "default: abc"))
+    sound = BROKEN.split("resources:")[0].replace("default: a", "default: abc")
+    (place / "t.yaml").write_text(sound + "outputs: {o: {value: [{get_param: size}, {get_param: p}]}}\n")
     assert main(["validate", "t.yaml", "-P", "size=3"]) == 0
     assert capsys.readouterr().out == "t.yaml: no problems\n"
 
 
 def test_a_parameter_that_is_asked_for_is_no_error(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "t.yaml").write_text("heat_template_version: 2018-08-31\nparameters:\n  size: {type: number}\n")
+    (place / "t.yaml").write_text(
+        "heat_template_version: 2018-08-31\nparameters:\n  size: {type: number}\n"
+        "outputs: {o: {value: {get_param: size}}}\n"
+    )
     assert main(["validate", "t.yaml"]) == 0
     out, err = capsys.readouterr()
     assert out == "t.yaml:3:3: warning: The Parameter (size) was not provided.\n"
@@ -94,9 +101,9 @@ def test_faults_of_environments_do_not_hide_those_of_the_template(
     ("content", "message"),
     [
         ("a: 1\nb: [1\n", "t.yaml:3:1: error: Template not in valid format"),
-        ("a: 1\n", "error: The template version is invalid"),
-        ("", "t.yaml: error: Template not in valid format"),
-        ("heat_template_version: 2999-01-01\n", "error: The template version is invalid"),
+        ("a: 1\n", "t.yaml:1:1: error: The template version is invalid"),
+        ("", "t.yaml:1:1: error: Template not in valid format"),
+        ("# 2\nheat_template_version: 2999-01-01\n", "t.yaml:2:1: error: The template version is invalid"),
         ("heat_template_version: 2018-08-31\nresorces: {}\n", "t.yaml:2:1: error: The template section is invalid"),
     ],
 )
@@ -113,9 +120,148 @@ def test_files_that_travel_are_found_and_their_absence_is_told(place: Path, caps
         "resources:\n  a: {type: OS::Heat::Value, properties: {value: {get_file: note.txt}}}\n"
     )
     assert main(["validate", "t.yaml"]) == 1
-    assert capsys.readouterr().err == "heatlite: note.txt: no such file (named in t.yaml)\n"
+    out, err = capsys.readouterr()
+    assert out == "t.yaml:3:51: error: note.txt: no such file (named in t.yaml)\n"
+    assert err == "1 error\n"
     (place / "note.txt").write_text("hello")
     assert main(["validate", "t.yaml"]) == 0
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+
+def test_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "t.yaml").write_text(BROKEN)
+    assert main(["validate", "t.yaml", "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["problems"]
+    assert [one["line"] for one in found] == sorted(one["line"] for one in found)
+    for one in found:
+        assert one.keys() == {"file", "line", "column", "severity", "type", "path", "message", "hint"}
+        assert one["file"] == "t.yaml"
+        assert one["line"] >= 1
+        assert one["column"] >= 1
+    assert {
+        "file": "t.yaml",
+        "line": 11,
+        "column": 7,
+        "severity": "error",
+        "type": "StackValidationFailed",
+        "path": "resources.b.properties.lenght",
+        "message": "Property error: resources.b.properties: Unknown Property lenght",
+        "hint": "Did you mean length?",
+    } in found
+
+
+def test_sarif(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What SARIF 2.1.0 requires of the properties that are there, and what code scanning needs."""
+    (place / "sub").mkdir()
+    (place / "sub" / "a b.yaml").write_text(BROKEN)
+    (place / "e.yaml").write_text("parameters: {size: 3, nme: x}\n")
+    arguments = ["validate", "sub/a b.yaml", "-e", str(place / "e.yaml"), "-P", "q=1", "--format", "sarif"]
+    assert main(arguments) == 1
+    log = json.loads(capsys.readouterr().out)
+    Draft7Validator(SARIF).validate(log)
+    (run,) = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len(rules) == len(set(rules))
+    places = set()
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        for location in result.get("locations", ()):
+            assert location["physicalLocation"]["region"]["startLine"] >= 1
+            places.add(location["physicalLocation"]["artifactLocation"]["uri"])
+    assert places == {"sub/a%20b.yaml", "e.yaml"}
+    assert [one["message"]["text"] for one in run["results"] if "locations" not in one] == [
+        "The Parameter (q) was not defined in template."
+    ]
+
+
+def test_sarif_of_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "t.yaml").write_text("heat_template_version: 2018-08-31\n")
+    assert main(["validate", "t.yaml", "--format", "sarif"]) == 0
+    log = json.loads(capsys.readouterr().out)
+    Draft7Validator(SARIF).validate(log)
+    assert log["runs"][0]["results"] == []
+
+
+def _required(*names: str, **properties: object) -> dict[str, object]:
+    return {"type": "object", "required": list(names), "properties": properties}
+
+
+def _list(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
+TEXT: dict[str, object] = {"type": "string", "minLength": 1}
+COUNT: dict[str, object] = {"type": "integer", "minimum": 1}
+MESSAGE = _required("text", text=TEXT)
+SARIF = _required(
+    "version",
+    "runs",
+    version={"const": "2.1.0"},
+    runs=_list(
+        _required(
+            "tool",
+            columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+            tool=_required(
+                "driver",
+                driver=_required("name", name=TEXT, rules=_list(_required("id", id=TEXT, shortDescription=MESSAGE))),
+            ),
+            results=_list(
+                _required(
+                    "message",
+                    message=MESSAGE,
+                    ruleId=TEXT,
+                    ruleIndex={"type": "integer", "minimum": 0},
+                    level={"enum": ["none", "note", "warning", "error"]},
+                    locations=_list(
+                        _required(
+                            physicalLocation=_required(
+                                "artifactLocation",
+                                artifactLocation=_required("uri", uri=TEXT),
+                                region=_required("startLine", startLine=COUNT, startColumn=COUNT),
+                            )
+                        )
+                    ),
+                )
+            ),
+        )
+    ),
+)
+"""The part of the standard's own schema that is about what we write."""
+
+
+# -- exit codes ------------------------------------------------------------------------------------
+
+
+def test_exit_codes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "clean.yaml").write_text("heat_template_version: 2018-08-31\n")
+    (place / "warn.yaml").write_text("heat_template_version: 2018-08-31\nparameters: {p: {type: string, default: a}}\n")
+    (place / "wrong.yaml").write_text("heat_template_version: 2018-08-31\nzz: 1\n")
+    for name, code, strict in (("clean", 0, 0), ("warn", 0, 1), ("wrong", 1, 1)):
+        assert main(["validate", f"{name}.yaml"]) == code
+        assert main(["validate", f"{name}.yaml", "--strict"]) == strict
+    capsys.readouterr()
+    for arguments, message in (
+        (["absent.yaml"], "absent.yaml: no such file"),
+        (["clean.yaml", "-e", "absent.yaml"], "absent.yaml: no such file"),
+        (["clean.yaml", "-P", "p"], "p"),
+    ):
+        assert main(["validate", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit) as error:
+        main(["validate", "clean.yaml", "--format", "xml"])
+    assert error.value.code == 2
+
+
+def test_all_files_are_read_whatever_is_wrong_with_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "t.yaml").write_text("a: [\n")
+    (place / "one.yaml").write_text("parameters: {\n")
+    (place / "two.yaml").write_text("resource_registry:\n  A: absent.yaml\n  B: child.yaml\n")
+    (place / "child.yaml").write_text("heat_template_version: [\n")
+    assert main(["validate", "t.yaml", "-e", "one.yaml", "-e", "two.yaml"]) == 1
+    found = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in found] == ["child.yaml:2:1", "one.yaml:2:1", "t.yaml:2:1", "two.yaml:2:3"]
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "templates").glob("*.yaml")), ids=lambda p: p.stem)

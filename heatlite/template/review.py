@@ -1,0 +1,73 @@
+"""Everything that is wrong with a template and what comes with it, in one run (`heatlite validate`, `all_errors`)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from heatlite.core.errors import Invalid, Problem, Unsupported
+from heatlite.core.json import JsonMap
+from heatlite.template.check import check
+from heatlite.template.document import Template
+from heatlite.template.environment import Environment
+from heatlite.template.loader import Source
+from heatlite.template.places import Places
+from heatlite.template.types import TypeCatalog
+from heatlite.template.warnings import child_warnings, environment_warnings, template_warnings
+
+
+def review(
+    template: Source,
+    environment: Environment | None,
+    types: TypeCatalog,
+    files: Mapping[str, str],
+    environments: Sequence[Source] = (),
+    children: Mapping[str, Source] | None = None,
+) -> list[Problem]:
+    """Every problem and every warning, each with file, line and column, by file and line.
+
+    `environment` is what `environments` (the texts, for the places) come to together; None where that cannot be told,
+    for one of them is broken. `children` are the texts of those `files` that are templates. A parameter without a
+    value is a warning here: the template asks for it, and that is no fault of its own.
+    """
+    found = []
+    for problem in check(template, environment or Environment(), types, files):
+        if problem.error != "UserParameterMissing":
+            found.append(problem)
+        elif environment is not None:
+            found.append(replace(problem, severity="warning"))
+    parsed = _template(template, files)
+    if parsed is not None:
+        found += template_warnings(template, parsed, types)
+    for name, source in (children or {}).items():
+        child = _template(source, files)
+        if child is not None:
+            found += [replace(problem, source=name) for problem in child_warnings(source, child, types)]
+    for source in environments:
+        found += [replace(problem, source=source.name) for problem in environment_warnings(source, parsed)]
+    return in_order(Places(template, environments, files, children).all(found))
+
+
+def _template(source: Source, files: Mapping[str, str]) -> Template | None:
+    """None for one that `check` has something against."""
+    try:
+        return Template(source.data, files)
+    except (Invalid, Unsupported):
+        return None
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """By file, line and column; at one place the errors first."""
+    return sorted(problems, key=lambda one: (one.source, one.line, one.column, one.severity))
+
+
+def to_dict(problem: Problem) -> JsonMap:
+    """The form in JSON. `line` and `column` count from 1; 0 where there is no text. `hint` may be empty."""
+    return {
+        "file": problem.source,
+        "line": problem.line,
+        "column": problem.column,
+        "severity": problem.severity,
+        "type": problem.error,
+        "path": problem.where,
+        "message": problem.text,
+        "hint": problem.hint,
+    }
