@@ -1,6 +1,7 @@
 """gunicorn in the foreground: one process answers requests and runs the engine, a second one watches over it."""
 
 import gc
+import logging
 import socket
 import struct
 from dataclasses import replace
@@ -68,6 +69,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", PATIENCE, 0))
             self._settings = replace(self._settings, port=listener.sock.getsockname()[1])  # it may have been 0
+        server.log.error_log.addFilter(_is_ours)
         server.log.info("heatlite %s at http://%s, %s", __version__, self._settings.address, self._settings.database)
         server.log.info('Point the openstack command at it: eval "$(heatlite env)"')
 
@@ -75,6 +77,11 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = None
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record tells of more than a client that fell silent, for which gunicorn has a whole traceback."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], BlockingIOError)
 
 
 def _spare_the_collector() -> None:

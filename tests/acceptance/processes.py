@@ -53,6 +53,16 @@ class Answer:
     headers: Message
 
 
+def _group(stat: Path) -> int | None:
+    """The process group of a process that has not ended (proc(5)); whoever is to bury the dead may take his time."""
+    try:
+        _, _, rest = stat.read_text().rpartition(") ")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, _, group, *_ = rest.split()
+    return None if state in "ZX" else int(group)
+
+
 class Server:
     """A `heatlite serve` of its own, in a process group of its own."""
 
@@ -120,6 +130,16 @@ class Server:
         assert answer.status == 200, answer.data
         return answer.data["stack"]  # type: ignore[index,no-any-return]
 
+    def listed(self, path: str, what: str) -> list[dict[str, str]]:
+        """The resources or events of a stack."""
+        answer = self.request("GET", f"{path}/{what}")
+        assert answer.status == 200, answer.data
+        return answer.data[what]  # type: ignore[index,no-any-return]
+
+    def resources(self, path: str) -> dict[str, str]:
+        """The physical ids of a stack's resources."""
+        return {one["resource_name"]: one["physical_resource_id"] for one in self.listed(path, "resources")}
+
     def settled(self, path: str) -> str:
         """The state of a stack, once nothing is being done to it."""
         eventually(lambda: not self.stack(path)["stack_status"].endswith("_IN_PROGRESS"), f"{path} comes to rest")
@@ -144,16 +164,12 @@ class Server:
         eventually(lambda: not self._group_lives(), "the processes are gone")
 
     def _group_lives(self) -> bool:
-        try:
-            os.killpg(self.process.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+        return any(_group(found) == self.process.pid for found in Path("/proc").glob("[0-9]*/stat"))
 
     def worker(self) -> int:
-        """The id of the process that answers requests and runs the engine."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return int(children.read_text().split()[0])
+        """The id of the process that answers requests and runs the engine; 0 while there is none."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0]) if children else 0
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """Programs that use python-heatclient or openstacksdk as a library, and the openstack command's --wait; unmodified.
 
-They look every five seconds whether they have waited long enough, so all of them run at once.
+They look every five seconds whether they have waited long enough, so all of them run at once; and so do clients
+that fall silent, for whom the server waits some seconds.
 """
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,6 +29,14 @@ WAITS = {
 """Command line of openstack → what has to be in the answer."""
 
 
+HALVES = [
+    b"GET /v1/demo/stac",
+    b"POST /v1/demo/stacks HTTP/1.1\r\nHost: h\r\n",
+    b"POST /v1/demo/stacks HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{",
+]
+"""What silent clients have said."""
+
+
 class Background:
     """Processes that all run at once."""
 
@@ -35,6 +45,8 @@ class Background:
         self._endpoint = endpoint
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._printed: dict[str, str] = {}
+        self.silent: list[socket.socket] = []
+        """Connections on which half a request was sent, and no more."""
 
     def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -80,6 +92,10 @@ def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
         variables = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{server.url}/v1/demo"}
         for line in WAITS:
             processes.enter_context(started.start(line, [*OPENSTACK, *line.split()], **variables))
+        for half in HALVES:
+            connection = processes.enter_context(socket.create_connection(("127.0.0.1", server.port), 30))
+            connection.sendall(half)
+            started.silent.append(connection)
         yield started
     for name in ("w-update", "w-check", "w-create"):
         server.request("DELETE", f"/stacks/{name}")
@@ -101,3 +117,9 @@ def test_what_they_waited_for(background: Background, server: Server) -> None:
 @pytest.mark.parametrize("library", ["heatclient", "openstacksdk"])
 def test_a_program_with(background: Background, library: str) -> None:
     assert background.end(library) == "done\n"
+
+
+def test_who_falls_silent_is_sent_away(background: Background) -> None:
+    """A client in the middle of a request holds a thread of the server."""
+    answers = [connection.makefile("rb").readline() for connection in background.silent]
+    assert answers == [b"", b"", b"HTTP/1.1 400 Bad Request\r\n"]

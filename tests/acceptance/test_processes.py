@@ -1,0 +1,197 @@
+"""`heatlite` as a user starts it: commands and servers as processes of their own."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import need
+from tests.acceptance.processes import TEMPLATES, CommandLine, Server, environment, eventually
+
+HELLO = str(TEMPLATES / "hello.yaml")
+STORY = str(TEMPLATES / "maintenance-story.yaml")
+UP = ["up", STORY, "-n", "story", "-P", "boot_time=0"]
+
+
+def values(text: str) -> list[str]:
+    return sorted(text.split("\n")[:-1])
+
+
+def test_up_of_ten_resources_takes_less_than_a_second(heatlite: CommandLine, tmp_path: Path) -> None:
+    """Of processor time: the wall clock is not ours alone."""
+    lines = [f"  r{n}: {{type: OS::Heat::RandomString, depends_on: [{f'r{n - 1}' if n else ''}]}}" for n in range(10)]
+    (tmp_path / "ten.yaml").write_text("\n".join(["heat_template_version: 2018-08-31", "resources:", *lines]))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = heatlite("up", "ten.yaml")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("CREATE_COMPLETE  state changed") == 10
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[..., Server]) -> None:
+    """Commands find the server that works on their database."""
+    server = serve()
+    heatlite.variables["HEATLITE_DATABASE"] = f"sqlite:///{server.home / 'heatlite.db'}"
+    assert heatlite("plan", *UP[1:]).out.endswith("Plan: 4 added, 0 updated, 0 replaced, 0 deleted, 0 unchanged.\n")
+    made = heatlite(*UP)
+    assert (made.code, made.err) == (0, "")
+    assert "[story]: CREATE_COMPLETE" in made.out
+    assert json.loads(heatlite("ls", "-f", "json").out)[0]["stack_status"] == "CREATE_COMPLETE"
+    assert server.request("GET", "/v1/default/stacks/story").status == 302  # it is the server's
+
+    assert heatlite("mark-unhealthy", "story", "member_1", "--reason", "disk").code == 0
+    again = heatlite(*UP)
+    assert "[story.member_1]: DELETE_COMPLETE" in again.out
+    assert "[story]: UPDATE_COMPLETE" in again.out
+
+    assert heatlite("lock", "story", "--reason", "rack 7", "--expires", "+2h").code == 0
+    for words in (UP, ["down", "story"]):
+        refused = heatlite(*words)
+        assert (refused.code, refused.out) == (1, "")
+        assert "rack 7" in refused.err
+        assert "heatlite unlock story" in refused.err
+    status = json.loads(heatlite("lock-status", "story", "-f", "json").out)
+    assert [entry["request"] for entry in status["suppressed"]] == ["update", "delete"]
+    assert heatlite("unlock", "story").code == 0
+
+    events = json.loads(heatlite("events", "story", "--format", "json").out)
+    assert (events[0]["resource_status"], events[-1]["resource_status"]) == ("CREATE_IN_PROGRESS", "UNLOCK_COMPLETE")
+    listed = heatlite("resources", "story", "-f", "value", "-c", "resource_name")
+    assert values(listed.out) == ["endpoint", "member_1", "member_2", "token"]
+    down = heatlite("down", "story")
+    assert (down.code, down.err) == (0, "")
+    assert down.out.endswith("Stack DELETE completed successfully\n")
+    assert heatlite("ls").out == ""
+    server.stop()
+    assert heatlite("ls", "--endpoint", server.url).err == (
+        f"heatlite: No server answers at {server.url}. Start one with: heatlite serve\n"
+    )
+
+
+def test_failures(heatlite: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "boom.yaml").write_text(
+        "heat_template_version: 2018-08-31\n"
+        "resources:\n"
+        "  a: {type: OS::Heat::TestResource, properties: {fail: true}}\n"
+        "  b: {type: Example::Local::File, properties: {fail: true}}\n"
+    )
+    failed = heatlite("up", "boom.yaml")
+    assert failed.code == 1
+    first, *rest = failed.err.splitlines()
+    assert first.startswith("boom: CREATE_FAILED  Resource CREATE failed: ")
+    assert sorted(line.partition(":  ")[0].split(":")[0] for line in rest) == [
+        "  a (OS", "  b (Example",
+    ]  # fmt: skip
+    assert heatlite("up", "nothing.yaml").err == "heatlite: nothing.yaml: no such file\n"
+    assert heatlite("down", "nothing").err == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
+    assert heatlite("nothing").code == 2
+
+
+def test_validate_tells_every_problem(heatlite: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(
+        "heat_template_version: 2018-08-31\n"
+        "resources:\n"
+        "  a: {type: No::Such}\n"
+        "  b: {type: OS::Heat::RandomString, properties: {length: 9999}}\n"
+        "  c: {type: OS::Heat::Value, properties: {value: {get_param: missing}}}\n"
+        "outputs:\n"
+        "  o: {value: {get_attr: [b, nothing]}}\n"
+    )
+    done = heatlite("validate", "bad.yaml")
+    assert done.code == 1
+    errors = [line for line in done.out.splitlines() if ": error: " in line]
+    assert [line.split(":")[:2] for line in errors] == [["bad.yaml", number] for number in ("3", "4", "5", "7")]
+    assert all(line.split(":")[2].isdigit() for line in errors)
+    assert done.err == "4 errors\n"
+    assert heatlite("validate", HELLO).code == 0
+
+
+def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, tmp_path: Path) -> None:
+    """With a stale openrc about, which would break it."""
+    need("openstackclient", "python-openstackclient")
+    program = 'heatlite() { "$PYTHON" -m heatlite "$@"; }; '
+    stale = {"OS_AUTH_URL": "http://h:5000/v3", "OS_PROJECT_NAME": "p", "OS_USERNAME": "u"}
+    run = '"$PYTHON" -c "import sys; from openstackclient.shell import main; sys.exit(main())" stack list -f value'
+    point = ["--endpoint", server.url, "--project", "openstack-after-env"]
+    for line in (
+        f'eval "$(heatlite env {" ".join(point)})" && {run}',
+        f'heatlite clouds {" ".join(point)} && unset ${{!OS_@}} && OS_CLOUD=heatlite {run}',
+    ):
+        done = subprocess.run(
+            ["bash", "-c", program + line],
+            cwd=tmp_path,
+            env=environment(tmp_path, PYTHON=sys.executable, **stale),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stdout + done.stderr
+
+
+def test_env_names_the_server_that_runs(heatlite: CommandLine, serve: Callable[..., Server]) -> None:
+    server = serve()
+    database = f"sqlite:///{server.home / 'heatlite.db'}"
+    assert f"export OS_ENDPOINT={server.url}/v1/default\n" in heatlite("env", "--database", database).out
+
+
+def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[..., Server]) -> None:
+    server = serve()
+    database = f"sqlite:///{server.home / 'heatlite.db'}"
+    second = heatlite("serve", "--port", "0", "--database", database)
+    assert second.code == 1
+    assert f"(process {server.worker()}) works on {database} and serves {server.url}" in second.err
+    assert second.err.count("\n") == 1
+    taken = heatlite("serve", "--port", str(server.port))
+    assert taken.code == 1
+    assert taken.err == (
+        f"heatlite: Cannot listen on 127.0.0.1, port {server.port}: Address already in use."
+        " Choose another port with --port.\n"
+    )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org", "10.1.2.3"])
+def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None:
+    done = heatlite("serve", "--host", host)
+    assert done.code == 1
+    assert done.err.startswith(f"heatlite: Refusing to listen on {host}: ")
+
+
+def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
+    """The others find it by the database."""
+    with heatlite.start("serve", "--port", "0") as process:
+        try:
+            eventually(lambda: "export OS_ENDPOINT=http://127.0.0.1:" in heatlite("env").out, "the server is found")
+            eventually(lambda: ":8004/" not in heatlite("env").out, "the port is known")
+            assert heatlite("up", HELLO).code == 0
+        finally:
+            process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "heatlite 0.1.0 at http://127.0.0.1:" in log
+
+
+def test_sigterm_in_the_middle_of_a_create(serve: Callable[..., Server]) -> None:
+    """The server leaves at once, and the next one goes on where it was."""
+    first = serve()
+    waits = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 2}}
+    template = {
+        "heat_template_version": "2018-08-31",
+        "resources": {"slow": waits, "after": {"type": "OS::Heat::RandomString", "depends_on": "slow"}},
+    }
+    path = first.create("long", template)
+    eventually(lambda: "slow" in first.resources(path), "the create is under way")
+    before = first.resources(path)
+    first.stop()
+    second = serve()
+    assert second.settled(path) == "CREATE_COMPLETE"
+    assert second.resources(path)["slow"] == before["slow"]
+    slow = [one["resource_status"] for one in second.listed(path, "events") if one["resource_name"] == "slow"]
+    assert sorted(slow) == ["CREATE_COMPLETE", "CREATE_IN_PROGRESS"]
+    second.stop()

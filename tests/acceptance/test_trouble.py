@@ -1,0 +1,111 @@
+"""A full disk, a database that another process holds: 503, nothing half-written, reads go on, and all is well after."""
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.acceptance.processes import Answer, Server, eventually
+
+SMALL = {"heat_template_version": "2018-08-31", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
+SLOW = {
+    "heat_template_version": "2018-08-31",
+    "resources": {
+        "slow": {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 0.5}},
+        "after": {"type": "OS::Heat::Value", "properties": {"value": {"get_attr": ["slow", "output"]}}},
+    },
+}
+
+
+def writes(path: str) -> list[tuple[str, str, object]]:
+    """A request of each kind that writes."""
+    return [
+        ("POST", "/stacks", {"stack_name": "new", "template": SMALL}),
+        ("PUT", path, {"template": SMALL}),
+        ("POST", f"{path}/actions", {"lock": None}),
+        ("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}),
+        ("DELETE", path, None),
+    ]
+
+
+def picture(server: Server, path: str) -> tuple[object, ...]:
+    """All that a request that was not accepted must leave alone."""
+    listed: Any = server.request("GET", "/stacks?name=calm&name=new").data
+    return listed["stacks"], server.stack(path), server.listed(path, "resources"), server.listed(path, "events")
+
+
+def check_unavailable(answer: Answer) -> None:
+    assert answer.status == 503, answer.data
+    error: Any = answer.data
+    assert error["error"]["type"] == "DatabaseUnavailable"
+    assert "Nothing was written; try again." in error["error"]["message"]
+
+
+def check_well(server: Server, path: str, slow: str) -> None:
+    """What was under way ends well, and what was refused is accepted."""
+    assert server.settled(slow) == "CREATE_COMPLETE"
+    assert server.resources(slow).keys() == {"slow", "after"}
+    assert server.settled(server.create("new", SMALL)) == "CREATE_COMPLETE"
+    assert server.request("DELETE", path).status == 204
+    assert server.settled(path) == "DELETE_COMPLETE"
+    server.stop()
+    assert "Traceback" not in server.log.read_text(), server.log.read_text()
+
+
+def under_way(server: Server) -> tuple[str, str]:
+    """A stack at rest, and one that is being created."""
+    path = server.create("calm", SMALL)
+    assert server.settled(path) == "CREATE_COMPLETE"
+    slow = server.create("slow", SLOW)
+    eventually(lambda: "slow" in server.resources(slow), "the create is under way")
+    return path, slow
+
+
+def test_the_disk_is_full(serve: Callable[..., Server]) -> None:
+    """No file of the server may grow, which SQLite cannot tell from a full disk."""
+    server = serve()
+    path, slow = under_way(server)
+    before = picture(server, path)
+    worker = server.worker()
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (32 * 1024, resource.RLIM_INFINITY))
+    for method, target, body in writes(path):
+        check_unavailable(server.request(method, target, body))
+    assert picture(server, path) == before
+    assert server.healthy()
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    check_well(server, path, slow)
+
+
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA busy_timeout = 5000")
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+input()
+connection.execute("ROLLBACK")
+"""
+
+
+def test_another_process_holds_the_database(serve: Callable[..., Server]) -> None:
+    """A backup, or an administrator with a shell."""
+    server = serve()
+    path, slow = under_way(server)
+    database = str(server.home / "heatlite.db")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        before = picture(server, path)
+        with ThreadPoolExecutor(5) as pool:
+            refused = [pool.submit(server.request, *one) for one in writes(path)]
+            assert picture(server, path) == before  # meanwhile
+            assert server.healthy()
+            for one in refused:
+                check_unavailable(one.result())
+        assert picture(server, path) == before
+        holder.communicate("\n")
+    check_well(server, path, slow)
