@@ -13,6 +13,12 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
 from heatlite.engine.definitions import Definitions
+from heatlite.engine.gate import Gate
+from heatlite.engine.health import Health
+from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.prepare import Preparation
+from heatlite.engine.reading import Reading
+from heatlite.engine.signals import Signals
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.worker import Worker
 from heatlite.plugin.registry import Registry
@@ -60,10 +66,19 @@ class Embedded:
     """A heatlite in this process: the application, and an engine behind it unless it is only for reading."""
 
     app: App
-    stacks: Stacks
-    store: Store
+    rooms: Rooms
     worker: Worker | None = None
     lock: EngineLock | None = None
+
+    @property
+    def store(self) -> Store:
+        """What is known."""
+        return self.rooms.store
+
+    @property
+    def stacks(self) -> Stacks:
+        """The use cases of stacks."""
+        return self.rooms.stacks
 
     def close(self) -> None:
         """Give unfinished actions back and let go of the database."""
@@ -91,10 +106,9 @@ def open_store(settings: Settings) -> Store:
 
 def reader(settings: Settings) -> Embedded:
     """The application without an engine: it shows what is there, whoever works on it, and starts nothing."""
-    store, clock, types = open_store(settings), Clock(), Registry(BUILTIN)
-    definitions = Definitions(store)
-    stacks = Stacks(store, types, clock, settings, definitions)
-    return Embedded(_application(settings, store, clock, types, definitions, stacks), stacks, store)
+    store, clock = open_store(settings), Clock()
+    rooms = _rooms(settings, store, clock, Gate(store, clock, settings))
+    return Embedded(_application(settings, rooms), rooms)
 
 
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
@@ -103,25 +117,39 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     `url` is where this process can be reached, for whoever comes later; None: nowhere.
     """
     clock = clock or Clock()
-    store, types = open_store(settings), Registry(BUILTIN)
+    store = open_store(settings)
     lock = _lock_engine(store, url)
     if lock is not None:
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
             store.actions.reclaim_all(clock.now())
-    definitions = Definitions(store)
-    stacks = Stacks(store, types, clock, settings, definitions)
-    worker = Worker(store, types, clock, settings, definitions, stacks)
-    stacks.wake = worker.wake
-    app = _application(settings, store, clock, types, definitions, stacks)
+    gate = Gate(store, clock, settings)
+    rooms = _rooms(settings, store, clock, gate)
+    worker = Worker(store, rooms.types, clock, settings, rooms.definitions, rooms.maintenance)
+    gate.wake = worker.wake
+    app = _application(settings, rooms)
     worker.start()
-    return Embedded(app, stacks, store, worker, lock)
+    return Embedded(app, rooms, worker, lock)
 
 
-def _application(
-    settings: Settings, store: Store, clock: Clock, types: Registry, definitions: Definitions, stacks: Stacks
-) -> App:
-    rooms = Rooms(stacks=stacks, definitions=definitions, store=store, types=types, clock=clock)
+def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
+    types, definitions = Registry(BUILTIN), Definitions(store)
+    reading = Reading(store, types, clock, definitions)
+    preparation = Preparation(store, types, settings, definitions)
+    return Rooms(
+        stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
+        maintenance=Maintenance(store, clock, gate),
+        health=Health(store, clock, gate, reading),
+        signals=Signals(reading),
+        reading=reading,
+        definitions=definitions,
+        store=store,
+        types=types,
+        clock=clock,
+    )
+
+
+def _application(settings: Settings, rooms: Rooms) -> App:
     return create_app(rooms, settings.public_url, settings.max_json_body_size)
 
 

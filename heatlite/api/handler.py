@@ -7,6 +7,10 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import Status, Verb
 from heatlite.engine.definitions import Definitions
+from heatlite.engine.health import Health
+from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.reading import Reading
+from heatlite.engine.signals import Signals
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
@@ -18,6 +22,10 @@ class Rooms:
     """The engine to write through, the store to read from, and what both know."""
 
     stacks: Stacks
+    maintenance: Maintenance
+    health: Health
+    signals: Signals
+    reading: Reading
     definitions: Definitions
     store: Store
     types: Registry
@@ -29,6 +37,10 @@ class Handler:
 
     def __init__(self, rooms: Rooms) -> None:
         self.stacks = rooms.stacks
+        self.maintenance = rooms.maintenance
+        self.health = rooms.health
+        self.signals = rooms.signals
+        self.reading = rooms.reading
         self.definitions = rooms.definitions
         self.store = rooms.store
         self.types = rooms.types

@@ -1,6 +1,5 @@
 """The maintenance lock of a stack, and what it kept from happening."""
 
-import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from io import BytesIO
@@ -14,8 +13,6 @@ from heatlite.api.request import Request
 from heatlite.core.errors import NotFound
 from heatlite.core.json import dump
 from heatlite.store.records import StackRecord, SuppressedRecord
-
-audit = logging.getLogger("heatlite.audit")
 
 
 class Lock(Handler):
@@ -36,14 +33,13 @@ class Lock(Handler):
     ) -> None:
         """Forget one suppressed request."""
         stack = self.find_live(req, stack_name, stack_id)
-        self.stacks.drop_suppressed(req.caller, stack, entry_id(suppressed_id))
+        self.maintenance.drop_suppressed(req.caller, stack, entry_id(suppressed_id))
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_post_replay(self, req: Request, resp: Response, stack_name: str, stack_id: str, suppressed_id: str) -> None:
         """Make a suppressed request again and answer as it does; once it has gone through, forget it."""
         stack = self.find_live(req, stack_name, stack_id)
-        entry = self.stacks.suppressed(stack, entry_id(suppressed_id))
-        audit.info("replay stack=%s entry=%s request=%s by=%s", stack.id, entry.id, entry.request, req.caller.user)
+        entry = self.maintenance.suppressed(stack, entry_id(suppressed_id))
         written: list[bytes] = []
 
         def start_response(
@@ -56,7 +52,7 @@ class Lock(Handler):
         chunks = self._app(original(req, stack, entry), start_response)
         resp.data = b"".join([*written, *chunks])
         if resp.status_code < HTTPStatus.BAD_REQUEST:
-            self.stacks.drop_suppressed(req.caller, stack, entry.id)
+            self.maintenance.replayed(req.caller, stack, entry)
 
 
 def entry_id(text: str) -> int:

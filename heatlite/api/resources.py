@@ -46,7 +46,7 @@ class Resources(Handler):
         url = views.stack_url(req.base, stack)
         resp.media = {
             "resources": [
-                views.resource_detail(url, row, required_by.get(row.name, ()), self.stacks.attributes(stack, row, ()))
+                views.resource_detail(url, row, required_by.get(row.name, ()), self.reading.attributes(stack, row, ()))
                 if detailed
                 else views.resource(url, row, required_by.get(row.name, ()))
                 for row in rows
@@ -61,9 +61,9 @@ class Resource(Handler):
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """One resource with its attributes."""
         stack = self.find(req, stack_name, stack_id)
-        row = self.stacks.resource(stack, resource_name)
+        row = self.reading.resource(stack, resource_name)
         required_by = views.dependents(self.store.resources.of(stack.id)).get(row.name, ())
-        attributes = self.stacks.attributes(stack, row, query.values(req, "with_attr"))
+        attributes = self.reading.attributes(stack, row, query.values(req, "with_attr"))
         url = views.stack_url(req.base, stack)
         resp.media = {"resource": views.resource_detail(url, row, required_by, attributes)}
 
@@ -71,18 +71,18 @@ class Resource(Handler):
         """Mark it unhealthy, or healthy again."""
         mark = bodies.mark(req)
         stack = self.find_live(req, stack_name, stack_id)
-        self.stacks.mark(req.caller, stack, resource_name, mark.unhealthy, mark.reason)
+        self.health.mark(req.caller, stack, resource_name, mark.unhealthy, mark.reason)
         resp.text = "null"
 
     def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Its metadata."""
         stack = self.find(req, stack_name, stack_id)
-        metadata: Json = self.stacks.resource(stack, resource_name).metadata
+        metadata: Json = self.reading.resource(stack, resource_name).metadata
         resp.media = {"metadata": metadata}
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Tell it something."""
         details = bodies.signal(req)
         stack = self.find_live(req, stack_name, stack_id)
-        self.stacks.signal(stack, resource_name, details)
+        self.signals.signal(stack, resource_name, details)
         resp.text = "null"

@@ -138,7 +138,7 @@ class Stack(Handler):
         stack = self.find(req, stack_name, stack_id)
         shown = views.show(req.base, stack, self.definitions.of(stack))
         if resolve and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
-            shown["outputs"] = self.stacks.outputs(stack)
+            shown["outputs"] = self.reading.outputs(stack)
         resp.media = {"stack": shown}
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
@@ -201,7 +201,7 @@ class Stack(Handler):
     def on_get_output(self, req: Request, resp: Response, stack_name: str, stack_id: str, output_key: str) -> None:
         """One output with its value."""
         stack = self.find_live(req, stack_name, stack_id)
-        for output in self.stacks.outputs(stack):
+        for output in self.reading.outputs(stack):
             if output["output_key"] == output_key:
                 resp.media = {"output": output}
                 return

@@ -12,6 +12,7 @@ from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
+from heatlite.engine.gate import timeout_seconds
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.scope import Resources
 from heatlite.engine.transitions import Transitions
@@ -246,8 +247,3 @@ class Execution:
             self._stack = stack
         if self._control is not None:
             self.request(self._control)
-
-
-def timeout_seconds(stack: StackRecord, settings: Settings) -> float:
-    """How long an operation on the stack may take."""
-    return stack.timeout_mins * 60.0 if stack.timeout_mins else float(settings.stack_action_timeout)

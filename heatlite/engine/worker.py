@@ -17,7 +17,7 @@ from heatlite.core.status import ActionStatus, Status
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.journal import moved, resource_event, stack_event
-from heatlite.engine.stacks import Stacks
+from heatlite.engine.maintenance import Maintenance
 from heatlite.plugin.registry import Registry
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
@@ -33,13 +33,14 @@ class Worker:
     """One engine. `start` it once; `stop` gives back what it has not finished."""
 
     def __init__(
-        self, store: Store, types: Registry, clock: Clock, settings: Settings, definitions: Definitions, stacks: Stacks
+        self, store: Store, types: Registry, clock: Clock, settings: Settings, definitions: Definitions,
+        maintenance: Maintenance
     ) -> None:
         self.owner = new_id()
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._stacks = stacks
+        self._maintenance = maintenance
         self._handlers = ThreadPoolExecutor(settings.handler_threads, "handler")
         self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
         self._parts = Parts(store, types, clock, settings, definitions, self._handlers)
@@ -191,7 +192,7 @@ class Worker:
                         self._store.services.beat(
                             ServiceRecord(self.owner, socket.gethostname(), "heatlite-engine", self._began, now)
                         )
-                self._stacks.expire_locks()
+                self._maintenance.expire_locks()
             except DatabaseUnavailable as error:
                 log.warning("cannot sweep: %s", error)
             except Exception:

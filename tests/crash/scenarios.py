@@ -79,12 +79,12 @@ def update(server: Embedded, document: dict[str, object] | None, **more: object)
 
 def marked(server: Embedded) -> None:
     create_and_settle(server)
-    server.stacks.mark(CALLER, stack_of(server), "a", True, None)
+    server.rooms.health.mark(CALLER, stack_of(server), "a", True, None)
 
 
 def locked(server: Embedded) -> None:
     create_and_settle(server)
-    server.stacks.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
+    server.rooms.maintenance.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
     settle(server)
 
 
@@ -147,9 +147,9 @@ SCENARIOS = {
     "check": Scenario(create_and_settle, lambda s: s.stacks.check(CALLER, stack_of(s)), (done(Verb.CHECK),), CREATED),
     "lock": Scenario(
         create_and_settle,
-        lambda s: s.stacks.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),
+        lambda s: s.rooms.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),
         (done(Verb.LOCK),),
         CREATED,
     ),
-    "unlock": Scenario(locked, lambda s: s.stacks.unlock(CALLER, stack_of(s)), (done(Verb.UNLOCK),), done(Verb.LOCK)),
+    "unlock": Scenario(locked, lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)), (done(Verb.UNLOCK),), done(Verb.LOCK)),
 }

@@ -74,9 +74,9 @@ def recover(place: Path, name: str) -> None:
         look_for_orphans(server, place)
         if stack.lock is not None:
             assert {path.removesuffix(".lock") for path in locks(place)} == objects(place)
-            server.stacks.lock(CALLER, stack, LockLevel.STACKS, None, None)
+            server.rooms.maintenance.lock(CALLER, stack, LockLevel.STACKS, None, None)
             settle(server)
-            server.stacks.unlock(CALLER, stack_of(server))
+            server.rooms.maintenance.unlock(CALLER, stack_of(server))
             settle(server)
         assert not locks(place)
         if stack.deleted_at is None:

@@ -96,6 +96,7 @@ class Engine:
     def open(self) -> None:
         """Start the process."""
         self.server = wiring.embedded(self.settings, clock=self.clock)
+        self.rooms = self.server.rooms
         self.stacks = self.server.stacks
         self.store = self.server.store
 
@@ -138,7 +139,7 @@ class Engine:
         return self.settle(stack) if wait else self.get(stack)
 
     def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
-        self.stacks.mark(self.who, self.get(stack), name, unhealthy, reason)
+        self.rooms.health.mark(self.who, self.get(stack), name, unhealthy, reason)
 
     def lock(
         self,
@@ -148,11 +149,11 @@ class Engine:
         expires_at: float | None = None,
         wait: bool = True,
     ) -> StackRecord:
-        self.stacks.lock(self.who, self.get(stack), level, reason, expires_at)
+        self.rooms.maintenance.lock(self.who, self.get(stack), level, reason, expires_at)
         return self.settle(stack) if wait else self.get(stack)
 
     def unlock(self, stack: StackRecord, wait: bool = True) -> StackRecord:
-        self.stacks.unlock(self.who, self.get(stack))
+        self.rooms.maintenance.unlock(self.who, self.get(stack))
         return self.settle(stack) if wait else self.get(stack)
 
     # -- waiting -------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ class Engine:
         return self.row(stack, name).properties.get("value")
 
     def outputs(self, stack: StackRecord) -> dict[str, Json]:
-        return {str(shown["output_key"]): shown["output_value"] for shown in self.stacks.outputs(self.get(stack))}
+        return {str(shown["output_key"]): shown["output_value"] for shown in self.rooms.reading.outputs(self.get(stack))}
 
     def told(self, stack: StackRecord, since: int = 0) -> list[str]:
         """The events from `since` on, oldest first: ``a CREATE_IN_PROGRESS``."""

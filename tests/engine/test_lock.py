@@ -373,10 +373,10 @@ class TestStates:
 class TestExpiry:
     def test_the_engine_unlocks_by_itself(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
-        engine.stacks.expire_locks()
+        engine.rooms.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
         engine.clock.pass_(99)
-        engine.stacks.expire_locks()
+        engine.rooms.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
         engine.clock.pass_(1)
         mark = engine.now_on(stack)
@@ -401,23 +401,23 @@ class TestExpiry:
         stack = engine.lock(engine.create(template(a=thing(fail_lock=True))), expires_at=START + 100)
         assert final(stack) == "LOCK_FAILED"
         engine.clock.pass_(100)
-        engine.stacks.expire_locks()
+        engine.rooms.maintenance.expire_locks()
         assert final(engine.settle(stack)) == "UNLOCK_COMPLETE"
 
     def test_an_unlock_that_failed_is_for_a_person_to_look_at(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing(fail_unlock=True))), expires_at=START + 100)
         engine.clock.pass_(100)
-        engine.stacks.expire_locks()
+        engine.rooms.maintenance.expire_locks()
         assert final(engine.settle(stack)) == "UNLOCK_FAILED"
         mark = engine.now_on(stack)
-        engine.stacks.expire_locks()
+        engine.rooms.maintenance.expire_locks()
         assert engine.told(stack, mark) == []
 
     def test_a_later_one_counts(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template()), expires_at=START + 100)
         engine.lock(stack)
         engine.clock.pass_(1000)
-        engine.stacks.expire_locks()
+        engine.rooms.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
 
     @pytest.mark.parametrize("seconds", [0, -1])
@@ -432,10 +432,10 @@ class TestWho:
     def test_a_reader_may_not(self, engine: Engine) -> None:
         stack = engine.create(template())
         with pytest.raises(Forbidden):
-            engine.stacks.lock(READER, stack, ALL, None, None)
+            engine.rooms.maintenance.lock(READER, stack, ALL, None, None)
         stack = engine.lock(stack)
         with pytest.raises(Forbidden):
-            engine.stacks.unlock(READER, stack)
+            engine.rooms.maintenance.unlock(READER, stack)
         assert engine.get(stack) == stack
 
     def test_an_administrators_lock_is_the_administrators(self, engine: Engine) -> None:
@@ -461,10 +461,10 @@ class TestWho:
     def test_what_counts_is_the_lock_as_it_is_now(self, engine: Engine) -> None:
         """Between the look at the stack and the unlock, an administrator has taken the lock over."""
         seen = engine.lock(engine.create(template()))
-        engine.stacks.lock(ADMIN, seen, ALL, None, None)
+        engine.rooms.maintenance.lock(ADMIN, seen, ALL, None, None)
         stack = engine.settle(seen)
         with pytest.raises(Forbidden):
-            engine.stacks.unlock(MEMBER, seen)
+            engine.rooms.maintenance.unlock(MEMBER, seen)
         assert engine.get(stack) == stack
 
 
@@ -542,10 +542,10 @@ class TestRefusals:
             with pytest.raises(StackLocked):
                 engine.mark(stack, "a")
             (entry,) = engine.store.suppressed.list(stack.id)
-            engine.stacks.drop_suppressed(engine.who, stack, entry.id)
+            engine.rooms.maintenance.drop_suppressed(engine.who, stack, entry.id)
             assert engine.store.suppressed.list(stack.id) == []
         with pytest.raises(NotFound):
-            engine.stacks.drop_suppressed(engine.who, stack, entry.id)
+            engine.rooms.maintenance.drop_suppressed(engine.who, stack, entry.id)
 
     def test_nothing_fires_at_the_unlock(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing())))
@@ -580,14 +580,14 @@ class TestRefusals:
         before = time.perf_counter()
         for _ in range(1000):
             with pytest.raises(StackLocked):
-                engine.stacks.mark(engine.who, stack, "a", True, None)
+                engine.rooms.health.mark(engine.who, stack, "a", True, None)
         assert time.perf_counter() - before < 1
 
     def test_reads_are_free(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing(), outputs={"o": ref("a")})))
         assert engine.outputs(stack)["o"] == engine.row(stack, "a").physical_id
         engine.stacks.preview_update(stack, Request(template=template()), existing=False)
-        assert engine.stacks.attributes(stack, engine.row(stack, "a"), ()) == {"output": "v"}
+        assert engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ()) == {"output": "v"}
 
 
 def test_unknown_stacks_are_not_found(engine: Engine) -> None:

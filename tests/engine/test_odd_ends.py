@@ -35,7 +35,7 @@ class TestATypeThatIsGone:
 
     def test_it_can_be_read(self, engine: Engine, stack: StackRecord) -> None:
         assert engine.outputs(stack) == {"o": None, "p": "v"}
-        assert set(engine.stacks.attributes(stack, engine.row(stack, "a"), ("value",)).values()) == {None}
+        assert set(engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ("value",)).values()) == {None}
 
     def test_the_check_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
         stack = engine.check(stack)
@@ -131,11 +131,11 @@ class TestOddAnswers:
     def test_an_attribute_that_fails_hides_nothing_else(self, engine: Engine) -> None:
         outputs = {"o": attr("a", "odd"), "p": attr("z", "output")}
         stack = engine.create(template(a=resource("Test::Odd", raise_in="attribute"), z=thing(), outputs=outputs))
-        shown = {output["output_key"]: output for output in engine.stacks.outputs(stack)}
+        shown = {output["output_key"]: output for output in engine.rooms.reading.outputs(stack)}
         assert shown["o"]["output_value"] is None
         assert "attribute" in str(shown["o"]["output_error"])
         assert shown["p"]["output_value"] == "v"
-        assert engine.stacks.attributes(stack, engine.row(stack, "a"), ())["odd"] is None
+        assert engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ())["odd"] is None
 
     def test_a_check_asked_too_often_is_still_asked(self, engine: Engine) -> None:
         """Answers of False are spaced out up to a second, numbers are taken as they are, also 0 and below."""

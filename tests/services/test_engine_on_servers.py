@@ -67,20 +67,20 @@ def test_the_main_job(engine: Embedded) -> None:
     assert reached(engine, stack) == "CREATE_COMPLETE"
     before = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
 
-    engine.stacks.mark(CALLER, stack, "r3", True, "sick")
+    engine.rooms.health.mark(CALLER, stack, "r3", True, "sick")
     engine.stacks.update(CALLER, stack, Request(), existing=True)
     assert reached(engine, stack) == "UPDATE_COMPLETE"
     after = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
     assert {name for name in after if after[name] != before[name]} == {"r3"}
 
-    engine.stacks.lock(CALLER, stack, LockLevel.ALL, "work", None)
+    engine.rooms.maintenance.lock(CALLER, stack, LockLevel.ALL, "work", None)
     assert reached(engine, stack) == "LOCK_COMPLETE"
     locked = engine.store.stacks.get(stack.id)
     assert locked is not None
     with pytest.raises(Conflict):
         engine.stacks.update(CALLER, locked, Request(), existing=True)
     assert len(engine.store.suppressed.list(stack.id)) == 1
-    engine.stacks.unlock(CALLER, locked)
+    engine.rooms.maintenance.unlock(CALLER, locked)
     assert reached(engine, stack) == "UNLOCK_COMPLETE"
 
     engine.stacks.delete(CALLER, stack)

@@ -1,0 +1,173 @@
+"""The way that every operation on a stack takes: ask the lock, then write and queue in the transaction that asked.
+
+What a maintenance lock refuses is noted here, so that nothing is forgotten and nothing has to be kept elsewhere.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import Forbidden, HeatliteError, StackLocked, StackNotFound
+from heatlite.core.ids import new_id
+from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.journal import moved, stack_event
+from heatlite.engine.locks import Operation, maintenance_refusal, refusal
+from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
+from heatlite.store.store import Store
+
+audit = logging.getLogger("heatlite.audit")
+"""Every lock, unlock, refusal and replay: who, when, why (lock-and-health §2)."""
+
+MOST_NOTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One caller's operation on a stack, with what it takes to send the request again."""
+
+    context: Context
+    operation: Operation
+    stack: StackRecord
+    method: str
+    path: str
+    """Below the stack: "" for the stack itself."""
+    body: JsonMap | None
+    target: str = ""
+
+
+class Gate:
+    """Lets operations in, or says why not. `wake` is called after something was queued."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._noted: set[tuple[object, ...]] = set()
+        """Refusals that are in the store already: a client that hammers a locked stack must not write each time."""
+
+    def act(self, context: Context, operation: Operation, stack: StackRecord, options: Json = None) -> Attempt:
+        """Begin an operation that came as POST …/actions; see `attempt`."""
+        return self.attempt(context, operation, stack, "POST", "/actions", {operation.value: options})
+
+    def attempt(
+        self,
+        context: Context,
+        operation: Operation,
+        stack: StackRecord,
+        method: str,
+        path: str,
+        body: JsonMap | None,
+        target: str = "",
+    ) -> Attempt:
+        """Begin an operation. What the stack's own lock forbids is refused here, before anything is looked at."""
+        attempt = Attempt(context, operation, stack, method, path, body, target or stack.name)
+        if stack.deleted_at is not None and operation not in (Operation.LOCK, Operation.UNLOCK):
+            raise StackNotFound(name=stack.name)
+        error = maintenance_refusal(operation, stack)
+        if error is not None:
+            self._note(attempt, error)
+            raise error
+        return attempt
+
+    @contextmanager
+    def allowed(self, attempt: Attempt) -> Iterator[StackRecord]:
+        """A transaction with the stack as it is now. Raises why the operation may not start."""
+        try:
+            with self._store.transaction():
+                stack = self._store.stacks.hold(attempt.stack.id)
+                if stack is None:
+                    raise StackNotFound(name=attempt.stack.name)
+                relatives = [*self._store.stacks.ancestors(stack), *self._store.stacks.descendants(stack)]
+                live = self._store.actions.live([stack.id, *(relative.id for relative in relatives)])
+                error = refusal(attempt.operation, stack, relatives, live)
+                if error is not None:
+                    raise error
+                if stack.lock is not None and stack.lock.by_admin and not attempt.context.is_admin:
+                    raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
+                yield stack
+        except StackLocked as error:
+            self._note(attempt, error)
+            raise
+
+    def _note(self, attempt: Attempt, error: HeatliteError) -> None:
+        """Put a refusal into the audit log and, once for each lock, into the list of suppressed requests."""
+        stack, user = attempt.stack, attempt.context.user
+        audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, attempt.operation, attempt.target, user)
+        if attempt.operation in (Operation.LOCK, Operation.UNLOCK):
+            return
+        locked_at = 0.0 if stack.lock is None else stack.lock.locked_at
+        key = (stack.id, locked_at, attempt.operation, attempt.target, user, attempt.path, canonical(attempt.body))
+        if key in self._noted:
+            return
+        entry = SuppressedRecord(
+            stack_id=stack.id,
+            time=self._clock.now(),
+            request=attempt.operation.value,
+            target=attempt.target,
+            requested_by=user,
+            detail=error.message,
+            method=attempt.method,
+            path=attempt.path,
+            body=attempt.body,
+        )
+        with self._store.transaction():
+            self._store.suppressed.add(entry, locked_at)
+        if len(self._noted) >= MOST_NOTED:
+            self._noted.clear()
+        self._noted.add(key)
+
+    def start(self, attempt: Attempt, verb: Verb, lock: LockRecord | None = None) -> None:
+        """Move the stack to <verb>_IN_PROGRESS and queue the action, in one transaction."""
+        now = self._clock.now()
+        with self.allowed(attempt) as stack:
+            stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+            if lock is not None:
+                stack = replace(stack, lock=lock)
+            self._store.stacks.save(stack)
+            self._store.events.append_many([stack_event(stack, now)])
+            inputs: JsonMap = {} if lock is None else {"level": lock.level.value}
+            self.queue(attempt.context, stack, verb, inputs)
+        self.wake()
+
+    def queue(
+        self,
+        context: Context,
+        stack: StackRecord,
+        verb: Verb,
+        inputs: JsonMap | None = None,
+        waits_for: str | None = None,
+    ) -> None:
+        """Put an action into the queue, within the caller's transaction; the caller wakes the worker afterwards."""
+        now = self._clock.now()
+        self._store.actions.put(
+            ActionRecord(
+                id=new_id(),
+                stack_id=stack.id,
+                root_id=stack.root_id or stack.id,
+                project=stack.project,
+                verb=verb,
+                status=ActionStatus.WAITING if waits_for else ActionStatus.READY,
+                requested_by=context.user,
+                created_at=now,
+                inputs=inputs or {},
+                waits_for=waits_for,
+                deadline=now + timeout_seconds(stack, self._settings),
+            )
+        )
+
+    def forget(self, stack: StackRecord, entry_id: int) -> None:
+        """Take a refusal off the list of suppressed requests."""
+        with self._store.transaction():
+            self._store.suppressed.delete(stack.id, entry_id)
+        self._noted.clear()  # What comes again is to be listed again.
+
+
+def timeout_seconds(stack: StackRecord, settings: Settings) -> float:
+    """How long an operation on the stack may take."""
+    return stack.timeout_mins * 60.0 if stack.timeout_mins else float(settings.stack_action_timeout)

@@ -1,0 +1,51 @@
+"""Health: what somebody else knows of a resource (lock-and-health §1; seed: heat-mark-unhealthy)."""
+
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import ActionInProgress
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.gate import Gate
+from heatlite.engine.journal import resource_event
+from heatlite.engine.locks import Operation
+from heatlite.engine.reading import Reading
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+MARKED = "The resource was explicitly marked as {} through the API"
+
+
+class Health:
+    """Takes marks."""
+
+    def __init__(self, store: Store, clock: Clock, gate: Gate, reading: Reading) -> None:
+        self._store = store
+        self._clock = clock
+        self._gate = gate
+        self._reading = reading
+
+    def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
+        """Say that a resource is unhealthy or well again (lock-and-health §1; seed: heat-mark-unhealthy).
+
+        `resource` is its name or its physical id. The next update replaces what is CHECK_FAILED.
+        """
+        body: JsonMap = {"mark_unhealthy": unhealthy}
+        if reason is not None:
+            body["resource_status_reason"] = reason
+        path = f"/resources/{resource}"
+        attempt = self._gate.attempt(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            row = self._reading.resource(stack, resource)
+            if row.status is Status.IN_PROGRESS:
+                raise ActionInProgress(stack_name=stack.name, action=row.verb)
+            is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
+            if row.verb is Verb.DELETE or not unhealthy and not is_marked:
+                return
+            status = Status.FAILED if unhealthy else Status.COMPLETE
+            text = reason or MARKED.format("unhealthy" if unhealthy else "healthy")
+            row = replace(row, verb=Verb.CHECK, status=status, status_reason=text, updated_at=now)
+            self._store.resources.save_many([row])
+            self._store.events.append_many([resource_event(row, now)])

@@ -1,0 +1,85 @@
+"""The maintenance lock: set, lifted, run out; and the requests that it kept out (lock-and-health §2)."""
+
+import logging
+
+from heatlite.core.clock import Clock, to_text
+from heatlite.core.context import Context
+from heatlite.core.errors import Forbidden, HeatliteError, HTTPBadRequest, NotFound
+from heatlite.core.json import JsonMap
+from heatlite.core.status import LockLevel, Status, Verb
+from heatlite.engine.gate import Gate, audit
+from heatlite.engine.locks import Operation
+from heatlite.store.records import LockRecord, StackRecord, SuppressedRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOCKERS = frozenset({"admin", "member"})
+"""Roles that may lock and unlock."""
+
+
+class Maintenance:
+    """Locks and unlocks stacks."""
+
+    def __init__(self, store: Store, clock: Clock, gate: Gate) -> None:
+        self._store = store
+        self._clock = clock
+        self._gate = gate
+
+    def lock(
+        self, context: Context, stack: StackRecord, level: LockLevel, reason: str | None, expires_at: float | None
+    ) -> None:
+        """Put a stack under maintenance, or change level, reason or expiry (seed: heat-stack-lock)."""
+        _check_role(context)
+        options: JsonMap = {"level": level.value}
+        if reason is not None:
+            options["reason"] = reason
+        if expires_at is not None:
+            options["expires_at"] = to_text(expires_at)
+        attempt = self._gate.act(context, Operation.LOCK, stack, options)
+        now = self._clock.now()
+        if expires_at is not None and expires_at <= now:
+            raise HTTPBadRequest(f"'expires_at' is {to_text(expires_at)}, which is not in the future.")
+        self._gate.start(attempt, Verb.LOCK, LockRecord(level, context.user, context.is_admin, now, reason, expires_at))
+        audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, level, reason)
+
+    def unlock(self, context: Context, stack: StackRecord) -> None:
+        """End the maintenance: what the lock holds gets its earlier state back."""
+        _check_role(context)
+        self._gate.start(self._gate.act(context, Operation.UNLOCK, stack), Verb.UNLOCK)
+        audit.info("unlock stack=%s by=%s", stack.id, context.user)
+
+    def expire_locks(self) -> None:
+        """Unlock the stacks whose lock has run out, also if that was while no engine ran."""
+        for stack in self._store.stacks.expired_locks(self._clock.now()):
+            if stack.verb is not Verb.LOCK or stack.status is Status.IN_PROGRESS:
+                continue  # On its way; or the unlock has failed, and that is for a person to look at.
+            context = Context(stack.project, user="lock expiry")
+            try:
+                self.unlock(context, stack)
+            except HeatliteError as error:
+                log.info("stack %s: its lock has expired, but: %s", stack.name, error)
+
+    def suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
+        """A request that the lock refused. Raises NotFound."""
+        entry = self._store.suppressed.get(stack.id, entry_id)
+        if entry is None:
+            raise NotFound(entity="Suppressed request", name=entry_id)
+        return entry
+
+    def replayed(self, context: Context, stack: StackRecord, entry: SuppressedRecord) -> None:
+        """A refused request was made again and has gone through: it is settled."""
+        self._gate.forget(stack, entry.id)
+        audit.info("replay stack=%s entry=%s request=%s by=%s", stack.id, entry.id, entry.request, context.user)
+
+    def drop_suppressed(self, context: Context, stack: StackRecord, entry_id: int) -> None:
+        """Forget a request that the lock refused. Raises NotFound."""
+        entry = self.suppressed(stack, entry_id)
+        self._gate.forget(stack, entry_id)
+        audit.info("drop stack=%s entry=%s request=%s by=%s", stack.id, entry_id, entry.request, context.user)
+
+
+def _check_role(context: Context) -> None:
+    """Whether the caller may have to do with locks at all. Raises Forbidden."""
+    if not context.roles & LOCKERS:
+        raise Forbidden(action="actions:lock")

@@ -1,0 +1,86 @@
+"""What is read of a stack and only its types know: outputs, attributes."""
+
+import logging
+from collections.abc import Sequence
+
+from heatlite.core.clock import Clock
+from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.engine.definitions import Definitions
+from heatlite.engine.scope import READABLE, Resources, Values, current_rows, type_code, without_unknown
+from heatlite.plugin.registry import Registry
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.document import OutputDefinition
+from heatlite.template.expression import requires, resolve
+
+log = logging.getLogger(__name__)
+
+
+class Reading:
+    """Reads stacks; changes nothing."""
+
+    def __init__(self, store: Store, types: Registry, clock: Clock, definitions: Definitions) -> None:
+        self._store = store
+        self._types = types
+        self._clock = clock
+        self._definitions = definitions
+
+    def outputs(self, stack: StackRecord) -> list[JsonMap]:
+        """The outputs with their values, in the template's order; one that cannot be had is null, with the error."""
+        definition = self._definitions.of(stack)
+        if not definition.outputs:
+            return []
+        names = {name for output in definition.outputs.values() for name in requires(output.value)}
+        rows = self._store.resources.by_name(stack.id, sorted(names)) if names else []
+        values = Values(self.resources_of(stack), {row.name: row for row in current_rows(rows)})
+        return [_output(output, values) for output in definition.outputs.values()]
+
+    def attributes(self, stack: StackRecord, row: ResourceRecord, names: Sequence[str]) -> JsonMap:
+        """A resource's attributes, and those of `names`; null where one cannot be had."""
+        if row.verb not in READABLE:
+            return {}
+        resource = self.resources_of(stack).make(row)
+        values = {name: _attribute(resource, name) for name in (*resource.attributes_schema, *names)}
+        if values.get("show") is None and "show" not in names:
+            values.pop("show", None)
+        return values
+
+    def resources_of(self, stack: StackRecord) -> Resources:
+        """Makes resources of the stack's rows."""
+        return Resources(stack, self._types, self._clock.now)
+
+    def resource(self, stack: StackRecord, name: str) -> ResourceRecord:
+        """The row that stands for a name, else the one with that physical id.
+
+        Raises ResourceNotFound; PhysicalResourceIDAmbiguity when several have the id.
+        """
+        rows = current_rows(self._store.resources.find(stack.id, name))
+        if not rows:
+            raise ResourceNotFound(resource_name=name, stack_name=stack.name)
+        if len(rows) > 1:
+            raise PhysicalResourceIDAmbiguity(phys_id=name)
+        return rows[0]
+
+
+def _output(output: OutputDefinition, values: Values) -> JsonMap:
+    shown: JsonMap = {"output_key": output.name, "description": output.description or "No description given"}
+    try:
+        shown["output_value"] = without_unknown(resolve(output.value, values)) if output.condition else None
+    except HeatliteError as error:
+        # Heat's rule: one output that fails must not hide the stack.
+        log.info("output %s: %s", output.name, error)
+        shown["output_value"] = None
+        shown["output_error"] = str(error)
+    return shown
+
+
+def _attribute(resource: Resource[Schema], name: str) -> Json:
+    try:
+        with type_code():
+            return resource.attribute(name)
+    except HeatliteError as error:
+        log.info("resource %s: attribute %s: %s", resource.name, name, error)
+        return None
