@@ -27,12 +27,17 @@ def _machine() -> dict[str, object]:
         "processors": os.cpu_count(),
         "processor": model,
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "load_before": os.getloadavg(),
+        "load_before": _load(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         **{name: version(name) for name in ("falcon", "gunicorn", "peewee")},
     }
+
+
+def _load() -> list[float]:
+    """The average number of processes that wanted to run, over 1, 5 and 15 minutes: how calm the machine is."""
+    return [round(value, 1) for value in os.getloadavg()]
 
 
 def _arguments() -> argparse.Namespace:
@@ -71,10 +76,10 @@ def main() -> int:
             CASES[name](bench)
     finally:
         shutil.rmtree(folder)
-    machine["load_after"] = os.getloadavg()
+    machine["load_after"] = _load()
     target = arguments.json or Path(__file__).parent / "results.json"
     target.write_text(json.dumps({"machine": machine, "samples": bench.samples, "counts": bench.counts}, indent=1))
-    print(" · ".join(f"{name} {value}" for name, value in machine.items()), end="\n\n")
+    print("\n".join(f"- {name}: {value}" for name, value in machine.items()), end="\n\n")
     print(report.markdown(bench))
     return 0
 

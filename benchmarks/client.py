@@ -37,7 +37,8 @@ class Client:
 class Pause:
     """Sleeps between two looks at a server: 2 % of the time waited so far, at least 1 ms.
 
-    So what is measured is at most 2 % or about a millisecond too long, and the looking costs the server little.
+    So what is measured is too long by at most 2 % or a millisecond, and the last look itself, which may take some
+    milliseconds while the engine is busy; and the looking costs the server little.
     """
 
     def __init__(self) -> None:

@@ -2,35 +2,35 @@
 
 A process of its own (``python -m benchmarks.counts FOLDER N …``): heatlite runs inside it, and every SQLite connection
 that is opened gets a trace callback. One call of the callback is one run of a statement: a batch of a hundred rows
-counts as a hundred.
+counts as a hundred. Left out is what has nothing to do with the work: the engine's sweep, and the looking whether it
+is done.
 """
 
 import json
 import sqlite3
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lifecycle import template
+from benchmarks.lifecycle import Stack, template
+from heatlite.cli.transport import WSGITransport
 from heatlite.core.config import load
-from heatlite.core.context import Context
 from heatlite.engine.executor import STEPS_PER_TICK
-from heatlite.engine.requests import Request
-from heatlite.store.records import StackRecord
-from heatlite.wiring import Embedded, embedded
+from heatlite.wiring import embedded
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
-class Tracer:
-    """Counts the statements of all connections, by their first word, apart from those of the sweep."""
+class Tracer(threading.local):
+    """Counts the statements of all connections by their first word."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
+    looking: bool = False
+    """Whether this thread only looks whether the work is done."""
+    counts: Counter[str] = Counter()
+    """Of all threads."""
+    _lock = threading.Lock()
 
     def install(self) -> None:
         """From now on, for every connection that is opened."""
@@ -44,14 +44,15 @@ class Tracer:
         sqlite3.connect = traced  # type: ignore[assignment]  # it has overloads
 
     def _statement(self, sql: str) -> None:
-        if threading.current_thread().name != "sweep":
+        if not self.looking and threading.current_thread().name != "sweep":
             with self._lock:
                 self.counts[sql.lstrip().split(None, 1)[0].upper().rstrip(";")] += 1
 
     def take(self) -> dict[str, int]:
         """All statements, writes and commits since the last call."""
         with self._lock:
-            counts, self.counts = self.counts, Counter()
+            counts = Counter(self.counts)
+            self.counts.clear()
         return {
             "statements": sum(counts.values()),
             "writes": sum(counts[word] for word in WRITES),
@@ -59,31 +60,36 @@ class Tracer:
         }
 
 
-def _settle(heatlite: Embedded, stack: StackRecord) -> None:
-    """Wait until nothing is queued or runs for the stack."""
-    while heatlite.store.actions.live([stack.id]):
-        time.sleep(0.2)
+class LocalClient:
+    """The requests of `benchmarks.client.Client`, to an application in this process."""
+
+    def __init__(self, transport: WSGITransport, tracer: Tracer) -> None:
+        self._transport = transport
+        self._tracer = tracer
+
+    def json(self, method: str, path: str, body: object = None, expect: int = 200) -> Any:
+        """One JSON request. Raises RuntimeError when the answer has another status than expected."""
+        data = b"" if body is None else json.dumps(body).encode()
+        self._tracer.looking = method == "GET"
+        answer = self._transport.send(method, path, {"Content-Type": "application/json"}, data)
+        self._tracer.looking = False
+        if answer.status != expect:
+            raise RuntimeError(f"{method} {path}: {answer.status} instead of {expect}: {answer.data}")
+        return answer.data
 
 
-def count(heatlite: Embedded, tracer: Tracer, number: int) -> dict[str, dict[str, int]]:
-    """What a create, an update without a change, one of 1 % and a delete of `number` resources take.
-
-    The looking whether it is done counts too, with a statement every 0.2 s.
-    """
-    context = Context("benchmark")
-    stacks = heatlite.stacks
+def count(client: LocalClient, tracer: Tracer, number: int) -> dict[str, dict[str, int]]:
+    """What a create, an update without a change, one of 1 % and a delete of `number` resources take."""
+    stack = Stack(client, f"s{number}")
     out = {}
     tracer.take()
-    stack = stacks.create(context, Request(name=f"s{number}", template=dict(template(number))))
-    _settle(heatlite, stack)
+    stack.create(template(number))
     out["create"] = tracer.take()
-    for name, changed in (("no_op", 0), ("one_percent", number // 100)):
-        request = Request(template=dict(template(number, changed=changed)))
-        stacks.update(context, stack, request, existing=False)
-        _settle(heatlite, stack)
-        out[name] = tracer.take()
-    stacks.delete(context, stack)
-    _settle(heatlite, stack)
+    stack.update(template(number))
+    out["no_op"] = tracer.take()
+    stack.update(template(number, changed=number // 100))
+    out["one_percent"] = tracer.take()
+    stack.delete()
     out["delete"] = tracer.take()
     return out
 
@@ -93,10 +99,10 @@ def main(folder: Path, numbers: list[int]) -> None:
     tracer = Tracer()
     tracer.install()
     heatlite = embedded(load({"database": f"sqlite:///{folder / 'counts.db'}"}))
-    try:
-        counts = {str(number): count(heatlite, tracer, number) for number in numbers}
-    finally:
-        heatlite.close()
+    with WSGITransport(heatlite.app, heatlite.close) as transport:
+        client = LocalClient(transport, tracer)
+        Stack(client, "first").create(template(1))  # opens the connections
+        counts = {str(number): count(client, tracer, number) for number in numbers}
     print(json.dumps({"steps_per_tick": STEPS_PER_TICK, "counts": counts}))
 
 

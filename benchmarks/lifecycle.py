@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from benchmarks.client import Client, Pause
+from benchmarks.client import Pause
 
 PROJECT = "/v1/benchmark"
 Template = Mapping[str, Any]
@@ -23,10 +23,16 @@ def template(count: int, kind: str = "OS::Heat::Value", chain: bool = False, cha
     return {"heat_template_version": "2018-08-31", "resources": resources}
 
 
+class JSONClient(Protocol):
+    """Whatever sends requests."""
+
+    def json(self, method: str, path: str, body: object = None, expect: int = 200) -> Any: ...
+
+
 class Stack:
     """One stack on a server."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: JSONClient, name: str) -> None:
         self._client = client
         self._name = name
         self.path = ""
