@@ -226,10 +226,10 @@ def validate(req: Request) -> requests.Request:
 
 def _definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
     _check(DEFINITION, body)
-    for key in ("template_url", "files_container"):
-        if body.get(key) is not None and body.get("template") is None:
-            raise NotSupported(f"{key} is not supported: send the template and its files in the body.")
-    if body.get("template") is None and template == "required":
+    if body.get("files_container") is not None and body.get("template") is None:
+        raise NotSupported("files_container is not supported: send the template and its files in the body.")
+    sent = body.get("template") is not None or body.get("template_url") is not None
+    if not sent and template == "required":
         raise HTTPBadRequest("No template specified")
     converge = body.get("converge")
     if converge is not None and query.truth("converge", converge):
@@ -238,6 +238,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
     return requests.Request(
         name=_as_text(body.get("stack_name")),
         template=body.get("template"),
+        template_url=_as_text(body.get("template_url")) if body.get("template") is None else None,
         environment=body.get("environment"),
         environment_files=_as_texts(body.get("environment_files")),
         files=_as_files(body.get("files")),

@@ -10,6 +10,7 @@ from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest, InvalidTemplateVersion, NotFound, StackValidationFailed
 from heatlite.template import functions_hot
+from heatlite.template.review import to_dict
 
 VERSION_PREFIX = "heat_template_version."
 
@@ -41,12 +42,15 @@ class Validate(Handler):
     """/validate."""
 
     def on_post(self, req: Request, resp: Response) -> None:
-        """Check a template without making anything."""
+        """Check a template without making anything: the first fault is raised, or with `all_errors` all are listed."""
         query.flag(req, "show_nested")
         for code in query.words(req, "ignore_errors"):
             if code != "99001":
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
         request = bodies.validate(req)
+        if query.flag(req, "all_errors"):
+            resp.media = {"problems": [to_dict(problem) for problem in self.stacks.review(request)]}
+            return
         try:
             resp.media = self.stacks.validate(request)
         except StackValidationFailed as error:

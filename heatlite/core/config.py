@@ -59,6 +59,14 @@ class Settings:
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
     max_stacks_per_tenant: int = 512
+    template_hosts: tuple[str, ...] = ()
+    """Hosts (``name`` or ``name:port``) that the server may fetch templates from; none: it fetches nothing.
+
+    A list in the file; with commas between them in the environment. A name that leads to an address that is not public
+    needs that address in the list, too.
+    """
+    template_fetch_timeout: float = 10.0
+    """How long fetching one template may take."""
 
     @property
     def address(self) -> str:
@@ -69,8 +77,13 @@ class Settings:
 _KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: float}
 
 
-def _convert(name: str, kind: object, value: object, origin: str) -> int | float | str:
+Value = int | float | str | tuple[str, ...]
+
+
+def _convert(name: str, kind: object, value: object, origin: str) -> Value:
     """A value as the type of its field."""
+    if kind == tuple[str, ...]:
+        return _texts(name, value, origin)
     target = _KINDS.get(kind, str)
     if isinstance(value, bool) or not isinstance(value, str if target is str else str | int | float):
         raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}, not {value!r}.")
@@ -87,6 +100,13 @@ def _convert(name: str, kind: object, value: object, origin: str) -> int | float
     if name == "port" and number > 65535:
         raise BadSetting(f"{origin}: a port is at most 65535, not {value!r}.")
     return number
+
+
+def _texts(name: str, value: object, origin: str) -> tuple[str, ...]:
+    items: object = value.split(",") if isinstance(value, str) and origin.startswith("HEATLITE_") else value
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise BadSetting(f"{origin}: {name} has to be a list of texts, not {value!r}.")
+    return tuple(item.strip() for item in items if item.strip())
 
 
 def _read_file(path: Path) -> dict[str, object]:
@@ -109,7 +129,7 @@ def load(
     Raises BadSetting.
     """
     kinds = {field.name: field.type for field in fields(Settings)}
-    values: dict[str, int | float | str] = {"database": default_database(environ)}
+    values: dict[str, Value] = {"database": default_database(environ)}
 
     path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
     if file is not None or path.exists():

@@ -1,22 +1,33 @@
 """From a request to a checked definition: template, files, environment, and all that is wrong with them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from heatlite.core.config import Settings
-from heatlite.core.errors import HTTPBadRequest, ImmutableParameterModified, RequestLimitExceeded
+from heatlite.core.errors import (
+    HTTPBadRequest,
+    ImmutableParameterModified,
+    Invalid,
+    Problem,
+    RequestLimitExceeded,
+    Unsupported,
+)
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.engine.definitions import Definitions, pseudo_parameters
+from heatlite.engine.fetch import Fetcher
 from heatlite.engine.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.template.check import check_definition
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment, merge
-from heatlite.template.loader import load_mapping, load_template
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge
+from heatlite.template.loader import Source, load_mapping, load_template
 from heatlite.template.parameters import ParameterSchema
+from heatlite.template.places import Places
 from heatlite.template.problems import raise_first
+from heatlite.template.review import in_order, review
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +49,88 @@ class Preparation:
         self._types = types
         self._settings = settings
         self._definitions = definitions
+        self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request) -> Prepared:
         """The definition of a stack that is to be made. Raises the first fault, with all the others in it."""
-        template = self._template(request)
-        environment = self._requested_environment(request, template.parameters)
-        return self._checked(stack, template, environment)
+        request = self._complete(request)
+        with _places_told(request):
+            template = self._template(request)
+            environment = self._requested_environment(request, template.parameters)
+            return self._checked(stack, template, environment)
 
     def validate(self, request: Request) -> Definition:
         """The definition as far as it can be judged without values (POST /validate). Raises its faults."""
-        template = self._template(request)
-        environment = self._requested_environment(request, template.parameters)
-        definition = template.definition(environment, {}, strict=False)
-        raise_first(check_definition(definition, self._types))
-        return definition
+        request = self._complete(request)
+        with _places_told(request):
+            template = self._template(request)
+            environment = self._requested_environment(request, template.parameters)
+            definition = template.definition(environment, {}, strict=False)
+            raise_first(check_definition(definition, self._types))
+            return definition
+
+    def review(self, request: Request) -> list[Problem]:
+        """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
+
+        Raises only where there is nothing to look at.
+        """
+        request = self._complete(request)
+        environments, found = _environments(request)
+        complete = not found
+        for source in environments:
+            try:
+                Environment.parse(source)
+            except Invalid as error:
+                complete = False
+                found += Places(None, environments).all(error.problems)
+        try:
+            source = self._source(request)
+        except HTTPBadRequest as error:
+            return in_order([*found, *error.problems])
+        environment = None
+        if complete:
+            try:
+                schemas = Template(source.data, request.files).parameters
+            except (Invalid, Unsupported):
+                schemas = {}
+            try:
+                environment = self._requested_environment(request, schemas)
+            except Invalid as error:
+                found += Places(None, environments).all(error.problems)
+        children, broken = _children(request)
+        found += broken
+        return in_order([*found, *review(source, environment, self._types, request.files, environments, children)])
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
         """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
-        if not existing:
-            template = self._template(request)
-            environment = self._requested_environment(request, template.parameters)
-        else:
-            stored = self._store.templates.get(stack.template_id)
-            files = {**stored.files, **request.files}
-            if request.template is None:
-                template = Template(stored.document, files)
+        if request.template is not None or request.template_url is not None:
+            request = self._complete(request)
+        with _places_told(request):
+            if not existing:
+                template = self._template(request)
+                environment = self._requested_environment(request, template.parameters)
             else:
-                template = self._template(replace(request, files=files))
-            environment = self._merged_environment(stack, request, template)
-        return self._checked(stack, template, environment, before=self._definitions.of(stack))
+                stored = self._store.templates.get(stack.template_id)
+                files = {**stored.files, **request.files}
+                if request.template is None:
+                    template = Template(stored.document, files)
+                else:
+                    template = self._template(replace(request, files=files))
+                environment = self._merged_environment(stack, request, template)
+            return self._checked(stack, template, environment, before=self._definitions.of(stack))
+
+    def _complete(self, request: Request) -> Request:
+        """With its template, which may have to be fetched."""
+        if request.template is not None:
+            return request
+        if request.template_url is None:
+            raise HTTPBadRequest("No template specified")
+        return replace(request, template=self._fetcher.text(request.template_url), template_url=None)
 
     def _template(self, request: Request) -> Template:
-        if request.template is None:
-            raise HTTPBadRequest("No template specified")
+        return Template(self._source(request).data, request.files)
+
+    def _source(self, request: Request) -> Source:
         text = request.template if isinstance(request.template, str) else None
         # Measured before it is read: reading is what the limit protects.
         size = len(text.encode()) if text is not None else len(dump(request.template).encode())
@@ -78,7 +138,7 @@ class Preparation:
             limit = self._settings.max_template_size
             text = f"Template size ({size} bytes) exceeds maximum allowed size ({limit} bytes)."
             raise RequestLimitExceeded(f"Request limit exceeded: {text}")
-        return Template(load_template(request.template).data, request.files)
+        return load_template(request.template)
 
     def _requested_environment(self, request: Request, schemas: Mapping[str, ParameterSchema]) -> Environment:
         """The request's own environment; files take the inline one's place, `parameters` come on top of all.
@@ -137,6 +197,60 @@ class Preparation:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
 
 
+@contextmanager
+def _places_told(request: Request) -> Iterator[None]:
+    """What is wrong with a text is raised with the line and the column."""
+    try:
+        yield
+    except Invalid as error:
+        first = next((problem for problem in error.problems if problem.severity == "error"), None)
+        if first is None or first.line:
+            raise  # no place, or the message tells it
+        try:
+            template = None if request.template is None else load_template(request.template)
+            environments, _ = _environments(request)
+        except Invalid:
+            raise error from None
+        places = Places(template, environments, request.files)
+        first = places.located(first)
+        if not first.line:
+            raise
+        where = f"line {first.line}, column {first.column}"
+        where = where if first.source == "template" else f"{first.source}, {where}"
+        raise type(error)(f"{error.message} ({where})", problems=tuple(places.all(error.problems))) from error
+
+
+def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
+    """The environments of a request, as far as they can be read, and what keeps the others from it."""
+    texts: list[tuple[str, Json]] = [(name, request.files.get(name)) for name in request.environment_files]
+    if not texts and request.environment is not None:
+        texts = [("environment", request.environment)]
+    sources, problems = [], []
+    for name, value in texts:
+        if value is None:
+            text = f"Environment file {name} is not among the files of the request."
+            problems.append(Problem((), text, error="HTTPBadRequest", source=name))
+            continue
+        try:
+            sources.append(load_mapping(value, name, "Environment"))
+        except HTTPBadRequest as error:
+            problems += error.problems
+    return sources, problems
+
+
+def _children(request: Request) -> tuple[dict[str, Source], list[Problem]]:
+    """Those files that are templates, and what keeps others from being read as one."""
+    sources: dict[str, Source] = {}
+    problems: list[Problem] = []
+    for name, text in request.files.items():
+        if name.endswith(TEMPLATE_SUFFIXES) and name not in request.environment_files:
+            try:
+                sources[name] = load_mapping(text, name)
+            except HTTPBadRequest as error:
+                problems += error.problems
+    return sources, problems
+
+
 def _merged_registry(old: JsonMap, new: JsonMap) -> JsonMap:
     """The newer entries on top, in the blocks of single resources too."""
     blocks = [registry.get("resources") for registry in (old, new)]
@@ -145,4 +259,3 @@ def _merged_registry(old: JsonMap, new: JsonMap) -> JsonMap:
         if isinstance(block, Mapping):
             merged.update(block)
     return {**old, **new, "resources": merged}
-

@@ -15,6 +15,8 @@ class Request:
     name: str | None = None
     template: Json = None
     """An object, or text (JSON or YAML)."""
+    template_url: str | None = None
+    """Where the server shall get the template; only where there is no `template`."""
     environment: Json = None
     """An object, or text; ignored by Heat's rule where `environment_files` is not empty."""
     environment_files: tuple[str, ...] = ()

@@ -268,8 +268,8 @@ BODIES: list[tuple[str, object, str, str]] = [
     (
         "template URL",
         {"template": None, "template_url": "http://x"},
-        "NotSupported",
-        "template_url is not supported: send the template and its files in the body.",
+        "HTTPBadRequest",
+        'Could not retrieve template http://x: the setting template_hosts does not list "x".',
     ),
 ]
 

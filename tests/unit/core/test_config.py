@@ -57,6 +57,21 @@ def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
     assert str(path) in error.value.message
 
 
+def test_a_list_is_one_in_the_file_and_has_commas_in_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / "heatlite.toml"
+    path.write_text('template_hosts = ["a.example", "b.example:8080"]\n')
+    assert load(file=path, environ={}).template_hosts == ("a.example", "b.example:8080")
+    assert load(file=path, environ={"HEATLITE_TEMPLATE_HOSTS": "c.example, d.example,"}).template_hosts == (
+        "c.example",
+        "d.example",
+    )
+    assert load(environ={"XDG_CONFIG_HOME": str(tmp_path)}).template_hosts == ()
+    for wrong in ('"a.example"', "[1]", "{}"):
+        path.write_text(f"template_hosts = {wrong}\n")
+        with pytest.raises(BadSetting, match="template_hosts has to be a list of texts"):
+            load(file=path, environ={})
+
+
 def test_a_bad_variable_is_named() -> None:
     with pytest.raises(BadSetting, match=r"^HEATLITE_PORT: port has to be a number"):
         load(environ={"HEATLITE_PORT": "http", "XDG_CONFIG_HOME": "/nowhere"})

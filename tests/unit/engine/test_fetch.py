@@ -1,0 +1,189 @@
+"""What the server gets from elsewhere: only from listed hosts, within limits. A real server answers on this machine."""
+
+import http.server
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+from heatlite.engine.fetch import Fetcher
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """One behaviour for each path."""
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/good":
+                self._send(200, f"path: {self.path}\nhost: {self.headers['Host']}\n".encode())
+            case "/big":
+                self._send(200, b"x" * 1001)
+            case "/chunks":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                for _ in range(11):
+                    self.wfile.write(b"64\r\n" + b"x" * 100 + b"\r\n")
+                self.wfile.write(b"0\r\n\r\n")
+            case "/short":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx: 1")
+            case "/binary":
+                self._send(200, b"\xff\xfe")
+            case "/garbage":
+                self.wfile.write(b"hello\r\n\r\n")
+            case "/slow-body":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                self._drip()
+            case "/slow-head":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                self._drip()
+            case "/relative":
+                self._redirect("good?from=relative")
+            case "/round":
+                self._redirect("/round")
+            case "/to":
+                self._redirect(self.path.partition("?")[2])
+            case _:
+                self._send(404, b"")
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _redirect(self, target: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", target)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _drip(self) -> None:
+        """A byte now and then: never silent for long, never done."""
+        try:
+            while True:
+                self.wfile.write(b"x")
+                time.sleep(0.02)
+        except OSError:
+            pass
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[http.server.ThreadingHTTPServer]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def url(server: http.server.ThreadingHTTPServer) -> str:
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+LISTED = Fetcher(("127.0.0.1",), 1000, 5.0)
+
+
+def refused(fetcher: Fetcher, url: str) -> str:
+    with pytest.raises(HTTPBadRequest) as error:
+        fetcher.text(url)
+    assert error.value.message.startswith("Could not retrieve template ")
+    return error.value.message
+
+
+def test_a_listed_host_is_asked(url: str) -> None:
+    port = url.rpartition(":")[2]
+    assert LISTED.text(f"{url}/good?a=b") == f"path: /good?a=b\nhost: 127.0.0.1:{port}\n"
+    assert replace(LISTED, hosts=("other", f"127.0.0.1:{port}")).text(f"{url}/good").startswith("path: /good\n")
+    assert LISTED.text(f"{url}/relative").startswith("path: /good?from=relative\n")
+    assert LISTED.text(f"{url}/to?{url}/good").startswith("path: /good\n")
+
+
+@pytest.mark.parametrize("hosts", [(), ("example.org",), ("127.0.0.1:1",), ("27.0.0.1",), ("127.0.0.1.example.org",)])
+def test_nobody_else_is(url: str, hosts: tuple[str, ...]) -> None:
+    message = refused(replace(LISTED, hosts=hosts), f"{url}/good")
+    assert 'the setting template_hosts does not list "127.0.0.1"' in message
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("file:///etc/passwd", "only http and https"),
+        ("ftp://127.0.0.1/x", "only http and https"),
+        ("127.0.0.1/x", "only http and https"),
+        ("", "only http and https"),
+        ("http:///x", "no address of a host"),
+        ("http://user:word@127.0.0.1/x", "no address of a host"),
+        ("http://127.0.0.1/a b", "no address of a host"),
+        ("http://127.0.0.1/a\r\nX: y", "Could not retrieve"),
+        ("http://127.0.0.1:port/", "Port"),
+        ("http://127.0.0.1:99999/", "Port"),
+        ("http://[::1/", "Invalid IPv6 URL"),
+        ("http://0x7f000001/", "does not list"),
+        ("http://2130706433/", "does not list"),
+    ],
+)
+def test_odd_addresses(address: str, reason: str) -> None:
+    assert reason in refused(LISTED, address)
+
+
+def test_a_redirect_leads_nowhere_else(url: str) -> None:
+    assert 'does not list "localhost"' in refused(LISTED, f"{url}/to?{url.replace('127.0.0.1', 'localhost')}/good")
+    assert "only http and https" in refused(LISTED, f"{url}/to?file:///etc/passwd")
+    assert "does not list" in refused(LISTED, f"{url}/to?//example.org/x")
+    assert "more than 5 redirects" in refused(LISTED, f"{url}/round")
+
+
+def test_a_name_does_not_lead_to_an_inner_address(url: str) -> None:
+    """This machine's own name stands for one whose DNS somebody else writes."""
+    name = socket.gethostname().lower()
+    try:
+        inner = socket.gethostbyname(name)
+    except OSError:
+        pytest.skip("this machine's name leads to no address")
+    there = url.replace("127.0.0.1", name)
+    by_name = replace(LISTED, hosts=(name,))
+    assert f'"{name}" leads to {inner}, which is not public' in refused(by_name, f"{there}/good")
+    if inner == "127.0.0.1":
+        both = replace(LISTED, hosts=(name, inner))
+        assert f"host: {name}:" in both.text(f"{there}/good")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/absent", "the answer is 404"),
+        ("/binary", "no UTF-8 text (byte 0)"),
+        ("/short", "IncompleteRead"),
+        ("/garbage", "hello"),
+    ],
+)
+def test_answers_that_are_none(url: str, path: str, reason: str) -> None:
+    assert reason in refused(LISTED, url + path)
+
+
+@pytest.mark.parametrize("path", ["/big", "/chunks"])
+def test_the_size_is_limited(url: str, path: str) -> None:
+    with pytest.raises(RequestLimitExceeded, match=r"exceeds maximum allowed size \(1000 bytes\)"):
+        LISTED.text(url + path)
+    assert len(replace(LISTED, most_bytes=1100).text(url + path)) in (1001, 1100)
+
+
+@pytest.mark.parametrize("path", ["/slow-body", "/slow-head"])
+def test_the_time_is_limited_as_a_whole(url: str, path: str) -> None:
+    start = time.monotonic()
+    assert "it took longer than 0.2 seconds" in refused(replace(LISTED, timeout=0.2), url + path)
+    assert time.monotonic() - start < 2
+
+
+def test_nobody_listens() -> None:
+    assert "refused" in refused(LISTED, "http://127.0.0.1:1/x")
