@@ -14,10 +14,10 @@ ROWS_PER_COMMIT = 200
 
 INSERT = (
     "INSERT INTO resource (id, stack_id, name, type, mapped_type, verb, status, status_reason, created_at, updated_at,"
-    " physical_name, physical_id, properties, metadata, data, token, requires, deletion_policy, description,"
-    " before_lock)"
+    " physical_name, physical_id, properties, metadata, data, token, requires, uses, deletion_policy,"
+    " description, before_lock)"
     " VALUES (?, ?, ?, 'OS::Heat::Value', 'OS::Heat::Value', 'INIT', 'COMPLETE', '', ?, NULL, ?, NULL, ?, '{}', '{}',"
-    " NULL, '[]', 'Delete', '', NULL)"
+    " NULL, '[]', '[]', 'Delete', '', NULL)"
 )
 STATE = "UPDATE resource SET verb = 'CREATE', status = ?, status_reason = ?, updated_at = ? WHERE id = ?"
 PHYSICAL = "UPDATE resource SET physical_id = ?, updated_at = ? WHERE id = ?"
