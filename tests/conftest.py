@@ -12,9 +12,11 @@ SERVICES = ("tests/acceptance/", "tests/services/")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A skipped test has failed where nothing may be missing."""
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skipped test has failed where nothing may be missing; other people's templates may, they are not ours."""
     report = yield
+    if "corpus" in getattr(item, "fixturenames", ()):
+        return report
     if NO_SKIP and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"

@@ -1,10 +1,5 @@
-"""A full disk, a database that another process holds: 503, nothing half-written, reads go on, and all is well after."""
+"""What a server has to keep to while its database takes no writes: 503, nothing half-written, reads go on."""
 
-import resource
-import subprocess
-import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.acceptance.processes import Answer, Server, eventually
@@ -61,51 +56,3 @@ def under_way(server: Server) -> tuple[str, str]:
     slow = server.create("slow", SLOW)
     eventually(lambda: "slow" in server.resources(slow), "the create is under way")
     return path, slow
-
-
-def test_the_disk_is_full(serve: Callable[..., Server]) -> None:
-    """No file of the server may grow, which SQLite cannot tell from a full disk."""
-    server = serve()
-    path, slow = under_way(server)
-    before = picture(server, path)
-    worker = server.worker()
-    resource.prlimit(worker, resource.RLIMIT_FSIZE, (32 * 1024, resource.RLIM_INFINITY))
-    for method, target, body in writes(path):
-        check_unavailable(server.request(method, target, body))
-    assert picture(server, path) == before
-    assert server.healthy()
-    resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    check_well(server, path, slow)
-
-
-HOLD = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA busy_timeout = 5000")
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-input()
-connection.execute("ROLLBACK")
-"""
-
-
-def test_another_process_holds_the_database(serve: Callable[..., Server]) -> None:
-    """A backup, or an administrator with a shell."""
-    server = serve()
-    path, slow = under_way(server)
-    database = str(server.home / "heatlite.db")
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        before = picture(server, path)
-        with ThreadPoolExecutor(5) as pool:
-            refused = [pool.submit(server.request, *one) for one in writes(path)]
-            assert picture(server, path) == before  # meanwhile
-            assert server.healthy()
-            for one in refused:
-                check_unavailable(one.result())
-        assert picture(server, path) == before
-        holder.communicate("\n")
-    check_well(server, path, slow)

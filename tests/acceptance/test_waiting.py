@@ -1,14 +1,16 @@
-"""Programs that use python-heatclient or openstacksdk as a library, and the openstack command's --wait; unmodified.
+"""Whatever takes seconds of waiting, all at once.
 
-They look every five seconds whether they have waited long enough, so all of them run at once; and so do clients
-that fall silent, for whom the server waits some seconds.
+Programs that use python-heatclient or openstacksdk as a library, and the openstack command's --wait, unmodified, look
+every five seconds whether they have waited long enough. The server waits for clients that fall silent, and for a
+database that another process holds.
 """
 
 import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import TEMPLATES, CommandLine, Server, environment
+from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 HELLO = TEMPLATES / "hello.yaml"
 OPENSTACK = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]
@@ -99,6 +102,40 @@ def background(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield started
     for name in ("w-update", "w-check", "w-create"):
         server.request("DELETE", f"/stacks/{name}")
+
+
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA busy_timeout = 5000")
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+input()
+connection.execute("ROLLBACK")
+"""
+"""Hold a database until a line comes in."""
+
+
+def test_another_process_holds_the_database(background: Background, serve: Callable[..., Server]) -> None:
+    """A backup, or an administrator with a shell."""
+    server = serve()
+    path, slow = under_way(server)
+    database = str(server.home / "heatlite.db")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        before = picture(server, path)
+        with ThreadPoolExecutor(5) as pool:
+            refused = [pool.submit(server.request, *one) for one in writes(path)]
+            assert picture(server, path) == before  # meanwhile
+            assert server.healthy()
+            for one in refused:
+                check_unavailable(one.result())
+        assert picture(server, path) == before
+        holder.communicate("\n")
+    check_well(server, path, slow)
 
 
 @pytest.mark.parametrize("line", WAITS)
