@@ -1,6 +1,5 @@
 """What a property's value must be beyond its type. Texts and wire forms are Heat's."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.constraints import CLOUD, NAMED
 from heatlite.template.expression import UNKNOWN
+from heatlite.template.patterns import TooMuchWork, read_pattern
 
 CustomCheck = Callable[[object], str | None]
 
@@ -121,15 +121,18 @@ class AllowedPattern(Constraint):
     """A regular expression that the whole text matches."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = re.compile(pattern)
+        self.pattern = read_pattern(pattern)
 
     def fault(self, value: object) -> str | None:
-        if not isinstance(value, str) or self.pattern.fullmatch(value):
-            return None
-        return f'"{value}" does not match pattern "{self.pattern.pattern}"'
+        try:
+            if not isinstance(value, str) or self.pattern.matches(value):
+                return None
+        except TooMuchWork as error:
+            return f'"{value}" cannot be held to the pattern "{self.pattern.text}": {error}'
+        return f'"{value}" does not match pattern "{self.pattern.text}"'
 
     def describe(self) -> JsonMap:
-        return {"allowed_pattern": self.pattern.pattern}
+        return {"allowed_pattern": self.pattern.text}
 
 
 @dataclass(frozen=True, slots=True)

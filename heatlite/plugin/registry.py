@@ -11,7 +11,6 @@ first used. A type that cannot be loaded is reported with the reason, and harms 
 """
 
 import inspect
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, Resource
 from heatlite.core.json import JsonMap
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
+from heatlite.template.patterns import read_pattern
 from heatlite.template.types import Fault, ResourceTypeView
 
 GROUP = "heatlite.resources"
@@ -96,17 +96,18 @@ class Registry:
     ) -> list[str] | list[dict[str, str]]:
         """The `resource_types` of GET /resource_types (heat-api §8.2).
 
-        `name` is a regular expression that matches from the first character on; one that is not valid matches
-        nothing, as in Heat. Types are loaded only where `support_status` or `with_description` asks for it.
+        `name` is a regular expression that matches from the first character on; one that is not valid (or
+        too much work) matches nothing, as in Heat. Types are loaded only where `support_status` or `with_description`
+        asks for it.
         Raises Invalid for an unknown support status.
         """
         names = self.names()
         if name is not None:
             try:
-                pattern = re.compile(name)
-            except re.error:
+                pattern = read_pattern(name)
+                names = [known for known in names if pattern.begins(known)]
+            except ValueError:
                 return []
-            names = [known for known in names if pattern.match(known)]
         if support_status is not None:
             if support_status not in SUPPORT_STATUSES:
                 known = ", ".join(sorted(SUPPORT_STATUSES))

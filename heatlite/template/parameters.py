@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.template.constraints import CLOUD, NAMED
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Path, load_json_value, verify_json_value
+from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
 from heatlite.template.problems import nearest
 
 TYPES: Final[Mapping[str, str]] = {
@@ -185,15 +185,18 @@ class AllowedValues(Constraint):
 
 @dataclass(frozen=True)
 class AllowedPattern(Constraint):
-    pattern: str
+    pattern: Pattern
 
     def broken(self, value: Json) -> str:
-        if re.fullmatch(self.pattern, to_text(value)):
-            return ""
-        return f'"{to_text(value)}" does not match pattern "{self.pattern}"'
+        try:
+            if self.pattern.matches(to_text(value)):
+                return ""
+        except TooMuchWork as error:
+            return f'"{to_text(value)}" cannot be held to the pattern "{self.pattern.text}": {error}'
+        return f'"{to_text(value)}" does not match pattern "{self.pattern.text}"'
 
     def describe(self) -> JsonMap:
-        return {"AllowedPattern": self.pattern}
+        return {"AllowedPattern": self.pattern.text}
 
 
 @dataclass(frozen=True)
@@ -404,10 +407,9 @@ class _ConstraintParser:
                 if not isinstance(rule, str):
                     raise _invalid(path, "AllowedPattern must be a string")
                 try:
-                    re.compile(rule)
-                except (re.error, RecursionError, OverflowError) as error:
+                    return AllowedPattern(description, read_pattern(rule))
+                except ValueError as error:
                     raise _invalid(path, f'Invalid pattern "{rule}": {error}') from error
-                return AllowedPattern(description, rule)
         if not isinstance(rule, str):
             raise _invalid(path, "A custom constraint must be the name of one")
         return CustomConstraint(description, rule)
