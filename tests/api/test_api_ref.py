@@ -295,6 +295,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
     play("Show resource type", type_name="OS::Heat::RandomString")
     play("Show resource type template", query="?template_type=hot", type_name="OS::Heat::RandomString")
     play("Validate template")
+    play("List template problems", query="?all_errors=true")
 
     play("Preview stack")
     created = play("Create stack")
