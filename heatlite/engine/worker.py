@@ -143,28 +143,35 @@ class Worker:
                 self._stopping.wait(SWEEP)
 
     def _give_up(self, action: ActionRecord) -> None:
+        """End an action that hit a fault of ours, as soon as the database takes that."""
+        while not self._stopping.is_set():
+            try:
+                self._write_fault(action)
+                return
+            except Fenced:
+                return
+            except DatabaseUnavailable as error:
+                log.error("action %s: cannot be ended yet: %s", action.id, error)
+                self._stopping.wait(SWEEP)
+
+    def _write_fault(self, action: ActionRecord) -> None:
         reason = "Internal error of the engine; its log has the details"
-        try:
-            with self._store.transaction():
-                now = self._clock.now()
-                self._store.actions.hold(
-                    action.id, self.owner, action.attempt, now, self._settings.lease_seconds
-                )
-                stack = self._store.stacks.get(action.stack_id)
-                if stack is not None and stack.status is Status.IN_PROGRESS:
-                    stack = moved(stack, stack.verb, Status.FAILED, reason)
-                    rows = [
-                        replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
-                        for row in self._store.resources.of(stack.id)
-                        if row.status is Status.IN_PROGRESS
-                    ]
-                    self._store.stacks.save(stack)
-                    self._store.resources.save_many(rows)
-                    events = [resource_event(row, now) for row in rows]
-                    self._store.events.append_many([*events, stack_event(stack, now)])
-                self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
-        except (Fenced, DatabaseUnavailable) as error:
-            log.error("action %s: could not be ended either: %s", action.id, error)
+        with self._store.transaction():
+            now = self._clock.now()
+            self._store.actions.hold(action.id, self.owner, action.attempt, now, self._settings.lease_seconds)
+            stack = self._store.stacks.get(action.stack_id)
+            if stack is not None and stack.status is Status.IN_PROGRESS:
+                stack = moved(stack, stack.verb, Status.FAILED, reason)
+                rows = [
+                    replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
+                    for row in self._store.resources.of(stack.id)
+                    if row.status is Status.IN_PROGRESS
+                ]
+                self._store.stacks.save(stack)
+                self._store.resources.save_many(rows)
+                events = [resource_event(row, now) for row in rows]
+                self._store.events.append_many([*events, stack_event(stack, now)])
+            self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
 
     # -- looking after -----------------------------------------------------------------------------
 
@@ -178,8 +185,8 @@ class Worker:
                 running[action_id].request(control)
 
     def _sweep_loop(self) -> None:
-        beaten = renewed = 0.0
-        while not self._stopping.wait(SWEEP):
+        beaten, renewed = 0.0, self._clock.now()
+        while not self._stopping.is_set():
             try:
                 now = self._clock.now()
                 if now - renewed >= self._settings.lease_seconds / 3:
@@ -198,4 +205,5 @@ class Worker:
             except Exception:
                 # Leases have to be renewed whatever else goes wrong.
                 log.exception("cannot sweep")
+            self._stopping.wait(SWEEP)
         self._store.close()
