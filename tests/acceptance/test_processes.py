@@ -156,7 +156,7 @@ def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[..., 
     )
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org", "10.1.2.3"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "example.org"])
 def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None:
     done = heatlite("serve", "--host", host)
     assert done.code == 1
