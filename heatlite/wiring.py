@@ -133,7 +133,8 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
 
 
 def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
-    types, definitions = Registry(BUILTIN), Definitions(store)
+    types = Registry(BUILTIN)
+    definitions = Definitions(store, types)
     reading = Reading(store, types, clock, definitions)
     preparation = Preparation(store, types, settings, definitions)
     return Rooms(

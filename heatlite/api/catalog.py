@@ -8,11 +8,9 @@ import heatlite
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
-from heatlite.core.errors import HTTPBadRequest, InvalidTemplateVersion, NotFound, StackValidationFailed
-from heatlite.template import functions_hot
+from heatlite.core.errors import HTTPBadRequest, NotFound, StackValidationFailed
+from heatlite.template import dialects
 from heatlite.template.review import to_dict
-
-VERSION_PREFIX = "heat_template_version."
 
 
 class Versions:
@@ -43,7 +41,7 @@ class Validate(Handler):
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Check a template without making anything: the first fault is raised, or with `all_errors` all are listed."""
-        query.flag(req, "show_nested")
+        show_nested = query.flag(req, "show_nested")
         for code in query.words(req, "ignore_errors"):
             if code != "99001":
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
@@ -52,7 +50,7 @@ class Validate(Handler):
             resp.media = {"problems": [to_dict(problem) for problem in self.stacks.review(request)]}
             return
         try:
-            resp.media = self.stacks.validate(request)
+            resp.media = self.stacks.validate(request, show_nested)
         except StackValidationFailed as error:
             raise HTTPBadRequest(error.message, error.problems) from error  # Heat's name for it on this route alone
 
@@ -82,15 +80,15 @@ class TemplateVersions:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """The template versions there are."""
-        resp.media = {"template_versions": functions_hot.template_versions()}
+        resp.media = {"template_versions": dialects.template_versions()}
 
     def on_get_functions(self, req: Request, resp: Response, version: str) -> None:
         """The functions of one version."""
         with_conditions = query.flag(req, "with_condition_func")
-        try:
-            functions = functions_hot.describe_functions(version.removeprefix(VERSION_PREFIX), with_conditions)
-        except InvalidTemplateVersion:
-            raise NotFound(f"Template with version {version} not found") from None
+        dialect = dialects.find_dialect(version if "." in version else f"heat_template_version.{version}")
+        if dialect is None:
+            raise NotFound(f"Template with version {version} not found")
+        functions = dialect.describe_functions(with_conditions)
         resp.media = {"template_functions": functions}
 
 

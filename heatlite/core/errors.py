@@ -135,6 +135,10 @@ class InvalidBreakPointHook(Invalid):
     pass
 
 
+class InvalidExternalResourceDependency(Invalid):
+    """A resource with an external_id depends on others."""
+
+
 class ResourceTypeUnavailable(Invalid):
     text = "The resource type {type} is not available: {reason}"
 

@@ -9,6 +9,7 @@ from heatlite.store.store import Store
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load_mapping
+from heatlite.template.types import TypeCatalog
 
 MOST_RESOURCES = 30_000
 """How many resources the kept definitions have in all; one of 10 000 takes some 20 MB."""
@@ -25,8 +26,9 @@ def pseudo_parameters(stack: StackRecord) -> dict[str, str]:
 class Definitions:
     """The definition of a stack, by its template and environment."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, types: TypeCatalog) -> None:
         self._store = store
+        self._types = types
         self._kept: OrderedDict[tuple[str, str, str], Definition] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -41,7 +43,7 @@ class Definitions:
         record = self._store.templates.get(stack.template_id)
         template = Template(record.document, record.files)
         environment = Environment.parse(load_mapping(stack.environment, "environment", "Environment"))
-        definition = template.bind(environment, pseudo_parameters(stack))
+        definition = template.bind(environment, pseudo_parameters(stack), types=self._types, stored=True)
         self.keep(stack, definition)
         return definition
 

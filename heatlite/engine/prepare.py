@@ -9,6 +9,7 @@ from heatlite.core.errors import (
     HTTPBadRequest,
     ImmutableParameterModified,
     Invalid,
+    NotSupported,
     Problem,
     RequestLimitExceeded,
     Unsupported,
@@ -20,9 +21,9 @@ from heatlite.engine.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-from heatlite.template.check import check_definition
+from heatlite.template.check import Nested, check_definition, examine
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
 from heatlite.template.loader import Source, load_mapping, load_template
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.places import Places
@@ -59,15 +60,19 @@ class Preparation:
             environment = self._requested_environment(request, template.parameters)
             return self._checked(stack, template, environment)
 
-    def validate(self, request: Request) -> Definition:
-        """The definition as far as it can be judged without values (POST /validate). Raises its faults."""
+    def validate(self, request: Request) -> Nested:
+        """The definition as far as it can be judged without values (POST /validate), with the templates within.
+
+        Raises its faults.
+        """
         request = self._complete(request)
         with _places_told(request):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
-            definition = template.definition(environment, {}, strict=False)
-            raise_first(check_definition(definition, self._types))
-            return definition
+            definition = template.definition(environment, {}, strict=False, types=self._types)
+            problems, nested = examine(definition, self._types)
+            raise_first(problems)
+            return nested
 
     def review(self, request: Request) -> list[Problem]:
         """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
@@ -103,7 +108,7 @@ class Preparation:
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
         """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
-        if request.template is not None or request.template_url is not None:
+        if not existing or request.template is not None or request.template_url is not None:
             request = self._complete(request)
         with _places_told(request):
             if not existing:
@@ -169,7 +174,7 @@ class Preparation:
                 name: value for name, value in {**kept, **new.parameters}.items() if name in template.parameters
             },
             parameter_defaults={**old.parameter_defaults, **new.parameter_defaults},
-            resource_registry=_merged_registry(old.resource_registry, new.resource_registry),
+            resource_registry=merged_registry(old.resource_registry, new.resource_registry),
             event_sinks=new.event_sinks or old.event_sinks,
             encrypted_param_names=new.encrypted_param_names or old.encrypted_param_names,
         )
@@ -182,8 +187,9 @@ class Preparation:
             # Nothing new: it was checked when it came.
             definition = before
         else:
-            definition = template.definition(environment, pseudo_parameters(stack))
+            definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
             raise_first(check_definition(definition, self._types))
+            _check_possible(definition)
             self._check_size(definition)
         if before is not None:
             changed = definition.parameters.immutable_changes(before.parameters)
@@ -195,6 +201,16 @@ class Preparation:
         limit = self._settings.max_resources_per_stack
         if len(definition.resources) > limit:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
+
+
+def _check_possible(definition: Definition) -> None:
+    """Raise NotSupported for what the language knows and the engine does not yet."""
+    for resource in definition.resources.values():
+        if resource.mapped_type.endswith(TEMPLATE_SUFFIXES):
+            text = f"resources.{resource.name}: a nested stack ({resource.mapped_type}) is not supported yet."
+            raise NotSupported(f"{text} The template can be validated.")
+        if resource.external_id is not None:
+            raise NotSupported(f"resources.{resource.name}: to adopt an object (external_id) is not supported yet.")
 
 
 @contextmanager
@@ -249,13 +265,3 @@ def _children(request: Request) -> tuple[dict[str, Source], list[Problem]]:
             except HTTPBadRequest as error:
                 problems += error.problems
     return sources, problems
-
-
-def _merged_registry(old: JsonMap, new: JsonMap) -> JsonMap:
-    """The newer entries on top, in the blocks of single resources too."""
-    blocks = [registry.get("resources") for registry in (old, new)]
-    merged: JsonMap = {}
-    for block in blocks:
-        if isinstance(block, Mapping):
-            merged.update(block)
-    return {**old, **new, "resources": merged}

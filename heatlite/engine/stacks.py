@@ -134,9 +134,12 @@ class Stacks:
         rows = self._store.resources.of(stack.id)
         return Foresight(prepared.definition, rows, self._reading.resources_of(after)).changes()
 
-    def validate(self, request: Request) -> JsonMap:
+    def validate(self, request: Request, show_nested: bool = False) -> JsonMap:
         """The answer of POST /validate. Raises what is wrong with the template."""
-        return self._preparation.validate(request).describe()
+        nested = self._preparation.validate(request)
+        described = nested.definition.describe()
+        within = nested.describe() if show_nested else {}
+        return {**described, "NestedParameters": within} if within else described
 
     def review(self, request: Request) -> list[Problem]:
         """Everything that is wrong with a template and what comes with it, warnings too."""

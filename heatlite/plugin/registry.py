@@ -21,7 +21,7 @@ from heatlite.core.json import JsonMap
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
 from heatlite.template.patterns import read_pattern
-from heatlite.template.types import Fault, ResourceTypeView
+from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView
 
 GROUP = "heatlite.resources"
 SUPPORT_STATUSES = frozenset({"UNKNOWN", "SUPPORTED", "DEPRECATED", "UNSUPPORTED", "HIDDEN"})
@@ -40,6 +40,12 @@ class UnavailableType:
     def kind_of(self, path: Sequence[str | int]) -> str:
         return ""
 
+    def property_types(self) -> Mapping[str, PropertyType]:
+        return {}
+
+    def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
+        return []
+
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), ResourceTypeUnavailable.text.format(type=self.name, reason=self.reason))]
 
@@ -47,10 +53,12 @@ class UnavailableType:
 class Registry:
     """Type name → class. Safe for threads.
 
-    `builtin` maps names to ``module:Class``; a built-in name cannot be taken by another package.
+    `builtin` maps names to ``module:Class``; a built-in name cannot be taken by another package. `installation` is
+    what the operator has set up for all stacks.
     """
 
-    def __init__(self, builtin: Mapping[str, str]) -> None:
+    def __init__(self, builtin: Mapping[str, str], installation: Installation | None = None) -> None:
+        self.installation = installation or Installation()
         self._entries: dict[str, list[EntryPoint]] = {}
         for entry in entry_points(group=GROUP):
             self._entries.setdefault(entry.name, []).append(entry)

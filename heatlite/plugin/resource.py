@@ -43,7 +43,7 @@ from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupp
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.ports import Change, Facts
 from heatlite.plugin.schema import Kind, Schema
-from heatlite.template.types import Fault
+from heatlite.template.types import Fault, PropertyType
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -95,6 +95,8 @@ class Resource(Generic[P_co]):
     """``OS::Heat::RandomString``; given as ``class …, type="…"``."""
     schema: ClassVar[type[Schema]] = Schema
     """The properties; given as ``Resource[TheSchema]``."""
+    update_policy: ClassVar[type[Schema] | None] = None
+    """What the update_policy section of a resource may say; None: nothing."""
     support_status: ClassVar[SupportStatus] = SupportStatus()
     quick: ClassVar[bool] = False
     """No handler ever waits for anything outside the process, so the engine may call it in its own thread."""
@@ -185,6 +187,16 @@ class Resource(Generic[P_co]):
     def check_properties(cls, given: Mapping[str, object]) -> list[Fault]:
         """Every fault of the properties; values are resolved, or UNKNOWN."""
         return cls.schema.check(given)
+
+    @classmethod
+    def check_update_policy(cls, given: Mapping[str, object]) -> list[Fault]:
+        """Every fault of the update_policy section."""
+        return (cls.update_policy or Schema).check(given)
+
+    @classmethod
+    def property_types(cls) -> Mapping[str, PropertyType]:
+        """The properties by name, as the template checker sees them."""
+        return cls.schema.property_types()
 
     @classmethod
     def kind_of(cls, path: Sequence[str | int]) -> str:

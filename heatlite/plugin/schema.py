@@ -27,7 +27,7 @@ from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.constraints import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.expression import UNKNOWN
-from heatlite.template.types import Fault
+from heatlite.template.types import Fault, PropertyType
 
 Path = tuple[str | int, ...]
 
@@ -468,6 +468,13 @@ class Schema:
     def describe(cls) -> JsonMap:
         """The `properties` of GET /resource_types/{type}."""
         return {name: field.describe() for name, field in cls.fields.items() if not field.hidden}
+
+    @classmethod
+    def property_types(cls) -> Mapping[str, PropertyType]:
+        """By name: what a template that stands for the type has to know."""
+        return {
+            name: PropertyType(field.kind.value, field.required, field.update) for name, field in cls.fields.items()
+        }
 
     @classmethod
     def kind_of(cls, path: Sequence[str | int]) -> str:

@@ -2,20 +2,34 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
-from heatlite.core.errors import CircularDependencyException, HeatliteError, Invalid, Problem, wire_name
-from heatlite.core.json import Json
+from heatlite.core.errors import (
+    CircularDependencyException,
+    HeatliteError,
+    Invalid,
+    Problem,
+    RequestLimitExceeded,
+    wire_name,
+)
+from heatlite.core.json import Json, JsonMap
 from heatlite.template.document import Definition, ResourceDefinition, Template
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
-from heatlite.template.expression import UNKNOWN, Expression, MapOf, resolve, walk
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
+from heatlite.template.expression import UNKNOWN, Expression, MapOf, Unknown, resolve, walk
 from heatlite.template.functions_hot import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path, Source
-from heatlite.template.problems import Findings, Phase, locate, raise_first, stated
+from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
+from heatlite.template.provider import Provider, read_provider
 from heatlite.template.types import Fault, ResourceTypeView, TypeCatalog
 from heatlite.template.warnings import duplicate_keys
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
+
+MAX_NESTED_DEPTH: Final = 5
+"""How deep templates may lie within each other below the first (Heat's `max_nested_stack_depth`)."""
+MAX_NESTED_RESOURCES: Final = 20_000
+"""How many resources of nested templates are looked at."""
 
 
 class _NothingYet:
@@ -45,7 +59,7 @@ def check(
     """
     document = template.data if isinstance(template, Source) else template
     try:
-        definition = Template(document, files).definition(environment, pseudo or {}, strict)
+        definition = Template(document, files).definition(environment, pseudo or {}, strict, types)
     except HeatliteError as error:
         given = error.problems if isinstance(error, Invalid) else ()
         problems = list(given) or [Problem((), error.message, error=wire_name(error))]
@@ -59,18 +73,72 @@ def check(
 
 def check_definition(definition: Definition, types: TypeCatalog) -> list[Problem]:
     """As `check`, for a definition at hand; its own findings included."""
-    checker = _Checker(definition, types)
+    return examine(definition, types)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """The templates that a definition uses for types, and those that they use, by resource."""
+
+    type: str
+    definition: Definition
+    children: "Mapping[str, Nested]"
+
+    def describe(self) -> JsonMap:
+        """The `NestedParameters` of POST /validate?show_nested=true; {} where there are none."""
+        described: JsonMap = {}
+        for name, child in self.children.items():
+            given = child.definition.environment.parameters
+            known = {key: value for key, value in given.items() if not isinstance(value, Unknown)}
+            one: JsonMap = {"Type": child.type, **child.definition.template.describe(known)}
+            within = child.describe()
+            if within:
+                one["NestedParameters"] = within
+            described[name] = one
+        return described
+
+
+def examine(definition: Definition, types: TypeCatalog) -> tuple[list[Problem], Nested]:
+    """As `check_definition`, and the nested templates that were met."""
+    checker = _Checker(definition, types, _Run())
     checker.run()
-    return checker.findings.ordered()
+    return checker.findings.ordered(), Nested("", definition, checker.children)
+
+
+class _Run:
+    """What all checkers of one check share: a template that many resources use is read and checked once."""
+
+    def __init__(self) -> None:
+        self.providers: dict[tuple[str, bool], Provider | list[Problem]] = {}
+        self.nested: dict[str, Nested] = {}
+        """By template and values."""
+        self.told: set[tuple[object, ...]] = set()
+        """Faults of nested templates: each is told for the first resource that has it."""
+        self.resources = 0
+
+    def provider(self, target: Target, definition: Definition, types: TypeCatalog) -> Provider | list[Problem]:
+        key = (target.name, target.system)
+        if key not in self.providers:
+            try:
+                found = read_provider(target, definition.template, types, definition.environment.parameter_defaults)
+                self.providers[key] = found
+            except HeatliteError as error:
+                given = error.problems if isinstance(error, Invalid) else ()
+                self.providers[key] = list(given) or [Problem((), error.message, error=wire_name(error))]
+        return self.providers[key]
 
 
 class _Checker:
-    def __init__(self, definition: Definition, types: TypeCatalog) -> None:
+    def __init__(self, definition: Definition, types: TypeCatalog, run: _Run, above: tuple[str, ...] = ()) -> None:
+        """`above`: the nested templates that we are within, by template and values."""
         self.definition = definition
         self.types = types
         self.findings: Findings = definition.findings.copy()
         self.views: dict[str, ResourceTypeView | None] = {}
         self.required: dict[str, frozenset[Fault]] = {}
+        self.children: dict[str, Nested] = {}
+        self._run = run
+        self._above = above
 
     def run(self) -> None:
         resources = self.definition.resources
@@ -79,7 +147,7 @@ class _Checker:
         clashing = sorted(self.definition.template.declared.keys() & self.definition.template.resources.keys())
         if clashing:
             names = ", ".join(f"'{name}'" for name in clashing)
-            self.findings.add(Phase.NAMES, Problem(("resources", clashing[0]), f"Duplicate names {{{names}}}"))
+            self.findings.add(Phase.NAMES, Problem(self.definition.place(clashing[0]), f"Duplicate names {{{names}}}"))
         for name in self._in_order():
             resource = resources[name]
             view = self.views[resource.mapped_type]
@@ -91,12 +159,89 @@ class _Checker:
 
     def _check_type(self, resource: ResourceDefinition) -> None:
         kind = resource.mapped_type
+        if kind.endswith(TEMPLATE_SUFFIXES):
+            self._check_provider(resource)
+            return
         if kind not in self.views:
             self.views[kind] = self.types.find(kind)
-        if self.views[kind] is None and not kind.endswith(TEMPLATE_SUFFIXES):
+        if self.views[kind] is None:
             text = f"The Resource Type ({kind}) could not be found."
             hint = self.findings.nearest(kind, self.types.names())
-            self.findings.add(Phase.TYPES, Problem(("resources", resource.name, "type"), text, hint))
+            self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
+
+    def _check_provider(self, resource: ResourceDefinition) -> None:
+        """Read the template that stands for the resource's type, and hold it to the type that it stands for."""
+        file = resource.mapped_type
+        target = self.definition.mapping.target(resource.name, resource.type)
+        provider = self._run.provider(target, self.definition, self.types)
+        self.views[file] = provider if isinstance(provider, Provider) else None
+        here = self.definition.place(resource.name, "type")
+        if not isinstance(provider, Provider):
+            for problem in provider:
+                fetched = bool(problem.path or problem.line or file in self.definition.template.files)
+                if fetched:
+                    self._tell(resource, problem, Phase.TYPES)
+                else:
+                    self.findings.add(Phase.TYPES, replace(problem, path=here))
+            return
+        facade = self.types.find(resource.type) if resource.type != file else None
+        if facade is not None:
+            for text in provider.check_facade(resource.type, facade):
+                problem = Problem(here, f"{self._where(resource)}: {text}")
+                self.findings.add(Phase.RESOURCES, problem)
+
+    def _where(self, resource: ResourceDefinition) -> str:
+        return f"{dotted(self.definition.place(resource.name))}<{resource.mapped_type}>"
+
+    def _tell(self, resource: ResourceDefinition, problem: Problem, phase: Phase) -> None:
+        """A problem of the template that stands for a resource's type."""
+        file = resource.mapped_type
+        source = file if problem.source == "template" else problem.source
+        mark = (source, problem.path, problem.line, problem.text)
+        if mark not in self._run.told:
+            self._run.told.add(mark)
+            text = f"{self._where(resource)}: {problem.text}"
+            self.findings.add(phase, replace(problem, text=text, source=source))
+
+    def _check_nested(self, resource: ResourceDefinition, provider: Provider, given: Mapping[str, object]) -> None:
+        """Bind and check the template that stands for the resource's type, to the bottom."""
+        target = self.definition.mapping.target(resource.name, resource.type)
+        values = cast(JsonMap, provider.parameters(given))  # and UNKNOWN, which a definition takes
+        environment = self.definition.environment.for_child(resource.name, target, values)
+        policy = self._resolved(resource.update_policy, (), "", tell=False)
+        metadata = self._resolved(resource.metadata, (), "", tell=False)
+        facade = {
+            "metadata": UNKNOWN if metadata is None else metadata,
+            "deletion_policy": resource.deletion_policy,
+            "update_policy": UNKNOWN if policy is None else policy,
+        }
+        key = repr((target.name, values, environment.resource_registry, sorted(environment.without), facade))
+        here = self.definition.place(resource.name, "type")
+        if key in self._above:
+            text = f"{self._where(resource)}: the template includes itself"
+            self.findings.add(Phase.RESOURCES, Problem(here, text))
+            return
+        if len(self._above) >= MAX_NESTED_DEPTH:
+            text = RequestLimitExceeded(message=f"Recursion depth exceeds {MAX_NESTED_DEPTH}.").message
+            self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
+            return
+        known = self._run.nested.get(key)
+        if known is None:
+            definition = provider.template.definition(environment, {}, self.definition.strict, self.types, facade)
+            self._run.resources += len(definition.resources)
+            if self._run.resources > MAX_NESTED_RESOURCES:
+                if ("too many",) not in self._run.told:
+                    self._run.told.add(("too many",))
+                    text = f"Maximum resources per stack exceeded: {MAX_NESTED_RESOURCES}."
+                    text = RequestLimitExceeded(message=text).message
+                    self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
+                return
+            checker = _Checker(definition, self.types, self._run, (*self._above, key))
+            checker.run()
+            known = self._run.nested[key] = Nested(resource.type, definition, checker.children)
+            for problem in checker.findings.ordered():
+                self._tell(resource, problem, Phase.RESOURCES)
+        self.children[resource.name] = replace(known, type=resource.type)
 
     # -- dependencies ------------------------------------------------------------------------------
 
@@ -145,23 +290,26 @@ class _Checker:
         ]
         text = CircularDependencyException(cycle=f"{{{', '.join(edges)}}}").message
         hint = " → ".join([*cycle, cycle[0]])
-        problem = Problem(("resources", name), text, hint, "CircularDependencyException")
+        problem = Problem(self.definition.place(name), text, hint, "CircularDependencyException")
         self.findings.add(Phase.DEPENDENCIES, problem)
 
     # -- resources ---------------------------------------------------------------------------------
 
     def _check_resource(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
-        path: Path = ("resources", resource.name)
+        place = self.definition.place
         for section in (resource.properties, resource.metadata):
             if isinstance(section, Expression):
                 self._check_attributes(section, Phase.RESOURCES)
         if resource.deletion_policy == "Snapshot" and not view.snapshot_on_delete:
             text = '"Snapshot" deletion policy not supported'
-            self.findings.add(Phase.RESOURCES, stated((*path, "deletion_policy"), text))
-        given = self._resolved(resource.properties, (*path, "properties"), "Property error")
+            self.findings.add(Phase.RESOURCES, stated(place(resource.name, "deletion_policy"), text))
+        if resource.update_policy:
+            self._check_update_policy(resource, view)
+        path = place(resource.name, "properties")
+        given = self._resolved(resource.properties, path, "Property error")
         if given is not None:
             for fault in self._property_faults(resource.mapped_type, view, given):
-                where = (*path, "properties", *fault.path)
+                where = (*path, *fault.path)
                 problem = stated(where, fault.text, "Property error", hint=fault.hint)
                 unknown = fault.text.removeprefix("Unknown Property ")
                 if unknown != fault.text:
@@ -169,7 +317,17 @@ class _Checker:
                     problem = replace(problem, path=(*where, unknown))
                 self.findings.add(Phase.RESOURCES, problem)
         if self.definition.strict:
-            self._resolved(resource.metadata, (*path, "metadata"), "")
+            self._resolved(resource.metadata, place(resource.name, "metadata"), "")
+        if isinstance(view, Provider):
+            self._check_nested(resource, view, given or {})
+
+    def _check_update_policy(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
+        path = self.definition.place(resource.name, "update_policy")
+        given = self._resolved(resource.update_policy, path, "Property error")
+        for fault in view.check_update_policy(given) if given is not None else ():
+            self.findings.add(
+                Phase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
+            )
 
     def _property_faults(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
         if self.definition.strict:
@@ -181,25 +339,25 @@ class _Checker:
         return [fault for fault in faults if fault not in self.required[kind]]
 
     def _resolved(
-        self, section: Mapping[str, object] | Expression, path: Path, prefix: str
+        self, section: Mapping[str, object] | Expression, path: Path, prefix: str, tell: bool = True
     ) -> Mapping[str, object] | None:
-        """The section as far as it can be known; None where nothing of it can be."""
+        """The section as far as it can be known, None where nothing can be. Without `tell`, faults are left out."""
         if not isinstance(section, Expression):
             return section
         if isinstance(section, MapOf):
-            return {key: self._value(value, (*path, key), prefix) for key, value in section.items.items()}
-        whole = self._value(section, path, prefix)
+            return {key: self._value(value, (*path, key), prefix, tell) for key, value in section.items.items()}
+        whole = self._value(section, path, prefix, tell)
         if isinstance(whole, Mapping):
             return whole
-        if whole is not UNKNOWN and whole is not None:
+        if tell and whole is not UNKNOWN and whole is not None:
             self.findings.add(Phase.RESOURCES, stated(path, "must be a map", prefix))
         return {} if whole is None else None
 
-    def _value(self, value: object, path: Path, prefix: str) -> object:
+    def _value(self, value: object, path: Path, prefix: str, tell: bool) -> object:
         try:
             return resolve(value, _SCOPE)
         except Invalid as error:
-            if self.definition.strict:
+            if tell and self.definition.strict:
                 self.findings.add(Phase.RESOURCES, stated(path, error.message, prefix))
             return UNKNOWN
 
@@ -216,7 +374,7 @@ class _Checker:
                 name = resolve(expression.attribute, _SCOPE)
             except Invalid:
                 continue
-            if isinstance(name, str) and name != "show" and name not in view.attribute_names:
+            if isinstance(name, str) and name != "show" and not _has_attribute(view, name):
                 text = f"The Referenced Attribute ({resource.name} {name}) is incorrect."
                 hint = self.findings.nearest(name, sorted(view.attribute_names))
                 self.findings.add(phase, stated(expression.path, text, hint=hint))
@@ -236,6 +394,11 @@ class _Checker:
                 resolve(value, _SCOPE)
             except Invalid as error:
                 # Heat takes it, and gives an output_error whenever it is read.
-                path: Path = ("outputs", name, "value")
+                template = self.definition.template
+                path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
                 problem = stated(path, error.message)
                 self.findings.add(Phase.OUTPUTS, Problem(path, problem.text, severity="warning"))
+
+
+def _has_attribute(view: ResourceTypeView, name: str) -> bool:
+    return view.has_attribute(name) if isinstance(view, Provider) else name in view.attribute_names

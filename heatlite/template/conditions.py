@@ -1,8 +1,9 @@
 """Conditions: decided once, while a template is bound (hot-language §6)."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
-from heatlite.core.errors import Problem, StackValidationFailed, UserParameterMissing
+from heatlite.core.errors import InvalidTemplateReference, Problem, StackValidationFailed, UserParameterMissing
+from heatlite.template.dialects import Dialect
 from heatlite.template.expression import UNKNOWN, Call, Function, NoResources, Parser, failure, resolve
 from heatlite.template.loader import Path
 from heatlite.template.problems import nearest, stated
@@ -29,15 +30,24 @@ class Conditions:
     def __init__(
         self,
         definitions: Mapping[str, object],
-        allowed: Mapping[str, type[Function]],
-        ordinary: Mapping[str, type[Function]],
+        dialect: Dialect,
         parameters: Mapping[str, object],
         files: Mapping[str, str],
+        mappings: Mapping[str, object],
+        resources: Container[str],
+        facade: Mapping[str, object] | None,
     ) -> None:
         self.parameters = parameters
         self.files = files
+        self.mappings = mappings
+        self.resources = resources
+        self.facade = facade
+        self._section = dialect.sections.get("conditions", "")
         self._definitions = definitions
-        self._functions: dict[str, type[Function]] = {**dict.fromkeys(ordinary, _NotHere), **allowed}
+        self._functions: dict[str, type[Function]] = {
+            **dict.fromkeys(dialect.functions, _NotHere),
+            **dialect.conditions,
+        }
         self._decided: dict[str, bool] = {}
         self._open: set[str] = set()
         self.problems: list[Problem] = []
@@ -47,7 +57,7 @@ class Conditions:
             except RecursionError:
                 self._decided.update(dict.fromkeys(self._open, True))
                 self._open.clear()
-                self.problems.append(stated(("conditions", name), "Conditions refer to each other too deeply"))
+                self.problems.append(stated((self._section, name), "Conditions refer to each other too deeply"))
 
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""
@@ -64,7 +74,7 @@ class Conditions:
     def _named(self, name: str) -> bool:
         if name in self._decided:
             return self._decided[name]
-        path: Path = ("conditions", name)
+        path: Path = (self._section, name)
         try:
             if name in self._open:
                 raise failure(path, f'Circular definition for condition "{name}"')
@@ -88,7 +98,7 @@ class Conditions:
             raise StackValidationFailed(parser.problems[0].text, problems=tuple(parser.problems))
         try:
             result = resolve(parsed, NoResources())
-        except (StackValidationFailed, UserParameterMissing) as error:
+        except (StackValidationFailed, InvalidTemplateReference, UserParameterMissing) as error:
             raise failure(path, error.message) from error
         if result is UNKNOWN:
             return True

@@ -7,8 +7,6 @@ from typing import Final
 from heatlite.core.errors import (
     Invalid,
     InvalidTemplateReference,
-    InvalidTemplateVersion,
-    NotSupported,
     Problem,
     StackValidationFailed,
     UnknownUserParameter,
@@ -16,19 +14,16 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.conditions import Conditions
-from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
-from heatlite.template.expression import UNKNOWN, Expression, NoResources, Parser, resolve, walk
-from heatlite.template.functions_hot import CONDITIONS, FUNCTIONS, GetAttrSelecting, GetResource, canonical_version
-from heatlite.template.loader import VERSION_KEYS, Path
-from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
+from heatlite.template.dialects import Dialect, dialect_of
+from heatlite.template.environment import Environment, TypeMapping
+from heatlite.template.expression import UNKNOWN, Expression, MapOf, NoResources, Parser, Unknown, fields, resolve, walk
+from heatlite.template.functions_hot import GetAttrSelecting, GetResource
+from heatlite.template.loader import Path
+from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema, coerce
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
+from heatlite.template.types import TypeCatalog
 
-_SINCE_CONDITIONS: Final = "2016-10-14"
 _POLICIES: Final = ("Delete", "Retain", "Snapshot")
-_RESOURCE_KEYS: Final = (
-    "type", "properties", "metadata", "depends_on", "update_policy", "deletion_policy", "description",
-    "external_id", "condition",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ class ResourceDefinition:
     type: str
     """As the template writes it."""
     mapped_type: str
-    """As the environment's registry maps it."""
+    """As the registries map it; the name of a file where a template stands for the type."""
     properties: Mapping[str, object] | Expression
     metadata: Mapping[str, object] | Expression
     depends_on: tuple[str, ...]
@@ -48,6 +43,7 @@ class ResourceDefinition:
     update_policy: Mapping[str, object] | Expression
     description: str
     external_id: str | None
+    """The existing object that is to be adopted."""
     requires: frozenset[str]
     """Enabled resources named by depends_on, or referred to in properties and metadata."""
 
@@ -65,61 +61,92 @@ class OutputDefinition:
 class Template:
     """A template with its version checked and its parameters read; nothing is bound yet.
 
-    Raises InvalidTemplateVersion (and NotSupported for CloudFormation's format). Other faults are kept in
-    `findings`, and raised or listed when the template is bound.
+    Raises InvalidTemplateVersion. Other faults are kept in `findings`, and raised or listed when the template is bound.
     """
 
     def __init__(self, document: Mapping[str, Json], files: Mapping[str, str] | None = None) -> None:
         self.document = document
         self.files: Mapping[str, str] = files or {}
-        self.version = _version(document)
+        self.dialect: Dialect = dialect_of(document)
+        self.version = self.dialect.version
         self.findings = Findings()
-        self.functions = FUNCTIONS[self.version]
-        self.condition_functions = CONDITIONS[self.version]
-        sections = ["heat_template_version", "description", "parameter_groups", "parameters", "resources", "outputs"]
-        if self.version >= _SINCE_CONDITIONS:
-            sections.append("conditions")
+        sections = self.dialect.sections
+        known = [self.dialect.key, *sections.values()]
         for section in document:
-            if section not in sections:
+            if section not in known:
                 text = f"The template section is invalid: {section}"
-                self.findings.add(
-                    Phase.SECTIONS, Problem((section,), text, hint=self.findings.nearest(section, sections))
-                )
-        self.description = str(document.get("description") or "")
-        self.parameter_groups: Json = document.get("parameter_groups") or []
+                self.findings.add(Phase.SECTIONS, Problem((section,), text, hint=self.findings.nearest(section, known)))
+        self.description = str(document.get(sections["description"]) or "")
+        self.parameter_groups: Json = (
+            document.get("parameter_groups") if "parameter_groups" in sections else None
+        ) or []
         # Definitions as written:
         self.declared = self._section("parameters")
         self.resources = self._section("resources")
         self.outputs = self._section("outputs")
-        self.conditions = self._section("conditions") if self.version >= _SINCE_CONDITIONS else {}
+        self.conditions = self._section("conditions")
+        self.mappings = self._section("mappings")
         self.parameters: dict[str, ParameterSchema] = {}
         for name, definition in self.declared.items():
             try:
-                self.parameters[name] = ParameterSchema.parse(name, definition, self.version)
+                self.parameters[name] = self.dialect.read_parameter(name, definition)
             except Invalid as error:
                 for problem in error.problems:
                     self.findings.add(Phase.PARAMETER_SCHEMAS, problem)
         self._check_groups()
 
-    def bind(self, environment: Environment, pseudo: Mapping[str, str], strict: bool = True) -> "Definition":
+    def bind(
+        self,
+        environment: Environment,
+        pseudo: Mapping[str, str],
+        strict: bool = True,
+        types: TypeCatalog | None = None,
+        facade: Mapping[str, object] | None = None,
+        stored: bool = False,
+    ) -> "Definition":
         """The template with parameters given, conditions decided, disabled resources left out, functions parsed.
 
         `strict` False takes parameters without a value, and does not hold values to constraints (POST /validate).
+        `types` says which types there are to map to, and how the installation maps them; without it, every type that
+        the environment maps to is taken to be there. `facade`: what the resource says for whose type the template
+        stands (metadata, deletion_policy, update_policy). `stored`: values were held to constraints when they came, and
+        are not again: time may have gone over an `expiration`.
         Raises the first fault, with all that were found in it.
         """
-        definition = self.definition(environment, pseudo, strict)
+        definition = self.definition(environment, pseudo, strict, types, facade, stored)
         raise_first(definition.findings.ordered())
         return definition
 
-    def definition(self, environment: Environment, pseudo: Mapping[str, str], strict: bool = True) -> "Definition":
+    def definition(
+        self,
+        environment: Environment,
+        pseudo: Mapping[str, str],
+        strict: bool = True,
+        types: TypeCatalog | None = None,
+        facade: Mapping[str, object] | None = None,
+        stored: bool = False,
+    ) -> "Definition":
         """As `bind`, but faults are only kept, in the definition's `findings`."""
-        return Definition(self, environment, pseudo, strict)
+        return Definition(self, environment, pseudo, strict, types, facade, stored)
+
+    def describe(self, given: Mapping[str, Json]) -> JsonMap:
+        """Description, parameters with the values `given`, and their groups, as POST /validate answers."""
+        described: JsonMap = {
+            "Description": self.description or "No description",
+            "Parameters": {name: schema.describe(given.get(name)) for name, schema in self.parameters.items()},
+        }
+        if self.parameter_groups:
+            described["ParameterGroups"] = self.parameter_groups
+        return described
 
     def _section(self, name: str) -> Mapping[str, Json]:
-        section = self.document.get(name) or {}
+        written = self.dialect.sections.get(name)
+        if written is None:
+            return {}
+        section = self.document.get(written) or {}
         if isinstance(section, Mapping):
             return section
-        self.findings.add(Phase.SECTIONS, stated((name,), f'"{name}" must contain a map.'))
+        self.findings.add(Phase.SECTIONS, stated((written,), f'"{written}" must contain a map.'))
         return {}
 
     def _check_groups(self) -> None:
@@ -155,45 +182,43 @@ class Template:
         self.findings.add(Phase.GROUPS, Problem(path, f"Parameter Groups error: {where}: {text}", hint=hint))
 
 
-def _version(document: Mapping[str, Json]) -> str:
-    keys = [key for key in VERSION_KEYS if key in document]
-    try:
-        if not keys:
-            raise InvalidTemplateVersion(explanation="Template version was not provided")
-        if len(keys) > 1:
-            raise InvalidTemplateVersion(explanation=f"Ambiguous versions ({', '.join(keys)})")
-        if keys != ["heat_template_version"]:
-            raise NotSupported(feature="A CloudFormation template")
-        return canonical_version(document["heat_template_version"])
-    except InvalidTemplateVersion as error:
-        problem = Problem(tuple(keys[-1:]), error.message, error="InvalidTemplateVersion")
-        raise InvalidTemplateVersion(error.message, problems=(problem,)) from None
-
-
 class Definition:
     """A template bound to an environment: what a stack shall be.
 
-    `pseudo` gives the pseudo parameters; those left out are unknown.
+    The arguments are those of `Template.bind`; `pseudo` gives HOT's pseudo parameters, and those left out are unknown.
     """
 
     def __init__(
-        self, template: Template, environment: Environment, pseudo: Mapping[str, str], strict: bool = True
+        self,
+        template: Template,
+        environment: Environment,
+        pseudo: Mapping[str, str],
+        strict: bool = True,
+        types: TypeCatalog | None = None,
+        facade: Mapping[str, object] | None = None,
+        stored: bool = False,
     ) -> None:
         self.template = template
         self.environment = environment
         self.strict = strict
+        self._stored = stored
+        self.mapping = TypeMapping(environment, types)
         self.findings = template.findings.copy()
+        dialect = template.dialect
+        self.sections, self.keys = dialect.sections, dialect.resource_keys
         self.parameters = self._bind_parameters(pseudo)
         self._conditions = Conditions(
             template.conditions,
-            template.condition_functions,
-            template.functions,
+            dialect,
             self.parameters,
             template.files,
+            template.mappings,
+            template.resources,
+            facade,
         )
         for problem in self._conditions.problems:
             self.findings.add(Phase.CONDITIONS, problem)
-        self._parser = Parser(template.functions, self._conditions)
+        self._parser = Parser(dialect.functions, self._conditions)
         self.disabled: frozenset[str] = frozenset()
         self.resources: dict[str, ResourceDefinition] = {}
         """Enabled resources, in the template's order."""
@@ -201,16 +226,16 @@ class Definition:
         self._read_resources()
         self._read_outputs()
 
+    def place(self, resource: str, key: str = "") -> Path:
+        """Where a resource, or one of its keys, stands in the template."""
+        section = self.sections["resources"]
+        return (section, resource, self.keys[key]) if key else (section, resource)
+
     def describe(self) -> JsonMap:
         """The answer of POST /validate."""
         given = self.environment.parameters
         schemas = self.template.parameters
-        described: JsonMap = {
-            "Description": self.template.description or "No description",
-            "Parameters": {name: schema.describe(given.get(name)) for name, schema in schemas.items()},
-        }
-        if self.template.parameter_groups:
-            described["ParameterGroups"] = self.template.parameter_groups
+        described = self.template.describe(given)
         described["Environment"] = self.environment.to_dict(name for name, schema in schemas.items() if schema.hidden)
         return described
 
@@ -225,7 +250,7 @@ class Definition:
                 self._found(
                     Phase.UNKNOWN_PARAMETERS, ("parameters", name), text, "UnknownUserParameter", hint, "environment"
                 )
-        values: dict[str, object] = {name: pseudo.get(name, UNKNOWN) for name in PSEUDO}
+        values = template.dialect.pseudo(pseudo)
         for name in template.declared:
             schema = template.parameters.get(name)
             values[name] = UNKNOWN if schema is None else self._value(schema)
@@ -233,8 +258,10 @@ class Definition:
 
     def _value(self, schema: ParameterSchema) -> object:
         name, environment = schema.name, self.environment
-        path: Path = ("parameters", name, "default")
-        value, source = schema.default, "template"
+        section = self.sections["parameters"]
+        path: Path = (section, name, "default" if section == "parameters" else "Default")
+        value = schema.default
+        source = "template"
         if environment.parameter_defaults.get(name) is not None:
             value, path, source = environment.parameter_defaults[name], ("parameter_defaults", name), "environment"
         if environment.parameters.get(name) is not None:
@@ -242,10 +269,12 @@ class Definition:
         if value is None:
             if self.strict:
                 text = UserParameterMissing(key=name).message
-                self._found(Phase.MISSING_PARAMETERS, ("parameters", name), text, "UserParameterMissing")
+                self._found(Phase.MISSING_PARAMETERS, (section, name), text, "UserParameterMissing")
+            return UNKNOWN
+        if isinstance(value, Unknown):  # of a nested template: what the resource gives is yet to come
             return UNKNOWN
         try:
-            return schema.value(value)
+            return coerce(schema.type, value) if self._stored else schema.value(value)
         except ValueError as error:
             if self.strict:
                 text = schema.masked(f"Parameter '{name}' is invalid: {error}", value)
@@ -255,32 +284,33 @@ class Definition:
     # -- resources ---------------------------------------------------------------------------------
 
     def _read_resources(self) -> None:
-        template = self.template
-        keys = _RESOURCE_KEYS if template.version >= _SINCE_CONDITIONS else _RESOURCE_KEYS[:-2]
-        allowed = frozenset(keys)
+        template, keys = self.template, self.keys
+        allowed = frozenset(keys.values())
+        type_key, condition_key = keys["type"], keys.get("condition", "")
+        section = self.sections["resources"]
         enabled: list[tuple[str, Mapping[str, Json]]] = []
         disabled = []
         for name, written in template.resources.items():
-            path: Path = ("resources", name)
+            path: Path = (section, name)
             if not isinstance(written, Mapping):
-                text = f'"resources" must contain a map of resource maps, but "{name}" is none.'
+                text = f'"{section}" must contain a map of resource maps, but "{name}" is none.'
                 self._found(Phase.SECTIONS, path, text)
                 continue
             if not written.keys() <= allowed:
                 for key in written:
                     if key not in allowed:
                         text = f'"{key}" is not a valid keyword inside a resource definition'
-                        self._found(Phase.DEFINITIONS, (*path, key), text, hint=self.findings.nearest(key, keys))
-            kind = written.get("type")
+                        self._found(Phase.DEFINITIONS, (*path, key), text, hint=self.findings.nearest(key, allowed))
+            kind = written.get(type_key)
             if kind is None:
-                self._found(Phase.SECTIONS, path, "Each resource must contain a type key.")
+                self._found(Phase.SECTIONS, path, f"Each resource must contain a {type_key} key.")
                 continue
             if not isinstance(kind, str):
-                self._add(Phase.SECTIONS, stated((*path, "type"), "The type of a resource must be a string"))
+                self._add(Phase.SECTIONS, stated((*path, type_key), "The type of a resource must be a string"))
                 continue
             if "/" in name:
                 self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
-            if "condition" in written and not self._decided(written["condition"], (*path, "condition")):
+            if condition_key in written and not self._decided(written[condition_key], (*path, condition_key)):
                 disabled.append(name)
             else:
                 enabled.append((name, written))
@@ -290,26 +320,30 @@ class Definition:
             self.resources[name] = self._resource(name, written, names)
 
     def _resource(self, name: str, written: Mapping[str, Json], names: set[str]) -> ResourceDefinition:
-        path: Path = ("resources", name)
-        kind = written["type"]
+        keys = self.keys
+        path: Path = (self.sections["resources"], name)
+        kind = written[keys["type"]]
         assert isinstance(kind, str)
         properties = self._map(written, "properties", path)
         metadata = self._map(written, "metadata", path)
-        depends_on = self._depends_on(written.get("depends_on"), path, names) if "depends_on" in written else ()
+        depends_on: tuple[str, ...] = ()
+        if keys["depends_on"] in written:
+            depends_on = self._depends_on(written[keys["depends_on"]], (*path, keys["depends_on"]), names)
         required = set(depends_on)
         for section, value in (("Properties", properties), ("Metadata", metadata)):
             if isinstance(value, Expression):
                 required.update(self._references(value, name, section, names))
-        if written.get("external_id") is not None:
-            text = NotSupported(feature='"external_id"').message
-            self._found(Phase.DEFINITIONS, (*path, "external_id"), text, "NotSupported")
-        description = written.get("description")
+        policy = self._deletion_policy(written.get(keys["deletion_policy"]), (*path, keys["deletion_policy"]))
+        external_id = None
+        if written.get(keys.get("external_id", "")) is not None:
+            external_id = self._external_id(written, path)
+            policy = "Retain"  # what we did not make we do not delete
+        description = written.get(keys["description"])
         if description is not None and not isinstance(description, str):
-            self._add(Phase.DEFINITIONS, stated((*path, "description"), "The description must be a string"))
-        mapped = self.environment.map_type(name, kind)
-        if mapped.endswith(TEMPLATE_SUFFIXES):
-            text = f"{kind}: provider templates are not supported yet"
-            self._found(Phase.TYPES, (*path, "type"), text, "NotSupported")
+            self._add(Phase.DEFINITIONS, stated((*path, keys["description"]), "The description must be a string"))
+        mapped = self.mapping.target(name, kind).name
+        if isinstance(description, str):
+            properties = self._described(properties, description, mapped)
         return ResourceDefinition(
             name=name,
             type=kind,
@@ -317,14 +351,45 @@ class Definition:
             properties=properties,
             metadata=metadata,
             depends_on=depends_on,
-            deletion_policy=self._deletion_policy(written.get("deletion_policy"), (*path, "deletion_policy")),
+            deletion_policy=policy,
             update_policy=self._map(written, "update_policy", path),
             description=description if isinstance(description, str) else "",
-            external_id=None,
+            external_id=external_id,
             requires=frozenset(required),
         )
 
-    def _map(self, written: Mapping[str, Json], key: str, path: Path) -> Mapping[str, object] | Expression:
+    def _described(
+        self, properties: Mapping[str, object] | Expression, description: str, kind: str
+    ) -> Mapping[str, object] | Expression:
+        """The resource's description is its property's, if the type has one that can be updated (hot-language §3)."""
+        view = self.mapping.view(kind)
+        known = view.property_types().get("description") if view is not None else None
+        given = fields(properties)
+        if known is None or not known.updatable or given is None or "description" in given:
+            return properties
+        described = {**given, "description": description}
+        return MapOf(described) if isinstance(properties, MapOf) else described
+
+    def _external_id(self, written: Mapping[str, Json], path: Path) -> str | None:
+        """The id, None where it is not known yet."""
+        here = (*path, self.keys["external_id"])
+        if written.get(self.keys["depends_on"]):
+            text = f'"{path[-1]}" adopts an existing object (external_id), so it cannot depend on others'
+            hint = "remove depends_on"
+            self._found(Phase.DEFINITIONS, here, text, "InvalidExternalResourceDependency", hint)
+        parsed = self._parsed(written[self.keys["external_id"]], here, Phase.DEFINITIONS)
+        try:
+            given = resolve(parsed, NoResources())
+        except Invalid as error:
+            self._add(Phase.DEFINITIONS, stated(here, error.message))
+            return None
+        if given is UNKNOWN or (isinstance(given, str) and given):
+            return given if isinstance(given, str) else None
+        self._add(Phase.DEFINITIONS, stated(here, "The external_id must be a string"))
+        return None
+
+    def _map(self, written: Mapping[str, Json], section: str, path: Path) -> Mapping[str, object] | Expression:
+        key = self.keys[section]
         value = written.get(key)
         if value is None:
             return {}
@@ -339,14 +404,14 @@ class Definition:
         given = [value] if isinstance(value, str) else value or []
         if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
             text = "A resource must depend on a string or a list of strings"
-            self._add(Phase.DEFINITIONS, stated((*path, "depends_on"), text))
+            self._add(Phase.DEFINITIONS, stated(path, text))
             return ()
         kept = []
         for item in given:
             if item in names:
                 kept.append(str(item))
             elif item not in self.disabled:
-                self._bad_reference(str(item), str(path[1]), (*path, "depends_on"))
+                self._bad_reference(str(item), str(path[1]), path)
         return tuple(dict.fromkeys(kept))
 
     def _references(self, value: Expression, name: str, section: str, names: set[str]) -> set[str]:
@@ -388,13 +453,13 @@ class Definition:
         parsed = self._parsed(value, path, Phase.DEFINITIONS)
         try:
             policy = resolve(parsed, NoResources())
-        except (StackValidationFailed, UserParameterMissing) as error:
+        except Invalid as error:
             self._add(Phase.DEFINITIONS, stated(path, error.message))
             return "Delete"
         if policy is UNKNOWN or policy is None:
             return "Delete"
         if isinstance(policy, str):
-            lower = self.template.version >= _SINCE_CONDITIONS and policy == policy.lower()
+            lower = self.template.dialect.lower_case_policies and policy == policy.lower()
             named = policy.capitalize() if lower else policy
             if named in _POLICIES:
                 return named
@@ -406,20 +471,22 @@ class Definition:
 
     def _read_outputs(self) -> None:
         prefix = "Output validation error"
+        keys = self.template.dialect.output_keys
+        value_key, condition_key = keys["value"], keys.get("condition", "")
         for name, written in self.template.outputs.items():
-            path: Path = ("outputs", name)
+            path: Path = (self.sections["outputs"], name)
             if not isinstance(written, Mapping):
-                self._add(Phase.OUTPUTS, stated(path, "An output must be a map with a value key.", prefix))
+                self._add(Phase.OUTPUTS, stated(path, f"An output must be a map with a {value_key} key.", prefix))
                 continue
-            if "value" not in written:
-                text = "Each output definition must contain a value key."
+            if value_key not in written:
+                text = f"Each output definition must contain a {value_key} key."
                 self._add(Phase.OUTPUTS, stated(path, text, prefix))
                 continue
             holds = True
-            if "condition" in written and self.template.version >= _SINCE_CONDITIONS:
-                holds = self._decided(written["condition"], (*path, "condition"), Phase.OUTPUTS)
-            value = self._parsed(written["value"], (*path, "value"), Phase.OUTPUTS) if holds else None
-            self.outputs[name] = OutputDefinition(name, value, str(written.get("description") or ""), holds)
+            if condition_key in written:
+                holds = self._decided(written[condition_key], (*path, condition_key), Phase.OUTPUTS)
+            value = self._parsed(written[value_key], (*path, value_key), Phase.OUTPUTS) if holds else None
+            self.outputs[name] = OutputDefinition(name, value, str(written.get(keys["description"]) or ""), holds)
 
     # -- helpers -----------------------------------------------------------------------------------
 

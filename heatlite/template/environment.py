@@ -1,7 +1,8 @@
 """Environments: parameters and the mapping of types (hot-language §8)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Final
 
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, Problem, StackValidationFailed
@@ -9,6 +10,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.template.loader import Source
 from heatlite.template.parameters import MASK, ParameterSchema
 from heatlite.template.problems import nearest
+from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 SECTIONS: Final = (
     "parameters",
@@ -22,6 +24,8 @@ HOOKS: Final = tuple(f"{moment}-{verb}" for moment in ("pre", "post") for verb i
 RESTRICTED_ACTIONS: Final = ("update", "replace")
 STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
 TEMPLATE_SUFFIXES: Final = (".yaml", ".template")
+_MOST_STEPS: Final = 100
+"""Types that are looked at until a mapping ends somewhere."""
 
 
 def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") -> HTTPBadRequest:
@@ -41,6 +45,8 @@ class Environment:
     encrypted_param_names: Sequence[str] = ()
     merge_strategies: Mapping[str, str] = field(default_factory=dict)
     """Counts only while files are merged; never stored."""
+    without: frozenset[str] = frozenset()
+    """Entries of the installation's registry that do not count here: whose templates we are within; never stored."""
 
     @classmethod
     def parse(cls, source: Source) -> "Environment":
@@ -76,6 +82,9 @@ class Environment:
         names = data.get("encrypted_param_names", [])
         sinks = data.get("event_sinks", [])
         assert isinstance(names, list) and isinstance(sinks, list)
+        for i, sink in enumerate(sinks):
+            if not isinstance(sink, Mapping) or not isinstance(sink.get("type"), str):
+                raise _wrong("an event sink must be a map with a type", ("event_sinks", i), name)
         return cls(
             parameters=_section(data, "parameters"),
             parameter_defaults=_section(data, "parameter_defaults"),
@@ -100,39 +109,135 @@ class Environment:
             "encrypted_param_names": list(self.encrypted_param_names),
         }
 
-    def map_type(self, resource_name: str, type_name: str) -> str:
-        """The type that the registry makes of `type_name` for this resource; mappings are followed on.
+    def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
+        """The environment of the nested stack that `target`, a template, makes of a resource.
 
-        A resource's own block comes first, then exact names, then ``…*`` patterns, longer ones first.
+        Without the entry that led to the template, so that it may use the type that it stands for; of the blocks for
+        single resources, what is within those that match the resource's name.
         """
-        blocks = self.resource_registry.get("resources")
-        block = blocks.get(resource_name) if isinstance(blocks, Mapping) else None
-        tables = [block, self.resource_registry] if isinstance(block, Mapping) else [self.resource_registry]
-        seen = {type_name}
-        while True:
-            mapped = next((found for table in tables if (found := _look_up(table, type_name))), type_name)
-            if mapped in seen:
-                return type_name
-            seen.add(mapped)
-            type_name = mapped
+        registry: JsonMap = {
+            key: value
+            for key, value in self.resource_registry.items()
+            if key != "resources" and (target.system or (key,) != target.entry)
+        }
+        own = self.resource_registry.get("resources")
+        blocks: JsonMap = {}
+        for pattern, block in own.items() if isinstance(own, Mapping) else ():
+            if isinstance(block, Mapping) and fnmatchcase(resource_name, pattern):
+                for name, content in block.items():
+                    if isinstance(content, Mapping):
+                        blocks[name] = _deep(blocks.get(name, {}), content)
+        return replace(
+            self,
+            parameters=parameters,
+            resource_registry={**registry, "resources": blocks},
+            without=self.without | {target.entry[-1]} if target.system else self.without,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the registries make of a type."""
+
+    name: str
+    """Of a type or of a template."""
+    entry: tuple[str, ...] = ()
+    """The keys of the registry's last entry on the way; () where none was."""
+    system: bool = False
+    """Whether that entry is the installation's."""
+
+    @property
+    def is_template(self) -> bool:
+        return self.name.endswith(TEMPLATE_SUFFIXES)
+
+
+class TypeMapping:
+    """What becomes of a type in one stack: the environment's registry over the installation's (hot-language §8.1).
+
+    `types` None: every type is taken to be there, and the installation maps none.
+    """
+
+    def __init__(self, environment: Environment, types: TypeCatalog | None) -> None:
+        self._types = types
+        own = merged_registry(environment.resource_registry)
+        blocks = own.pop("resources")
+        self._blocks: Mapping[str, Json] = blocks if isinstance(blocks, Mapping) else {}
+        installed = types.installation.resource_registry if types is not None else {}
+        system = {key: value for key, value in installed.items() if key not in environment.without}
+        self._tables = [table for table in (_Table(own, (), False), _Table(system, (), True)) if table.entries]
+        self._targets: dict[str, Target] = {}
+
+    def target(self, resource_name: str, type_name: str) -> Target:
+        """What the type is for this resource: the first of the mappings that lead to something that is there."""
+        block = self._blocks.get(resource_name) if self._blocks else None
+        if isinstance(block, Mapping):
+            table = _Table(block, ("resources", resource_name), False)
+            return self._find([table, *self._tables], type_name, set()) or Target(type_name)
+        found = self._targets.get(type_name)
+        if found is None:
+            mapped = self._find(self._tables, type_name, set()) if self._tables else None
+            found = self._targets[type_name] = mapped or Target(type_name)
+        return found
+
+    def view(self, type_name: str) -> ResourceTypeView | None:
+        """The type, if there is one and types are known here."""
+        return None if self._types is None else self._types.find(type_name)
+
+    def _find(self, tables: list["_Table"], type_name: str, seen: set[str]) -> Target | None:
+        seen.add(type_name)
+        for table in tables:
+            for name, key in table.candidates(type_name):
+                if name.endswith(TEMPLATE_SUFFIXES):
+                    return Target(name, (*table.path, key), table.system)
+                if name not in seen and len(seen) < _MOST_STEPS:
+                    found = self._find(tables, name, seen)
+                    if found is not None:
+                        return found
+        if type_name.endswith(TEMPLATE_SUFFIXES) or self._types is None or self._types.find(type_name) is not None:
+            return Target(type_name)
+        return None
+
+
+class _Table:
+    """One registry, or one resource's block of it."""
+
+    def __init__(self, entries: Mapping[str, Json], path: tuple[str, ...], system: bool) -> None:
+        self.entries = {key: target for key, target in entries.items() if isinstance(target, str)}
+        self.path = path
+        self.system = system
+        self._globs = sorted((key for key in self.entries if key.endswith("*")), key=len, reverse=True)
+
+    def candidates(self, type_name: str) -> Iterator[tuple[str, str]]:
+        """Targets with their keys: the exact entry, then the patterns, longer ones first."""
+        if type_name in self.entries:
+            yield self.entries[type_name], type_name
+        for key in self._globs:
+            if type_name.startswith(key[:-1]) and key != type_name:
+                target = self.entries[key]
+                yield (target[:-1] + type_name[len(key) - 1 :] if target.endswith("*") else target), key
+
+
+def merged_registry(*registries: Mapping[str, Json]) -> JsonMap:
+    """One registry of several, later ones on top; a null takes the entry away, and with ``*`` all that match."""
+    entries: JsonMap = {}
+    blocks: JsonMap = {}
+    for registry in registries:
+        for key, target in registry.items():
+            if key == "resources":
+                blocks.update(target if isinstance(target, Mapping) else {})
+            elif target is not None:
+                entries[key] = target
+            elif key.endswith("*"):
+                entries = {name: kept for name, kept in entries.items() if not name.startswith(key[:-1])}
+            else:
+                entries.pop(key, None)
+    return {**entries, "resources": blocks}
 
 
 def _section(data: Mapping[str, Json], name: str) -> JsonMap:
     content = data.get(name, {})
     assert isinstance(content, dict)
     return content
-
-
-def _look_up(table: Mapping[str, Json], type_name: str) -> str | None:
-    target = table.get(type_name)
-    if isinstance(target, str) and type_name != "resources":
-        return target
-    globs = [key for key in table if key.endswith("*") and type_name.startswith(key[:-1])]
-    for key in sorted(globs, key=len, reverse=True):
-        target = table[key]
-        if isinstance(target, str):
-            return target[:-1] + type_name[len(key) - 1 :] if target.endswith("*") else target
-    return None
 
 
 def _check_mapping(key: str, target: Json, path: tuple[str | int, ...], source: str) -> None:
@@ -177,8 +282,6 @@ def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) 
     """
     parameters: JsonMap = {}
     defaults: JsonMap = {}
-    registry: JsonMap = {}
-    blocks: dict[str, Json] = {}
     sinks: list[Json] = []
     encrypted: list[str] = []
     fixed: dict[str, str] = {}
@@ -191,12 +294,9 @@ def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) 
         for name, value in environment.parameter_defaults.items():
             strategy = _strategy(name, environment.merge_strategies, fixed)
             defaults[name] = _merged(name, defaults.get(name), value, strategy, schemas.get(name))
-        here = environment.resource_registry.get("resources")
-        blocks.update(here if isinstance(here, Mapping) else {})
-        registry.update(environment.resource_registry)
         sinks.extend(environment.event_sinks)
         encrypted.extend(environment.encrypted_param_names)
-    registry["resources"] = blocks
+    registry = merged_registry(*(environment.resource_registry for environment in files))
     return Environment(parameters, defaults, registry, tuple(sinks), tuple(encrypted))
 
 

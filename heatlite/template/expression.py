@@ -4,7 +4,7 @@ Parsing returns data in which nothing is a function untouched, so that resolving
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -164,6 +164,18 @@ class Bindings(Protocol):
     @property
     def files(self) -> Mapping[str, str]:
         """Files that came with the template."""
+
+    @property
+    def mappings(self) -> Mapping[str, object]:
+        """The Mappings section; HOT has none."""
+
+    @property
+    def resources(self) -> Container[str]:
+        """Names of all resources of the template."""
+
+    @property
+    def facade(self) -> Mapping[str, object] | None:
+        """What the resource says that uses the template for its type: metadata, deletion_policy, update_policy."""
 
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a condition (a name, a boolean, or a condition function) holds."""

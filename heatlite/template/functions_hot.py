@@ -1,4 +1,4 @@
-"""The functions of HOT, one class each, and which version knows which (hot-language §4, §5)."""
+"""The functions of HOT, one class each (hot-language §5). Which version knows which: dialects.py."""
 
 import hashlib
 import itertools
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 from urllib import parse as urls
 
-from heatlite.core.errors import InvalidTemplateVersion, StackValidationFailed, UserParameterMissing
+from heatlite.core.errors import StackValidationFailed, UserParameterMissing
 from heatlite.template.expression import (
     OMIT,
     UNKNOWN,
@@ -30,7 +30,7 @@ MAX_ITEMS: Final = 100_000
 """Items that one function may produce."""
 
 
-def _wrong(text: str) -> StackValidationFailed:
+def wrong(text: str) -> StackValidationFailed:
     return StackValidationFailed(text)
 
 
@@ -55,19 +55,19 @@ class GetParam(Function):
             raise call.fault(f'Argument to "{call.name}" must be string or list')
 
     def apply(self, arguments: object) -> object:
-        name, *path = [arguments] if arguments is UNKNOWN or isinstance(arguments, str) else _sequence(arguments)
+        name, *path = [arguments] if arguments is UNKNOWN or isinstance(arguments, str) else sequence(arguments)
         if name is UNKNOWN:
             return UNKNOWN
         if not isinstance(name, str):
-            raise _wrong(f'Parameter name in "{self.name}" must be string')
+            raise wrong(f'Parameter name in "{self.name}" must be string')
         if name not in self.bindings.parameters:
             raise UserParameterMissing(key=name)
         return select(self.bindings.parameters[name], path, "")
 
 
-def _sequence(value: object) -> Sequence[object]:
+def sequence(value: object) -> Sequence[object]:
     if not isinstance(value, list) or not value:
-        raise _wrong("Arguments must be a string or a list with items")
+        raise wrong("Arguments must be a string or a list with items")
     return value
 
 
@@ -130,7 +130,7 @@ class GetAttrSelecting(Function):
         if attribute is UNKNOWN or has_unknown(path):
             return UNKNOWN
         if attribute is not None and not isinstance(attribute, str):
-            raise _wrong(f'Attribute name in "{self.name}" must be a string')
+            raise wrong(f'Attribute name in "{self.name}" must be a string')
         return self.fetch(scope, attribute, path)
 
     def fetch(self, scope: Scope, attribute: str | None, path: list[object]) -> object:
@@ -162,11 +162,32 @@ class GetFile(Function):
 
     def apply(self, arguments: object) -> object:
         if not isinstance(arguments, str):
-            raise _wrong(f'Argument to "{self.name}" must be a string')
+            raise wrong(f'Argument to "{self.name}" must be a string')
         content = self.bindings.files.get(arguments)
         if content is None:
-            raise _wrong(f'No content found in the "files" section for {self.name} path: {arguments}')
+            raise wrong(f'No content found in the "files" section for {self.name} path: {arguments}')
         return content
+
+
+class ResourceFacade(Function):
+    summary = "Within a template that stands for a type: what the resource says that it is used for."
+    keys: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("metadata", "deletion_policy", "update_policy")
+    }  # as written → our name
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        if not deferred(arguments) and not (isinstance(arguments, str) and arguments in self.keys):
+            raise call.fault(f'Incorrect arguments to "{call.name}" should be one of: {", ".join(self.keys)}')
+
+    def apply(self, arguments: object) -> object:
+        if not isinstance(arguments, str) or arguments not in self.keys:
+            raise wrong(f'Incorrect arguments to "{self.name}" should be one of: {", ".join(self.keys)}')
+        facade = self.bindings.facade
+        if facade is None:
+            raise wrong(f'"{self.name}" is only possible in a template that a resource uses for its type')
+        return facade[self.keys[arguments]]
 
 
 # -- text ------------------------------------------------------------------------------------------
@@ -187,18 +208,18 @@ class ListJoinOne(Function):
             raise call.fault(f'The delimiter of "{call.name}" must be a string')
 
     def apply(self, arguments: object) -> object:
-        delimiter, *lists = _sequence(arguments)
+        delimiter, *lists = sequence(arguments)
         if not isinstance(delimiter, str):
-            raise _wrong(f'The delimiter of "{self.name}" must be a string')
+            raise wrong(f'The delimiter of "{self.name}" must be a string')
         texts = []
         for items in lists:
             if items is None:
                 continue
             if not isinstance(items, list):
-                raise _wrong(f'"{self.name}" must operate on a list')
+                raise wrong(f'"{self.name}" must operate on a list')
             texts += [self.text(item) for item in items]
         if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
-            raise _wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
+            raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
         return delimiter.join(texts)
 
     def text(self, item: object) -> str:
@@ -206,7 +227,7 @@ class ListJoinOne(Function):
             return ""
         if isinstance(item, str):
             return item
-        raise _wrong(f"Items to join must be strings not {_brief(item)}")
+        raise wrong(f"Items to join must be strings not {brief(item)}")
 
 
 class ListJoin(ListJoinOne):
@@ -220,10 +241,10 @@ class ListJoin(ListJoinOne):
             return _as_json(item)
         if item is None or isinstance(item, str):
             return item or ""
-        raise _wrong(f"Items to join must be string, map or list not {_brief(item)}")
+        raise wrong(f"Items to join must be string, map or list not {brief(item)}")
 
 
-def _brief(value: object) -> str:
+def brief(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -246,11 +267,11 @@ class StrReplaceText(Function):
         assert isinstance(arguments, Mapping)
         template, params = arguments["template"], arguments["params"]
         if not isinstance(template, str):
-            raise _wrong(f'"{self.name}" template must be a string')
+            raise wrong(f'"{self.name}" template must be a string')
         if not isinstance(params, Mapping):
-            raise _wrong(f'"{self.name}" params must be a map')
+            raise wrong(f'"{self.name}" params must be a map')
         if "" in params:
-            raise _wrong(f'"{self.name}" params must not have an empty name')
+            raise wrong(f'"{self.name}" params must not have an empty name')
         values = {key: self.value_text(key, params[key]) for key in params}
         # A text already put in is never looked at again: pieces are (text, still open).
         pieces: list[tuple[str, bool]] = [(template, True)]
@@ -260,11 +281,11 @@ class StrReplaceText(Function):
             found = sum(text.count(key) for text, is_open in pieces if is_open)
             if not found:
                 if self.required:
-                    raise _wrong(f"The following params were not found in the template: {key}")
+                    raise wrong(f"The following params were not found in the template: {key}")
                 continue
             size += found * (len(value) - len(key))
             if size > MAX_TEXT:
-                raise _wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
+                raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
             after: list[tuple[str, bool]] = []
             for text, is_open in pieces:
                 if not is_open or key not in text:
@@ -280,7 +301,7 @@ class StrReplaceText(Function):
 
     def value_text(self, key: str, value: object) -> str:
         if self.filled and (value is None or value == ""):
-            raise _wrong(f'"{self.name}" has an undefined or empty value for param {key}')
+            raise wrong(f'"{self.name}" has an undefined or empty value for param {key}')
         if value is None:
             return ""
         if isinstance(value, (str, int, float)):
@@ -288,7 +309,7 @@ class StrReplaceText(Function):
         return self.container_text(key, value)
 
     def container_text(self, key: str, _value: object) -> str:
-        raise _wrong(f'"{self.name}" params must be strings or numbers, param {key} is not valid')
+        raise wrong(f'"{self.name}" params must be strings or numbers, param {key} is not valid')
 
 
 class StrReplace(StrReplaceText):
@@ -323,22 +344,22 @@ class StrSplit(Function):
             raise call.fault(f'Incorrect arguments to "{call.name}" should be: {example}')
 
     def apply(self, arguments: object) -> object:
-        delimiter, text, *index = _sequence(arguments)
+        delimiter, text, *index = sequence(arguments)
         if text is None:
             return None
         if not isinstance(delimiter, str) or not delimiter:
-            raise _wrong(f'The delimiter of "{self.name}" must be a string with at least one character')
+            raise wrong(f'The delimiter of "{self.name}" must be a string with at least one character')
         if not isinstance(text, str):
-            raise _wrong(f'"{self.name}" must operate on a string')
+            raise wrong(f'"{self.name}" must operate on a string')
         items = text.split(delimiter)
         if not index:
             return items
         try:
             return items[int(index[0])]  # type: ignore[call-overload]  # what is no number raises
         except (TypeError, ValueError):
-            raise _wrong(f'Incorrect index to "{self.name}" should be an integer') from None
+            raise wrong(f'Incorrect index to "{self.name}" should be an integer') from None
         except IndexError:
-            raise _wrong(f'Incorrect index to "{self.name}" should be between 0 and {len(items) - 1}') from None
+            raise wrong(f'Incorrect index to "{self.name}" should be between 0 and {len(items) - 1}') from None
 
 
 class Digest(Function):
@@ -352,24 +373,24 @@ class Digest(Function):
             raise call.fault(f'Incorrect arguments to "{call.name}" should be: [ "<algorithm>", "<value>" ]')
 
     def apply(self, arguments: object) -> object:
-        algorithm, text = _sequence(arguments)
+        algorithm, text = sequence(arguments)
         if not isinstance(algorithm, str):
-            raise _wrong("Algorithm must be a string")
+            raise wrong("Algorithm must be a string")
         if not isinstance(text, str):
-            raise _wrong("Digest value must be a string")
+            raise wrong("Digest value must be a string")
         try:
             encoded = text.encode("latin-1")
         except UnicodeEncodeError:
-            raise _wrong("Digest value must consist of Latin-1 characters") from None
+            raise wrong("Digest value must consist of Latin-1 characters") from None
         if algorithm.lower() not in hashlib.algorithms_available:
             allowed = ", ".join(sorted(hashlib.algorithms_available))
-            raise _wrong(f"Algorithm must be one of {allowed}")
+            raise wrong(f"Algorithm must be one of {allowed}")
         try:
             return hashlib.new(algorithm.lower(), encoded, usedforsecurity=False).hexdigest()
         except TypeError:  # SHAKE has no length of its own
-            raise _wrong(f"Algorithm {algorithm} gives no digest of a fixed length") from None
+            raise wrong(f"Algorithm {algorithm} gives no digest of a fixed length") from None
         except ValueError:
-            raise _wrong(f"Algorithm {algorithm} is not available") from None
+            raise wrong(f"Algorithm {algorithm} is not available") from None
 
 
 class MakeUrl(Function):
@@ -394,12 +415,12 @@ class MakeUrl(Function):
         for key, value in given.items():
             if key == "query":
                 if not isinstance(value, Mapping):
-                    raise _wrong(f'The "query" argument to "{self.name}" must be a map')
+                    raise wrong(f'The "query" argument to "{self.name}" must be a map')
             elif key == "port":
                 if isinstance(value, bool) or not isinstance(value, (int, str)):
-                    raise _wrong(f'The "port" argument to "{self.name}" must be a number')
+                    raise wrong(f'The "port" argument to "{self.name}" must be a number')
             elif not isinstance(value, str):
-                raise _wrong(f'The "{key}" argument to "{self.name}" must be a string')
+                raise wrong(f'The "{key}" argument to "{self.name}" must be a string')
         return self.compose(given)
 
     def compose(self, given: Mapping[str, object]) -> str:
@@ -415,10 +436,10 @@ class MakeUrl(Function):
         place = (f"{user}@" if user else "") + host
         if "port" in given:
             if not re.fullmatch("[0-9]{1,5}", text("port")) or not 1 <= int(text("port")) <= 65535:
-                raise _wrong(f'Invalid port "{text("port")[:20]}" for "{self.name}": must be between 1 and 65535')
+                raise wrong(f'Invalid port "{text("port")[:20]}" for "{self.name}": must be between 1 and 65535')
             place += f":{int(text('port'))}"
         if ":" in text("scheme"):
-            raise _wrong(f'"{self.name}" "scheme" should not contain ":"')
+            raise wrong(f'"{self.name}" "scheme" should not contain ":"')
         query = given.get("query", {})
         assert isinstance(query, Mapping)
         pairs = {key: "" if value is None else value for key, value in query.items()}
@@ -467,9 +488,9 @@ class Repeat(Function):
         if for_each is UNKNOWN or permutations is UNKNOWN:
             return UNKNOWN
         if not isinstance(for_each, Mapping):
-            raise _wrong(f'The "for_each" argument to "{self.name}" must contain a map')
+            raise wrong(f'The "for_each" argument to "{self.name}" must contain a map')
         if not isinstance(permutations, bool):
-            raise _wrong(f'"permutations" should be boolean type for {self.name} function')
+            raise wrong(f'"permutations" should be boolean type for {self.name} function')
         if any(items is UNKNOWN for items in for_each.values()):
             return UNKNOWN
         lists = [self.items(items, permutations) for items in for_each.values()]
@@ -478,11 +499,11 @@ class Repeat(Function):
             count *= len(items)
         if permutations:
             if count > MAX_ITEMS:
-                raise _wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
+                raise wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
             rows: Iterable[tuple[object, ...]] = itertools.product(*lists)
         else:
             if len({len(items) for items in lists}) > 1:
-                raise _wrong(
+                raise wrong(
                     f"For {self.name} function, the length of for_each values should be equal if no permutations."
                 )
             rows = zip(*lists, strict=True)
@@ -498,7 +519,7 @@ class Repeat(Function):
         if isinstance(value, Mapping) and self.maps and permutations:
             return list(value)
         kind = "lists or maps" if self.maps and permutations else "lists"
-        raise _wrong(f'The values of the "for_each" argument to "{self.name}" must be {kind}')
+        raise wrong(f'The values of the "for_each" argument to "{self.name}" must be {kind}')
 
     def fill(self, template: object, values: list[tuple[str, object]]) -> object:
         if isinstance(template, str):
@@ -522,9 +543,9 @@ class Repeat(Function):
             if value is UNKNOWN:
                 return UNKNOWN
             if not isinstance(value, str):
-                raise _wrong(f'"{self.name}" can put only strings into text, {name} is {_brief(value)}')
+                raise wrong(f'"{self.name}" can put only strings into text, {name} is {brief(value)}')
             if len(text) + text.count(name) * (len(value) - len(name)) > MAX_TEXT:
-                raise _wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
+                raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
             text = text.replace(name, value)
         return text
 
@@ -556,14 +577,14 @@ class MapMerge(Function):
         if arguments is UNKNOWN:
             return UNKNOWN
         if not isinstance(arguments, list):
-            raise _wrong(f'Incorrect arguments to "{self.name}": a list of maps is needed')
+            raise wrong(f'Incorrect arguments to "{self.name}": a list of maps is needed')
         if any(item is UNKNOWN for item in arguments):
             return UNKNOWN
         for item in arguments:
             if item is None:
                 continue
             if not isinstance(item, Mapping):
-                raise _wrong(f'Incorrect arguments to "{self.name}": Items must be maps, not {_brief(item)}')
+                raise wrong(f'Incorrect arguments to "{self.name}": Items must be maps, not {brief(item)}')
             merged.update(item)
         return merged
 
@@ -580,22 +601,22 @@ class MapReplace(Function):
             raise call.fault(f'Incorrect arguments to "{call.name}" should be: {form}')
 
     def apply(self, arguments: object) -> object:
-        given, changes = _sequence(arguments)
+        given, changes = sequence(arguments)
         if not isinstance(given, Mapping) or not isinstance(changes, Mapping):
-            raise _wrong(f'Incorrect arguments to "{self.name}": two maps are needed')
+            raise wrong(f'Incorrect arguments to "{self.name}": two maps are needed')
         for key in changes:
             if key not in ("keys", "values"):
-                raise _wrong(f'Incorrect arguments to "{self.name}": {_brief(key)} is neither "keys" nor "values"')
+                raise wrong(f'Incorrect arguments to "{self.name}": {brief(key)} is neither "keys" nor "values"')
         keys, values = changes.get("keys") or {}, changes.get("values") or {}
         if not isinstance(keys, Mapping) or not isinstance(values, Mapping):
-            raise _wrong(f'Incorrect arguments to "{self.name}": "keys" and "values" must be maps')
+            raise wrong(f'Incorrect arguments to "{self.name}": "keys" and "values" must be maps')
         replaced: dict[object, object] = {}
         for key, value in given.items():
             new_key = keys.get(key, key)
             if not isinstance(new_key, str):
-                raise _wrong(f'"{self.name}" cannot make {_brief(new_key)} a key')
+                raise wrong(f'"{self.name}" cannot make {brief(new_key)} a key')
             if new_key in replaced or (new_key != key and new_key in given):
-                raise _wrong(f'"{self.name}": key replacement {key} collides with a key in the output map')
+                raise wrong(f'"{self.name}": key replacement {key} collides with a key in the output map')
             hashable = not isinstance(value, (list, Mapping))
             replaced[new_key] = values.get(value, value) if hashable else value
         return replaced
@@ -612,11 +633,11 @@ class Filter(Function):
             raise call.fault(f'Argument to "{call.name}" must be a list of two: [ values, list ]')
 
     def apply(self, arguments: object) -> object:
-        values, items = _sequence(arguments)
+        values, items = sequence(arguments)
         if not items and items in (None, []):
             return items
         if not isinstance(values, list) or not isinstance(items, list):
-            raise _wrong(f'"{self.name}" needs two lists')
+            raise wrong(f'"{self.name}" needs two lists')
         return [item for item in items if not any(_equal(item, value) for value in values)]
 
 
@@ -638,7 +659,7 @@ class ListConcat(Function):
         if arguments is UNKNOWN:
             return UNKNOWN
         if not isinstance(arguments, list):
-            raise _wrong(f'Incorrect arguments to "{self.name}": a list of lists is needed')
+            raise wrong(f'Incorrect arguments to "{self.name}": a list of lists is needed')
         if any(item is UNKNOWN for item in arguments):
             return UNKNOWN
         joined: list[object] = []
@@ -646,10 +667,10 @@ class ListConcat(Function):
             if item is None:
                 continue
             if not isinstance(item, list):
-                raise _wrong(f'Incorrect arguments to "{self.name}": Items must be lists, not {_brief(item)}')
+                raise wrong(f'Incorrect arguments to "{self.name}": Items must be lists, not {brief(item)}')
             joined += item
             if len(joined) > MAX_ITEMS:
-                raise _wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
+                raise wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
         return self.finish(joined)
 
     def finish(self, joined: list[object]) -> object:
@@ -684,11 +705,11 @@ class Contains(Function):
             raise call.fault(f'Arguments to "{call.name}" must be of the form: [value1, [value1, value2]]')
 
     def apply(self, arguments: object) -> object:
-        value, within = _sequence(arguments)
+        value, within = sequence(arguments)
         if isinstance(within, str) and isinstance(value, str):
             return value in within
         if not isinstance(within, list):
-            raise _wrong(f'Second argument to "{self.name}" should be a sequence.')
+            raise wrong(f'Second argument to "{self.name}" should be a sequence.')
         return value in within
 
 
@@ -703,16 +724,16 @@ class Select(Function):
             raise call.fault(f'Arguments to "{call.name}" must be of the form [index, collection]')
 
     def apply(self, arguments: object) -> object:
-        index, within = _sequence(arguments)
+        index, within = sequence(arguments)
         if isinstance(within, str):
             try:
                 within = json.loads(within)
             except (ValueError, RecursionError):
-                raise _wrong(f'"{self.name}" got a text that is not JSON') from None
+                raise wrong(f'"{self.name}" got a text that is not JSON') from None
         if within is None:
             return ""
         if not isinstance(within, (list, Mapping)):
-            raise _wrong(f'Arguments to "{self.name}" not fully resolved: a list or a map is needed')
+            raise wrong(f'Arguments to "{self.name}" not fully resolved: a list or a map is needed')
         return select(within, [index], "")
 
 
@@ -751,17 +772,6 @@ class Removed(Function):
         raise call.fault(f'The function "{call.name}" is not supported in this version of HOT.')
 
 
-class NotYet(Function):
-    """A function of Heat that is not there yet: better refused than taken for data."""
-
-    summary = ""
-    __slots__ = ()
-
-    @classmethod
-    def build(cls, call: Call) -> object:
-        raise call.fault(f'The function "{call.name}" is not supported yet by heatlite.')
-
-
 # -- conditions ------------------------------------------------------------------------------------
 
 
@@ -776,7 +786,7 @@ class Equals(Function):
             raise call.fault(f'Arguments to "{call.name}" must be of the form: [value_1, value_2]')
 
     def apply(self, arguments: object) -> object:
-        one, other = _sequence(arguments)
+        one, other = sequence(arguments)
         return one == other
 
 
@@ -812,127 +822,3 @@ class Or(And):
     @classmethod
     def build(cls, call: Call) -> object:
         return any(cls.operands(call))
-
-
-# -- which version knows what -----------------------------------------------------------------------
-
-Table = Mapping[str, type[Function]]
-
-ALIASES: Final[Mapping[str, str]] = {
-    "newton": "2016-10-14",
-    "ocata": "2017-02-24",
-    "pike": "2017-09-01",
-    "queens": "2018-03-02",
-    "rocky": "2018-08-31",
-    "wallaby": "2021-04-16",
-}
-
-_CFN_NAMES: Final = (
-    "Ref", "Fn::GetAZs", "Fn::Join", "Fn::Split", "Fn::Replace", "Fn::Base64", "Fn::MemberListToMap",
-    "Fn::ResourceFacade",
-)  # fmt: skip
-
-_ADDED: Final[Sequence[tuple[str, Table]]] = (
-    (
-        "2013-05-23",
-        {
-            "get_param": GetParam,
-            "get_resource": GetResource,
-            "get_attr": GetAttrSelecting,
-            "get_file": GetFile,
-            "list_join": ListJoinOne,
-            "str_replace": StrReplaceText,
-            "resource_facade": NotYet,
-            "Fn::Select": Select,
-            **dict.fromkeys(_CFN_NAMES, NotYet),
-        },
-    ),
-    ("2014-10-16", {"get_attr": GetAttr, **dict.fromkeys(_CFN_NAMES, Removed)}),
-    ("2015-04-30", {"repeat": Repeat, "digest": Digest}),
-    (
-        "2015-10-15",
-        {
-            "str_split": StrSplit,
-            "list_join": ListJoin,
-            "str_replace": StrReplace,
-            "get_attr": GetAttrAll,
-            "Fn::Select": Removed,
-        },
-    ),
-    ("2016-04-08", {"map_merge": MapMerge}),
-    ("2016-10-14", {"yaql": NotYet, "map_replace": MapReplace, "if": If, "repeat": RepeatMaps}),
-    ("2017-02-24", {"filter": Filter, "str_replace_strict": StrReplaceStrict}),
-    (
-        "2017-09-01",
-        {
-            "make_url": MakeUrl,
-            "list_concat": ListConcat,
-            "list_concat_unique": ListConcatUnique,
-            "str_replace_vstrict": StrReplaceVeryStrict,
-            "contains": Contains,
-            "repeat": RepeatPermutations,
-        },
-    ),
-    ("2018-03-02", {}),
-    ("2018-08-31", {}),
-    ("2021-04-16", {"if": IfShort}),
-)
-
-_CONDITIONS_ADDED: Final[Mapping[str, Table]] = {
-    "2016-10-14": {"get_param": GetParam, "equals": Equals, "not": Not, "and": And, "or": Or},
-    "2017-09-01": {"yaql": NotYet, "contains": Contains},
-}
-
-
-def _accumulate(added: Iterable[tuple[str, Table]]) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
-    known: Table = {}
-    for version, table in added:
-        known = {**known, **table}
-        tables[version] = known
-    return tables
-
-
-FUNCTIONS: Final[Mapping[str, Table]] = _accumulate(_ADDED)
-"""By version: the functions it knows, removed ones (`Removed`) included."""
-CONDITIONS: Final[Mapping[str, Table]] = _accumulate(
-    (version, _CONDITIONS_ADDED.get(version, {})) for version in FUNCTIONS
-)
-"""By version: the functions that conditions may use; empty before 2016-10-14."""
-
-
-def canonical_version(version: object) -> str:
-    """The date behind a version or its alias. Raises InvalidTemplateVersion."""
-    if isinstance(version, str):
-        version = ALIASES.get(version, version)
-        if version in FUNCTIONS:
-            return version
-    allowed = ", ".join([*FUNCTIONS, *ALIASES])
-    raise InvalidTemplateVersion(
-        explanation=f'"heat_template_version: {version}". "heat_template_version" should be one of: {allowed}'
-    )
-
-
-def template_versions() -> list[dict[str, object]]:
-    """Every version with its aliases, as GET /template_versions lists them."""
-    return [
-        {
-            "version": f"heat_template_version.{version}",
-            "type": "hot",
-            "aliases": [f"heat_template_version.{alias}" for alias, date in ALIASES.items() if date == version],
-        }
-        for version in FUNCTIONS
-    ]
-
-
-def describe_functions(version: str, with_conditions: bool = False) -> list[dict[str, str]]:
-    """The usable functions of a version (date or alias) with one line each, by name."""
-    table = dict(FUNCTIONS[canonical_version(version)])
-    if with_conditions:
-        for name, function in CONDITIONS[canonical_version(version)].items():
-            table.setdefault(name, function)
-    return [
-        {"functions": name, "description": function.summary}
-        for name, function in sorted(table.items())
-        if function.summary
-    ]

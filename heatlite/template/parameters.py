@@ -231,7 +231,7 @@ _KEYS: Final = (
 )  # fmt: skip
 
 
-def _invalid(path: Path, text: str, hint: str = "") -> InvalidSchemaError:
+def invalid(path: Path, text: str, hint: str = "") -> InvalidSchemaError:
     return InvalidSchemaError(text, problems=(Problem(path, text, hint=hint, error="InvalidSchemaError"),))
 
 
@@ -261,31 +261,31 @@ class ParameterSchema:
         """
         path: Path = ("parameters", name)
         if not isinstance(definition, Mapping):
-            raise _invalid(path, f"Invalid parameter definition for {name}: a map is needed")
+            raise invalid(path, f"Invalid parameter definition for {name}: a map is needed")
         keys = [key for key in _KEYS if key != "tags" or version >= "2018-03-02"]
         for key in definition:
             if key not in keys:
-                raise _invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", nearest(key, keys))
+                raise invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", nearest(key, keys))
         kind = definition.get("type")
         if kind is None:
-            raise _invalid(path, f"Missing parameter type for parameter: {name}", f"one of {', '.join(TYPES)}")
+            raise invalid(path, f"Missing parameter type for parameter: {name}", f"one of {', '.join(TYPES)}")
         if not isinstance(kind, str) or kind not in TYPES:
             hint = nearest(str(kind), TYPES) or f"one of {', '.join(TYPES)}"
-            raise _invalid((*path, "type"), f"Invalid type ({kind})", hint)
+            raise invalid((*path, "type"), f"Invalid type ({kind})", hint)
         flags = {}
         for key in ("hidden", "immutable"):
             try:
                 flags[key] = to_boolean(definition.get(key) or False)
             except ValueError as error:
-                raise _invalid((*path, key), f"Invalid {key} of parameter {name}: {error}") from error
+                raise invalid((*path, key), f"Invalid {key} of parameter {name}: {error}") from error
         constraints = definition.get("constraints") or []
         if not isinstance(constraints, list):
             text = f"Invalid parameter constraints for parameter {name}, expected a list"
-            raise _invalid((*path, "constraints"), text)
-        parse = _ConstraintParser(name, kind, version)
+            raise invalid((*path, "constraints"), text)
+        parse = ConstraintParser(name, kind, version)
         tags = definition.get("tags") or []
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise _invalid((*path, "tags"), f"The tags property of parameter {name} should be a list of strings")
+            raise invalid((*path, "tags"), f"The tags property of parameter {name} should be a list of strings")
         schema = cls(
             name=name,
             type=kind,
@@ -296,10 +296,11 @@ class ParameterSchema:
             tags=tuple(tags),
             **flags,
         )
-        schema._check_default((*path, "default"))
+        schema.check_default((*path, "default"))
         return schema
 
-    def _check_default(self, path: Path) -> None:
+    def check_default(self, path: Path) -> None:
+        """Raise InvalidSchemaError if the default breaks a constraint, custom ones left out."""
         if self.default is None:
             return
         try:
@@ -310,7 +311,7 @@ class ParameterSchema:
             fault = "" if isinstance(constraint, CustomConstraint) else constraint.fault(value)
             if fault:
                 text = f"Parameter '{self.name}' is invalid: Invalid default {to_text(self.default)} ({fault})"
-                raise _invalid(path, self.masked(text, self.default))
+                raise invalid(path, self.masked(text, self.default))
 
     def value(self, given: Json) -> Json:
         """The typed value, held to the constraints. Raises ValueError with the reason."""
@@ -359,30 +360,31 @@ class ParameterSchema:
 
 
 @dataclass(frozen=True)
-class _ConstraintParser:
+class ConstraintParser:
     parameter: str
     type: str
     version: str
 
     def __call__(self, given: object, path: Path) -> Constraint:
         if not isinstance(given, Mapping):
-            raise _invalid(path, f"Invalid parameter constraints for parameter {self.parameter}, expected a mapping")
+            raise invalid(path, f"Invalid parameter constraints for parameter {self.parameter}, expected a mapping")
         kinds = [kind for kind in _ALLOWED_FOR if kind != "modulo" or self.version >= "2017-02-24"]
         found = [key for key in given if key != "description"]
         for key in found:
             if key not in kinds:
                 text = f"Invalid key '{key}' for parameter constraints ({self.parameter})"
-                raise _invalid((*path, key), text, nearest(key, kinds))
+                raise invalid((*path, key), text, nearest(key, kinds))
         if len(found) != 1:
             text = "No constraint expressed" if not found else f"Only one constraint per item: {', '.join(found)}"
-            raise _invalid(path, f"{text} ({self.parameter})")
+            raise invalid(path, f"{text} ({self.parameter})")
         (kind,) = found
-        if self.type not in _ALLOWED_FOR[kind]:
-            raise _invalid((*path, kind), f"{kind} constraint invalid for {TYPES[self.type]}")
         description = to_text(given.get("description") or "")
-        return self._build(kind, given[kind], description, (*path, kind))
+        return self.build(kind, given[kind], description, (*path, kind))
 
-    def _build(self, kind: str, rule: object, description: str, path: Path) -> Constraint:
+    def build(self, kind: str, rule: object, description: str, path: Path) -> Constraint:
+        """The constraint `kind` from what is written for it. Raises InvalidSchemaError."""
+        if self.type not in _ALLOWED_FOR[kind]:
+            raise invalid(path, f"{kind} constraint invalid for {TYPES[self.type]}")
         match kind:
             case "length":
                 low, high = self._integers(rule, ("min", "max"), path)
@@ -393,60 +395,60 @@ class _ConstraintParser:
             case "modulo":
                 step, offset = self._integers(rule, ("step", "offset"), path)
                 if step is None or offset is None:
-                    raise _invalid(path, "A modulo constraint must have a step value and an offset value specified.")
+                    raise invalid(path, "A modulo constraint must have a step value and an offset value specified.")
                 if step == 0:
-                    raise _invalid(path, "step cannot be 0.")
+                    raise invalid(path, "step cannot be 0.")
                 if abs(offset) >= abs(step):
-                    raise _invalid(path, "offset must be smaller (by absolute value) than step.")
+                    raise invalid(path, "offset must be smaller (by absolute value) than step.")
                 if step * offset < 0:
-                    raise _invalid(path, "step and offset must be both positive or both negative.")
+                    raise invalid(path, "step and offset must be both positive or both negative.")
                 return Modulo(description, step, offset)
             case "allowed_values":
                 return self._allowed_values(rule, description, path)
             case "allowed_pattern":
                 if not isinstance(rule, str):
-                    raise _invalid(path, "AllowedPattern must be a string")
+                    raise invalid(path, "AllowedPattern must be a string")
                 try:
                     return AllowedPattern(description, read_pattern(rule))
                 except ValueError as error:
-                    raise _invalid(path, f'Invalid pattern "{rule}": {error}') from error
+                    raise invalid(path, f'Invalid pattern "{rule}": {error}') from error
         if not isinstance(rule, str):
-            raise _invalid(path, "A custom constraint must be the name of one")
+            raise invalid(path, "A custom constraint must be the name of one")
         return CustomConstraint(description, rule)
 
     def _allowed_values(self, rule: object, description: str, path: Path) -> AllowedValues:
         if not isinstance(rule, list):
-            raise _invalid(path, "AllowedValues must be a list")
+            raise invalid(path, "AllowedValues must be a list")
         kind = "string" if self.type == "comma_delimited_list" else self.type
         typed = []
         for item in rule:
             try:
                 typed.append(coerce(kind, item))
             except ValueError as error:
-                raise _invalid(path, f"AllowedValues must be of the parameter's type: {error}") from error
+                raise invalid(path, f"AllowedValues must be of the parameter's type: {error}") from error
         return AllowedValues(description, tuple(rule), tuple(typed))
 
     def _numbers(self, rule: object, keys: tuple[str, str], path: Path) -> list[int | float | None]:
         if not isinstance(rule, Mapping):
-            raise _invalid(path, f"Invalid constraint of parameter {self.parameter}, expected a mapping")
+            raise invalid(path, f"Invalid constraint of parameter {self.parameter}, expected a mapping")
         for key in rule:
             if key not in keys:
-                raise _invalid((*path, key), f"Invalid key '{key}' for a constraint ({self.parameter})")
+                raise invalid((*path, key), f"Invalid key '{key}' for a constraint ({self.parameter})")
         if all(rule.get(key) is None for key in keys):
-            raise _invalid(path, f"A constraint needs {' or '.join(keys)} ({self.parameter})")
+            raise invalid(path, f"A constraint needs {' or '.join(keys)} ({self.parameter})")
         numbers: list[int | float | None] = []
         for key in keys:
             try:
                 numbers.append(None if rule.get(key) is None else to_number(rule[key]))
             except ValueError as error:
-                raise _invalid((*path, key), f"{key} must be a number") from error
+                raise invalid((*path, key), f"{key} must be a number") from error
         return numbers
 
     def _integers(self, rule: object, keys: tuple[str, str], path: Path) -> list[int | None]:
         integers: list[int | None] = []
         for key, number in zip(keys, self._numbers(rule, keys, path), strict=True):
             if isinstance(number, float):
-                raise _invalid((*path, key), f"{key} must be an integer")
+                raise invalid((*path, key), f"{key} must be an integer")
             integers.append(number)
         return integers
 

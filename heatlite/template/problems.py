@@ -21,6 +21,8 @@ _RAISED: dict[str, type[HeatliteError]] = {
         errors.UserParameterMissing,
         errors.CircularDependencyException,
         errors.InvalidBreakPointHook,
+        errors.InvalidExternalResourceDependency,
+        errors.RequestLimitExceeded,
         errors.NotSupported,
     )
 }

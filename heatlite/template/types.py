@@ -1,8 +1,10 @@
-"""What the checker has to know of a resource type. The registry of types gives it."""
+"""What the checker has to know of a resource type and of the installation. The registry of types gives it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from heatlite.core.json import Json, JsonMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +14,16 @@ class Fault:
     path: tuple[str | int, ...]
     text: str
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyType:
+    """One property, as far as a template that stands for its type has to know it."""
+
+    kind: str
+    """``string``, ``integer``, ``number``, ``boolean``, ``map``, ``list`` or ``any``."""
+    required: bool
+    updatable: bool
 
 
 class ResourceTypeView(Protocol):
@@ -32,8 +44,24 @@ class ResourceTypeView(Protocol):
     def kind_of(self, path: Sequence[str | int]) -> str:
         """The type of a property, or of what `path` leads to within it: "string", "list" …; "" where it is open."""
 
+    def property_types(self) -> Mapping[str, PropertyType]:
+        """The properties by name."""
+
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         """Faults of `given`: resolved values, in which UNKNOWN may stand anywhere."""
+
+    def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
+        """The same for the update_policy section."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What the operator's own environment files say; it lies under the environment of every stack."""
+
+    resource_registry: JsonMap = field(default_factory=dict)
+    event_sinks: Sequence[Json] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Templates that the registry names, by the names that it gives them."""
 
 
 class TypeCatalog(Protocol):
@@ -41,6 +69,10 @@ class TypeCatalog(Protocol):
 
     def find(self, type_name: str) -> ResourceTypeView | None:
         """The type called `type_name`, None if there is none."""
+
+    @property
+    def installation(self) -> Installation:
+        """What the operator has set up for all stacks."""
 
     def names(self) -> Iterable[str]:
         """Names of all types (for suggestions)."""

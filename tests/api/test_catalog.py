@@ -54,7 +54,7 @@ def test_a_template_of_a_type(refusing: Heat) -> None:
 
 def test_template_versions(refusing: Heat) -> None:
     versions = refusing.get("/template_versions")["template_versions"]
-    assert len(versions) == 11
+    assert len(versions) == 13
     for version in versions:
         assert version.keys() == {"version", "type", "aliases"}
     assert {

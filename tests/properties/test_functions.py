@@ -11,10 +11,12 @@ from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Expression, has_unknown, requires, resolve
 
-FUNCTION_NAMES = frozenset(Template({"heat_template_version": "2021-04-16"}).functions)
+FUNCTION_NAMES = frozenset(Template({"heat_template_version": "2021-04-16"}).dialect.functions)
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-KEYS = st.text(max_size=5).filter(lambda key: key not in FUNCTION_NAMES)
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+"""What can be stored."""
+SCALARS = st.none() | st.booleans() | st.integers() | TEXT
+KEYS = TEXT.filter(lambda key: key not in FUNCTION_NAMES)
 DATA: st.SearchStrategy[Json] = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=10
 )

@@ -6,9 +6,9 @@ import pytest
 
 from heatlite.core.errors import (
     HeatliteError,
+    InvalidExternalResourceDependency,
     InvalidTemplateReference,
     InvalidTemplateVersion,
-    NotSupported,
     StackValidationFailed,
 )
 from heatlite.core.json import Json, JsonMap
@@ -44,8 +44,11 @@ def test_versions() -> None:
         with pytest.raises(InvalidTemplateVersion, match=told):
             Template(document)
     assert Template({"heat_template_version": "rocky"}).version == "2018-08-31"
-    with pytest.raises(NotSupported):
-        Template({"AWSTemplateFormatVersion": "2010-09-09"})
+    assert Template({"AWSTemplateFormatVersion": "2010-09-09"}).version == "2010-09-09"
+    assert Template({"HeatTemplateFormatVersion": "2012-12-12"}).version == "2012-12-12"
+    for key, value in (("AWSTemplateFormatVersion", "2012-12-12"), ("HeatTemplateFormatVersion", "rocky")):
+        with pytest.raises(InvalidTemplateVersion, match=f'"{key}: {value}". "{key}" should be 20'):
+            Template({key: value})
 
 
 @pytest.mark.parametrize("empty", [None, {}, []])
@@ -166,8 +169,16 @@ def test_what_older_versions_do_not_know() -> None:
     )
 
 
-def test_external_id_is_not_there_yet() -> None:
-    assert isinstance(fails(resources=resource(external_id="abc")), NotSupported)
+def test_external_id() -> None:
+    x = bind(resources=resource(external_id="abc", deletion_policy="Delete")).resources["x"]
+    assert (x.external_id, x.deletion_policy) == ("abc", "Retain")
+    parameters: Json = {"id": {"type": "string", "default": "abc"}}
+    given: Json = {"get_param": "id"}
+    assert bind(parameters=parameters, resources=resource(external_id=given)).resources["x"].external_id == "abc"
+    for wrong in (5, [], {"get_resource": "y"}, {"get_param": "zz"}, ""):
+        assert "resources.x.external_id" in fails(resources=resource(external_id=wrong)).message
+    assert isinstance(fails(resources=resource(external_id="a", depends_on="y")), InvalidExternalResourceDependency)
+    assert bind(resources=resource(external_id=None)).resources["x"].external_id is None
 
 
 def test_a_policy_may_be_a_function() -> None:
@@ -215,9 +226,8 @@ def test_mapped_types() -> None:
     environment = Environment(resource_registry={"T": "U", "F": "f.yaml", "resources": {"y": {"T": "V"}}})
     resources = bind(environment, resources=resource()).resources
     assert (resources["x"].type, resources["x"].mapped_type, resources["y"].mapped_type) == ("T", "U", "V")
-    for kind in ("F", "other.template"):
-        with pytest.raises(NotSupported, match="provider templates are not supported yet"):
-            bind(environment, resources={"x": {"type": kind}})
+    mapped = bind(environment, resources={"x": {"type": "F"}, "y": {"type": "other.template"}}).resources
+    assert (mapped["x"].mapped_type, mapped["y"].mapped_type) == ("f.yaml", "other.template")
 
 
 # -- conditions ----------------------------------------------------------------------------------------------
@@ -289,7 +299,9 @@ def test_conditions(condition: Json, expected: bool) -> None:
         {"if": ["yes", True, False]},
         {"equals": [{"get_resource": "y"}, "y"]},
         {"equals": [{"list_join": ["", ["a"]]}, "a"]},
-        {"yaql": {"expression": "true"}},
+        {"yaql": {"expression": "1"}},
+        {"yaql": {"expression": "("}},
+        {"yaql": {}},
     ],
 )
 def test_bad_conditions(condition: Json) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.environment import Environment, merge
+from heatlite.template.environment import Environment, TypeMapping, merge
 from heatlite.template.loader import Source, load_mapping
 from heatlite.template.parameters import ParameterSchema
 
@@ -133,15 +133,16 @@ def test_mapping_of_types(type_name: str, mapped: str) -> None:
             }
         }
     )
-    assert environment.map_type("x", type_name) == mapped
+    assert TypeMapping(environment, None).target("x", type_name).name == mapped
 
 
 def test_a_mapping_for_one_resource() -> None:
     environment = parse(
         {"resource_registry": {"OS::A": "OS::B", "resources": {"x": {"OS::A": "OS::X"}, "y*": {"OS::A": "OS::Y"}}}}
     )
-    assert environment.map_type("x", "OS::A") == "OS::X"
-    assert environment.map_type("yy", "OS::A") == "OS::B"
+    mapping = TypeMapping(environment, None)
+    assert mapping.target("x", "OS::A").name == "OS::X"
+    assert mapping.target("yy", "OS::A").name == "OS::B"
 
 
 # -- merging -----------------------------------------------------------------------------------------------

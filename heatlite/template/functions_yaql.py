@@ -1,0 +1,171 @@
+"""The function `yaql`: the query language of the library of that name, which is imported only when it is used."""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from re import _parser  # type: ignore[attr-defined]  # known to no stub, there since 3.11
+from typing import Any, Final
+
+from heatlite.core.errors import StackValidationFailed
+from heatlite.template.expression import Call, Function, deferred, fields
+from heatlite.template.functions_hot import brief, wrong
+from heatlite.template.loader import verify_json_value
+
+MOST_ITERATIONS: Final = 200
+MEMORY_QUOTA: Final = 10_000
+"""Bytes. Both limits are Heat's defaults."""
+MOST_CHARACTERS: Final = 10_000
+"""How long an expression may be."""
+
+Query = Callable[[object], object]
+"""An expression that was parsed: gives its result for what ``$.data`` is."""
+
+
+class Yaql(Function):
+    summary = "The result of an expression in the query language YAQL, over the data given."
+    __slots__ = ()
+
+    def __init__(self, call: Call, arguments: object) -> None:
+        super().__init__(call, arguments)
+        given = fields(arguments)
+        if given is None:
+            raise call.fault(f'Arguments to "{call.name}" must be a map')
+        if "expression" not in given or not given.keys() <= {"expression", "data"}:
+            raise call.fault(f'"{call.name}" syntax should be {{"expression": text, "data": anything}}')
+        expression = given["expression"]
+        if not deferred(expression):
+            try:
+                self.query(expression)
+            except StackValidationFailed as error:
+                raise call.fault(error.message) from error
+
+    def query(self, expression: object) -> Query:
+        """The expression parsed. Raises StackValidationFailed."""
+        if not isinstance(expression, str):
+            raise wrong(f'The "expression" argument to "{self.name}" must be a string')
+        if len(expression) > MOST_CHARACTERS:
+            raise wrong(f'The expression of "{self.name}" has more than {MOST_CHARACTERS} characters')
+        return _parsed(expression)
+
+    def apply(self, arguments: object) -> object:
+        assert isinstance(arguments, Mapping)
+        result = self.query(arguments["expression"])(arguments.get("data") or {})
+        try:
+            verify_json_value(result)
+        except ValueError as error:
+            raise wrong(f'The result of "{self.name}" cannot be used: {error}: {brief(result)}') from error
+        return result
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(expression: str) -> Query:
+    try:
+        return _language()(expression)
+    except Exception as error:  # the library raises whatever its parser's parts raise
+        if isinstance(error, StackValidationFailed):
+            raise
+        raise wrong(f"Bad expression {brief(expression)}: {error}") from error
+
+
+@functools.cache
+def _language() -> Callable[[str], Query]:
+    """The parser, made once: that takes a tenth of a second."""
+    try:
+        import yaql
+        from yaql.language.factory import YaqlFactory
+    except ImportError:
+        raise wrong('The function "yaql" needs the library yaql: install heatlite with the extra "yaql"') from None
+    options = {"yaql.limitIterators": MOST_ITERATIONS, "yaql.memoryQuota": MEMORY_QUOTA}
+    engine = YaqlFactory().create(options=options)
+    root = _bounded(yaql.create_context())
+
+    def parse(expression: str) -> Query:
+        statement = engine(expression)
+
+        def evaluate(data: object) -> object:
+            try:
+                return _plain(statement.evaluate({"data": data}, root.create_child_context()))
+            except Exception as error:  # an expression may fail in any way that Python knows
+                raise wrong(f"{type(error).__name__}: {error}") from error
+
+        return evaluate
+
+    return parse
+
+
+def _bounded(root: Any) -> Any:
+    """The library's functions; those whose work neither limit of the library bounds are held to bounds of ours."""
+    import yaql.standard_library.regex as regexes
+    from yaql.language import specs, yaqltypes
+
+    context = root.create_child_context()
+
+    def power(a: float, b: float, c: int | None = None) -> object:
+        if c is None and isinstance(a, int) and isinstance(b, int) and a.bit_length() * b > MEMORY_QUOTA * 8:
+            raise ValueError("the power is too large")
+        return pow(a, b) if c is None else pow(int(a), int(b), c)
+
+    def repeated(left: Sequence[object], right: int) -> object:
+        if len(left) * right > MOST_ITERATIONS:
+            raise ValueError(f"a list of more than {MOST_ITERATIONS} items")
+        return list(left) * right
+
+    def regex(pattern: str, ignore_case: bool = False, multi_line: bool = False, dot_all: bool = False) -> object:
+        _check_pattern(pattern)
+        return regexes.regex(pattern, ignore_case, multi_line, dot_all)
+
+    def matches(string: str, regexp: str) -> bool:
+        _check_pattern(regexp)
+        return re.search(regexp, string) is not None
+
+    def matching(string: str, pattern: str) -> bool:
+        return matches(string, pattern)
+
+    def not_matching(string: str, pattern: str) -> bool:
+        return not matches(string, pattern)
+
+    text = yaqltypes.String()
+    for function, parameters, mark in (
+        (power, {"a": yaqltypes.Number(), "b": yaqltypes.Number()}, specs.name("pow")),
+        (repeated, {"left": yaqltypes.Sequence(), "right": int}, specs.name("#operator_*")),
+        (regex, {"pattern": text}, specs.name("regex")),
+        (matches, {"string": text, "regexp": text}, specs.method),
+        (matching, {"string": text, "pattern": text}, specs.name("#operator_=~")),
+        (not_matching, {"string": text, "pattern": text}, specs.name("#operator_!~")),
+    ):
+        definition: Any = function
+        for name, kind in parameters.items():
+            definition = specs.parameter(name, kind)(definition)
+        context.register_function(mark(definition))
+    return context
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raise ValueError for a repetition within a repetition: it may take longer than anybody lives."""
+    if _nests(_parser.parse(pattern), False):
+        raise ValueError(f"the pattern {pattern!r} repeats what repeats itself")
+
+
+def _nests(parsed: Iterable[Any], within: bool) -> bool:
+    for operator, argument in parsed:
+        repeats = str(operator) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] > 1
+        if repeats and within:
+            return True
+        stack = [argument]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, _parser.SubPattern):
+                if _nests(part, within or repeats):
+                    return True
+            elif isinstance(part, (list, tuple)):
+                stack.extend(part)
+    return False
+
+
+def _plain(value: object) -> object:
+    """A result as JSON has it: sets and tuples as lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return value

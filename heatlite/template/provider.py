@@ -1,0 +1,153 @@
+"""Templates that stand for a resource type: seen as a type (hot-language §9)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from heatlite.core.errors import StackValidationFailed
+from heatlite.core.json import Json
+from heatlite.template.document import Template
+from heatlite.template.environment import Target
+from heatlite.template.expression import UNKNOWN, has_unknown
+from heatlite.template.loader import load_template
+from heatlite.template.parameters import ParameterSchema
+from heatlite.template.problems import nearest
+from heatlite.template.types import Fault, PropertyType, ResourceTypeView, TypeCatalog
+
+_KINDS: Final[Mapping[str, str]] = {
+    "string": "string",
+    "number": "number",
+    "comma_delimited_list": "list",
+    "json": "map",
+    "boolean": "boolean",
+}
+"""Type of a parameter → type of the property."""
+
+
+class Provider:
+    """A template as a resource type (`types.ResourceTypeView`): parameters are properties, outputs are attributes.
+
+    `defaults` are the environment's parameter_defaults, which hold for nested stacks too.
+    """
+
+    any_attribute = False
+    snapshot_on_delete = False
+
+    def __init__(self, name: str, template: Template, defaults: Mapping[str, Json]) -> None:
+        self.name = name
+        self.template = template
+        self._defaults = defaults
+        self.attribute_names = frozenset({"show", *template.outputs})
+
+    def has_attribute(self, name: str) -> bool:
+        """Whether get_attr may ask for it: an output, or ``resource.<name>…`` within."""
+        if name in self.attribute_names:
+            return True
+        start, _, rest = name.partition(".")
+        return start == "resource" and rest.partition(".")[0] in self.template.resources
+
+    def property_types(self) -> Mapping[str, PropertyType]:
+        return {
+            name: PropertyType(_KINDS[schema.type], self._required(schema), True)
+            for name, schema in self.template.parameters.items()
+        }
+
+    def kind_of(self, path: Sequence[str | int]) -> str:
+        schema = self.template.parameters.get(str(path[0])) if path else None
+        return "" if schema is None or len(path) > 1 else _KINDS[schema.type]
+
+    def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
+        schemas = self.template.parameters
+        faults = [
+            Fault((), f"Unknown Property {name}", nearest(name, schemas))
+            for name in given
+            if name not in self.template.declared
+        ]
+        for name, schema in schemas.items():
+            value = given.get(name)
+            if value is None:
+                if self._required(schema):
+                    faults.append(Fault((), f"Property {name} not assigned", f"Give {name}: {schema.description}"))
+            elif not has_unknown(value):
+                try:
+                    schema.value(parameter_value(schema, value))
+                except ValueError as error:
+                    faults.append(Fault((name,), schema.masked(str(error), parameter_value(schema, value))))
+        return faults
+
+    def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
+        return [Fault((), f"Unknown Property {name}") for name in given]
+
+    def check_facade(self, type_name: str, facade: ResourceTypeView) -> list[str]:
+        """What keeps the template from standing for a known type."""
+        wanted, offered = facade.property_types(), self.property_types()
+        texts = []
+        for name, kind in wanted.items():
+            own = offered.get(name)
+            if own is None:
+                if kind.required:
+                    texts.append(f'it has no parameter for the property "{name}", which {type_name} requires')
+            elif kind.kind not in ("any", own.kind) and (kind.kind, own.kind) != ("integer", "number"):
+                texts.append(f'its parameter "{name}" is a {own.kind}, but the property of {type_name} a {kind.kind}')
+        for name, own in offered.items():
+            if own.required and name not in wanted:
+                texts.append(f'it requires the parameter "{name}", for which {type_name} has no property')
+        for name in sorted(facade.attribute_names - self.attribute_names):
+            texts.append(f'it has no output for the attribute "{name}" of {type_name}')
+        return texts
+
+    def parameters(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The values that resolved properties give to the template's parameters.
+
+        UNKNOWN where the value is to come, where it is missing, and where something is wrong with it: told already.
+        """
+        values: dict[str, object] = {}
+        for name, schema in self.template.parameters.items():
+            value = given.get(name)
+            if value is None:
+                if self._required(schema):
+                    values[name] = UNKNOWN
+                continue
+            values[name] = UNKNOWN
+            if not has_unknown(value):
+                try:
+                    written = parameter_value(schema, value)
+                    schema.value(written)
+                except ValueError:
+                    continue
+                values[name] = written
+        return values
+
+    def _required(self, schema: ParameterSchema) -> bool:
+        return schema.default is None and self._defaults.get(schema.name) is None
+
+
+def parameter_value(schema: ParameterSchema, value: object) -> Json:
+    """A property's value as the nested template's parameter gets it.
+
+    For a comma_delimited_list, the maps in a list are written out as ``.member.N.key=value``. Raises ValueError.
+    """
+    if schema.type == "comma_delimited_list" and isinstance(value, list):
+        items: list[Json] = []
+        for i, item in enumerate(value):
+            if isinstance(item, Mapping):
+                items += [f".member.{i}.{key}={part}" for key, part in item.items()]
+            else:
+                items.append(item)
+        return items
+    if schema.type == "string" and isinstance(value, (list, Mapping, float)):
+        raise ValueError(f"Value must be a string; got {value!r}")
+    return value  # type: ignore[return-value]  # what a template resolves to is JSON
+
+
+def read_provider(target: Target, template: Template, types: TypeCatalog, defaults: Mapping[str, Json]) -> Provider:
+    """The template that `target` names, from the files that came with `template` or from the installation's.
+
+    Raises StackValidationFailed "Could not fetch remote template …", and what is wrong with it.
+    """
+    files = types.installation.files if target.system else template.files
+    text = files.get(target.name)
+    if text is None:
+        raise StackValidationFailed(
+            f'Could not fetch remote template "{target.name}": it is not among the files of the request'
+        )
+    return Provider(target.name, Template(load_template(text, target.name).data, template.files), defaults)
