@@ -98,6 +98,10 @@ def _sizes(bench: Bench, sizes: tuple[int, ...], repeat: int) -> None:
             for count in sizes:
                 bench.say(f"{count} resources, {turn + 1} of {repeat}")
                 bench.add(f"floor.{count}", floor.seconds(count, floor_folder))
+                if count > 1000:
+                    beside = Stack(client, bench.new_name())
+                    bench.add(f"beside_{count}.1000", beside.create(template(1000)))
+                    beside.delete()
                 _life(bench, client, count)
                 if peer is not None:
                     _moto(bench, peer, count, f"moto.{count}")
@@ -117,8 +121,8 @@ def lifecycle(bench: Bench) -> None:
 
 
 def large(bench: Bench) -> None:
-    """10 000 resources."""
-    _sizes(bench, (10_000,), max(1, bench.repeat // 3))
+    """10 000 resources, and 1000 just before, to see how the time grows."""
+    _sizes(bench, (10_000,), (bench.repeat + 1) // 2)
 
 
 def chains(bench: Bench) -> None:
@@ -206,7 +210,7 @@ def _load(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str
 
 def memory(bench: Bench) -> None:
     """Memory of all processes, idle and with 10 000 resources; processor time when idle."""
-    for turn in range(max(1, bench.repeat // 3)):
+    for turn in range((bench.repeat + 1) // 2):
         bench.say(f"memory, {turn + 1}")
         with bench.heatlite() as server:
             before = server.processor()
@@ -223,6 +227,7 @@ def memory(bench: Bench) -> None:
 
 def command_line(bench: Bench) -> None:
     """`heatlite up` of 10 resources from the shell: alone, and as a client of a running server."""
+    run([sys.executable, "-m", "heatlite", "ls"], bench.new_folder())  # compiles what is not compiled yet
     for turn in range(bench.repeat):
         bench.say(f"heatlite up, {turn + 1} of {bench.repeat}")
         folder = bench.new_folder()
@@ -244,10 +249,10 @@ def _timed(command: list[str], folder: Path) -> float:
 CASES: dict[str, Callable[[Bench], None]] = {
     "counts": counts,
     "lifecycle": lifecycle,
+    "large": large,
     "chains": chains,
     "kinds": kinds,
     "rates": rates,
     "command_line": command_line,
     "memory": memory,
-    "large": large,
 }

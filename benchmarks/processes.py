@@ -27,7 +27,8 @@ def free_port() -> int:
 
 def environment(folder: Path) -> dict[str, str]:
     """The environment of a process that finds this checkout and none of the user's settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HEATLITE_", "OS_"))}
+    foreign = ("HEATLITE_", "OS_", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
         **kept,
         "PYTHONPATH": str(CHECKOUT),

@@ -21,6 +21,7 @@ OTHERS = (
     ("chain of 100", "chain.100"),
     ("1000 independent, beside the chains", "independent.1000"),
     ("chain of 1000", "chain.1000"),
+    ("create 1000, beside those of 10 000", "beside_10000.1000"),
     ("create 1000 RandomString", "RandomString.create.1000"),
     ("create 100 TestResource", "TestResource.create.100"),
     ("create 1000 TestResource", "TestResource.create.1000"),

@@ -27,8 +27,13 @@ def _ratio(above: str, below: str) -> Callable[[Bench], float]:
     return lambda bench: bench.median(above) / bench.median(below)
 
 
-def _growth(large: int, small: int) -> Callable[[Bench], float]:
-    return lambda bench: bench.median(f"create.{large}") / large / (bench.median(f"create.{small}") / small)
+def _growth(large: str, small: str) -> Callable[[Bench], float]:
+    """By how much the time per resource grows; the number of resources stands behind the dot."""
+    return lambda bench: _per_resource(bench, large) / _per_resource(bench, small)
+
+
+def _per_resource(bench: Bench, case: str) -> float:
+    return bench.median(case) / int(case.rpartition(".")[2])
 
 
 def _counted(number: str, case: str, what: str) -> Callable[[Bench], float]:
@@ -49,8 +54,8 @@ def _commits_per_tick(bench: Bench) -> float:
 TARGETS = (
     Target("create 1000 / R", _ratio("create.1000", "floor.1000"), 20),
     Target("create 1000 / moto", _ratio("create.1000", "moto.1000"), 1.0),
-    Target("create, time per resource: 1000 / 100", _growth(1000, 100), 1.2),
-    Target("create, time per resource: 10 000 / 1000", _growth(10_000, 1000), 1.3),
+    Target("create, time per resource: 1000 / 100", _growth("create.1000", "create.100"), 1.2),
+    Target("create, time per resource: 10 000 / 1000", _growth("create.10000", "beside_10000.1000"), 1.3),
     Target("chain of 100 / 100 independent", _ratio("chain.100", "independent.100"), 2.0),
     Target("chain of 1000 / chain of 100", _ratio("chain.1000", "chain.100"), 12),
     Target("no-op update of 1000 / its create", _ratio("no_op.1000", "create.1000"), 0.25),
