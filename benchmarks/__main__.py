@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of: {', '.join(CASES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="each once, and without the large ones: a minute or so")
-    parser.add_argument("--repeat", type=int, default=5, help="how often (default: 5; 10 000 and memory: half as often)")
+    parser.add_argument("--repeat", type=int, default=5, help="how often (default: 5; 10 000 and memory: half of it)")
     parser.add_argument("--moto", metavar="COMMAND", help="moto_server (default: MOTO_SERVER, else the one on PATH)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to (default: benchmarks/results.json)")
     parser.add_argument("--folder", type=Path, help="where databases are made: on the disk that is to be measured")
