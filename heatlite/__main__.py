@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from heatlite.cli import main as command_line
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
 from heatlite.core.config import Settings
+from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
 
 
@@ -52,6 +53,13 @@ class Program:
         from heatlite.resources import BUILTIN
 
         return Registry(BUILTIN)
+
+    def json_schema(self) -> JsonMap:
+        from heatlite.plugin.json_schema import json_schema
+        from heatlite.plugin.registry import Registry
+        from heatlite.resources import BUILTIN
+
+        return json_schema(Registry(BUILTIN))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,7 @@
-"""Commands that are about this machine: serve, db, types, env, clouds."""
+"""Commands that are about this machine: serve, db, types, schema, env, clouds."""
 
 import argparse
+import json
 import os
 import shlex
 import sys
@@ -24,6 +25,12 @@ _MISLEADING = ("OS_AUTH_URL", "OS_PASSWORD", "OS_PROJECT_ID", "OS_PROJECT_NAME",
 def serve(arguments: argparse.Namespace, host: Host) -> int:
     """Be the server, until interrupted."""
     host.serve(settings(arguments))
+    return 0
+
+
+def schema(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - every command takes both
+    """Print a JSON Schema of templates, for editors."""
+    print(json.dumps(host.json_schema(), indent=2))
     return 0
 
 

@@ -52,10 +52,15 @@ class _Commands:
         _columns(parser)
         return parser
 
-    def add_template(self, name: str, run: Command, summary: str, server: bool = True) -> argparse.ArgumentParser:
-        """A command that takes a template with its environments and parameters."""
+    def add_template(
+        self, name: str, run: Command, summary: str, server: bool = True, several: bool = False
+    ) -> argparse.ArgumentParser:
+        """A command that takes a template (or several) with its environments and parameters."""
         parser = self.add(name, run, summary, server=server)
-        parser.add_argument("file", type=Path, metavar="FILE", help="template")
+        if several:
+            parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="template (repeatable)")
+        else:
+            parser.add_argument("file", type=Path, metavar="FILE", help="template")
         parser.add_argument(
             "-e",
             "--environment",
@@ -112,7 +117,9 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--format", choices=("log", *render.FORMATS), default="log")
     _columns(one)
 
-    one = commands.add_template("validate", validate.validate, "list every problem of a template", server=False)
+    one = commands.add_template(
+        "validate", validate.validate, "list every problem of a template", server=False, several=True
+    )
     one.add_argument("--format", choices=report.FORMATS, default="text")
     one.add_argument("--strict", action="store_true", help="warnings count as errors for the exit code")
 
@@ -143,6 +150,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     one = commands.add_listing("types", local.types, "list the resource types; `types show TYPE` explains one")
     one.add_argument("what", nargs="*", metavar="show TYPE", help="explain one type")
+
+    commands.add("schema", local.schema, "print a JSON Schema of templates, for editors", server=False)
 
     commands.add("env", local.environment, "print shell lines that point `openstack` at the server")
     one = commands.add("clouds", local.clouds, "write ./clouds.yaml for `openstack --os-cloud heatlite`")

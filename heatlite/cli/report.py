@@ -35,13 +35,13 @@ _RULES = {
 """What each kind of problem is about."""
 
 
-def render(problems: Sequence[Problem], form: str, checked: str) -> str:
-    """The problems in one of FORMATS, in their order; `checked` is the file that was asked for."""
+def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> str:
+    """The problems in one of FORMATS, in their order; `checked` are the files that were asked for."""
     if form == "json":
         return json.dumps({"problems": [to_dict(problem) for problem in problems]}, indent=2)
     if form == "sarif":
         return json.dumps(sarif(problems), indent=2)
-    return "\n".join(map(describe, problems)) or f"{checked}: no problems"
+    return "\n".join(map(describe, problems)) or "\n".join(f"{file}: no problems" for file in checked)
 
 
 def sarif(problems: Sequence[Problem]) -> JsonMap:

@@ -11,6 +11,7 @@ from typing import Protocol
 from heatlite.cli.client import Client, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
 from heatlite.core import config
+from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
 
 
@@ -37,6 +38,9 @@ class Host(Protocol):
 
     def types(self) -> TypeCatalog:
         """The resource types that are installed here."""
+
+    def json_schema(self) -> JsonMap:
+        """A JSON Schema of templates with these types."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import Bundle, gather_all
@@ -23,28 +24,40 @@ MISUSED = 2
 
 def validate(arguments: argparse.Namespace, host: Host) -> int:
     """Print all problems; the exit code is 1 if there are errors among them, or with --strict anything at all."""
-    faults: list[Problem] = []
+    types = host.types()
+    found: list[Problem] = []
     try:
         given = parameters(arguments.parameter)
-        bundle = gather_all(arguments.file, arguments.environment, faults)
-    except Invalid as error:
-        found = [*faults, *error.problems]
+        for file in arguments.files:
+            found += of_file(file, arguments.environment, given, types)
     except CommandError as error:
         print(f"heatlite: {error}", file=sys.stderr)
         return MISUSED
-    else:
-        complete = len(bundle.environments) == len(arguments.environment)
-        found = problems(bundle, given, host.types(), faults, complete)
-    # What is wrong with a file as a whole is shown at its beginning.
+    # What is wrong with a file as a whole is shown at its beginning; and an environment is read for each template.
     found = in_order(
-        replace(problem, line=problem.line or 1, column=problem.column or 1) if problem.source != "-P" else problem
-        for problem in found
+        dict.fromkeys(
+            replace(problem, line=problem.line or 1, column=problem.column or 1) if problem.source != "-P" else problem
+            for problem in found
+        )
     )
-    print(render(found, arguments.format, str(arguments.file)))
+    print(render(found, arguments.format, [str(file) for file in arguments.files]))
     errors = sum(problem.severity == "error" for problem in found)
     if errors:
         print(f"{errors} error{'s' if errors > 1 else ''}", file=sys.stderr)
     return 1 if errors or (arguments.strict and found) else 0
+
+
+def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], types: TypeCatalog) -> list[Problem]:
+    """What is wrong with a template, its environments and all that they name.
+
+    Raises CommandError where the template or an environment cannot be read at all.
+    """
+    faults: list[Problem] = []
+    try:
+        bundle = gather_all(file, environments, faults)
+    except Invalid as error:
+        return [*faults, *error.problems]
+    return problems(bundle, given, types, faults, complete=len(bundle.environments) == len(environments))
 
 
 def problems(

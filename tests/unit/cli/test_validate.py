@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from jsonschema import Draft7Validator
 
 from heatlite.__main__ import main
@@ -125,6 +126,24 @@ def test_files_that_travel_are_found_and_their_absence_is_told(place: Path, caps
     assert err == "1 error\n"
     (place / "note.txt").write_text("hello")
     assert main(["validate", "t.yaml"]) == 0
+
+
+def test_several_templates(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As pre-commit calls it; what is wrong with an environment is told once."""
+    for name, content in (("a", "zz: 1\n"), ("b", ""), ("c", "yy: 1\n")):
+        (place / f"{name}.yaml").write_text(f"heat_template_version: 2018-08-31\n{content}")
+    (place / "e.yaml").write_text("parameter: {}\n")
+    assert main(["validate", "a.yaml", "b.yaml", "c.yaml", "-e", "e.yaml"]) == 1
+    found = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in found] == ["a.yaml:2:1", "c.yaml:2:1", "e.yaml:1:1"]
+    assert main(["validate", "b.yaml", "b.yaml"]) == 0
+
+
+def test_the_hook_calls_what_is_there() -> None:
+    (hook,) = yaml.safe_load((Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text())
+    assert hook["id"] == "heatlite-validate"
+    assert hook["entry"] == "heatlite validate"
+    assert {"name", "language", "files"} <= hook.keys()
 
 
 # -- forms -----------------------------------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""The schema for editors takes what a creation takes, and finds what a schema can find."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft7Validator
+
+from heatlite.__main__ import main
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import Json
+from heatlite.plugin.json_schema import json_schema
+from heatlite.plugin.registry import Registry
+from heatlite.resources import BUILTIN
+from heatlite.template.check import check
+from heatlite.template.environment import Environment
+from heatlite.template.loader import load
+
+ROOT = Path(__file__).parents[3]
+CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or ROOT.parent / "shared" / "corpus")
+TYPES = Registry(BUILTIN)
+SCHEMA = json_schema(TYPES)
+VALIDATOR = Draft7Validator(SCHEMA)
+
+
+def faults(document: Mapping[str, object]) -> list[str]:
+    return [f"{error.json_path}: {error.message[:200]}" for error in VALIDATOR.iter_errors(document)]
+
+
+def test_it_is_a_draft_07_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    Draft7Validator.check_schema(SCHEMA)
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == SCHEMA
+
+
+def test_each_type_is_described() -> None:
+    definitions = SCHEMA["definitions"]
+    assert isinstance(definitions, dict)
+    for name in TYPES.names():
+        described = definitions[f"properties of {name}"]
+        assert described["description"] == TYPES.get(name).description()
+        fields = TYPES.get(name).schema.fields
+        if fields:
+            own = described["anyOf"][0]["properties"]
+            assert own.keys() == fields.keys()
+            assert all(own[field.name]["description"] == field.doc for field in fields.values() if field.doc)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "templates").glob("*.yaml")), ids=lambda path: path.name)
+def test_our_own_templates(path: Path) -> None:
+    assert faults(load(path.read_text()).data) == []
+
+
+@pytest.mark.parametrize("name", TYPES.names())
+def test_the_skeleton_of_each_type(name: str) -> None:
+    assert faults(TYPES.skeleton(name, "hot")) == []
+
+
+HEAD = "heat_template_version: 2021-04-16\n"
+STRING = "OS::Heat::RandomString"
+
+
+def string(properties: str, more: str = "") -> str:
+    """A template with one RandomString."""
+    return f"resources: {{a: {{type: {STRING}, properties: {properties}{more}}}}}"
+
+
+GOOD = [
+    "",
+    "description:\nparameters:\nresources:\noutputs:\nconditions:\nparameter_groups:\n",
+    "parameters: {p: {type: number, default: '3', hidden: yes, label: L, tags: [a], immutable: 'false',"
+    " constraints: [{range: {min: 1}, description: D}, {modulo: {step: 2, offset: 1}}]}}",
+    "parameters: {p: {type: string,"
+    " constraints: [{length: {max: 3}}, {allowed_values: [a, 1]}, {allowed_pattern: '[a-z]'}]}}",
+    "parameter_groups: [{label: L, parameters: []}]",
+    string("{length: '12', salt: 7, character_classes: [{class: digits, min: '1'}]}"),
+    string("{length: {get_param: p}, salt: {list_join: ['', [a]]}}"),
+    string("{map_merge: [{length: 1}]}"),
+    string("{character_classes: {repeat: {template: x, for_each: {}}}}"),
+    string("{character_classes: [{if: [c, {class: digits}]}]}"),
+    string("{salt: null}", ", metadata: {a: 1}, depends_on: a, condition: c"),
+    "resources: {a: {type: OS::Heat::None, properties: {whatever: [1]}, depends_on: [a, b], deletion_policy: retain}}",
+    "resources: {a: {type: OS::Heat::Value, properties: {value: {a: [1, null]}}, deletion_policy: {get_param: p}}}",
+    "resources: {a: {type: child.yaml, properties: {x: 1}}, b: {type: 'My::Type', properties: {x: 1}}}",
+    "resources: {a: {type: OS::Heat::None, condition: {equals: [{get_param: p}, 1]}, external_id: x}}",
+    "conditions: {a: true, b: {not: a}, c: {and: [a, {or: [a, b]}]}, d: {contains: [a, [b]]}}",
+    "outputs: {o: {value: null, description: D, condition: false}, p: {value: {get_attr: [a, b]}}}",
+]
+BAD = [
+    "resorces: {}",
+    "resources: []",
+    "parameters: {p: {}}",
+    "parameters: {p: {type: text}}",
+    "parameters: {p: {type: string, defualt: x}}",
+    "parameters: {p: {type: string, constraints: [{length: {min: 1}, range: {min: 1}}]}}",
+    "parameters: {p: {type: string, constraints: [{lenght: {min: 1}}]}}",
+    "parameters: {p: {type: string, constraints: {length: {min: 1}}}}",
+    "parameter_groups: [{label: L}]",
+    "resources: {a: {}}",
+    "resources: {a: {type: OS::Heat::RandomStrin}}",
+    "resources: {a: {type: OS::Heat::None, proprties: {}}}",
+    "resources: {a: {type: OS::Heat::None, depends_on: {get_param: p}}}",
+    "resources: {a: {type: OS::Heat::None, deletion_policy: Keep}}",
+    string("{lenght: 1}"),
+    string("{length: many}"),
+    string("{length: 513}"),
+    string("{length: {get_parm: p}}"),
+    string("{length: {get_param: p, more: 1}}"),
+    string("{salt: [a]}"),
+    string("{character_classes: digits}"),
+    string("{character_classes: [{class: runes}]}"),
+    string("{character_classes: [{klass: digits}]}"),
+    string("[length]"),
+    "resources: {a: {type: OS::Heat::Value}}",
+    "resources: {a: {type: OS::Heat::Value, properties: {type: string}}}",
+    "conditions: {a: b}",
+    "conditions: {a: {if: [a, b, c]}}",
+    "outputs: {o: {description: D}}",
+    "outputs: {o: 1}",
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_good_templates(text: str) -> None:
+    assert faults(load(HEAD + text).data) == []
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_templates(text: str) -> None:
+    assert faults(load(HEAD + text).data)
+
+
+@pytest.mark.parametrize("version", ["2013-05-23", "2018-08-31", "rocky"])
+def test_versions(version: str) -> None:
+    assert faults({"heat_template_version": version}) == []
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"heat_template_version": "2999-01-01"}, {"AWSTemplateFormatVersion": "2010-09-09"}]
+)
+def test_other_versions(document: dict[str, Json]) -> None:
+    assert faults(document)
+
+
+def test_the_corpus() -> None:
+    """No template that is right as far as the checker can tell is wrong for the editor; missing types apart."""
+    if not CORPUS.is_dir():
+        pytest.skip(f"there is no corpus of templates at {CORPUS}")
+    checked = 0
+    for path in sorted((CORPUS / "heat-templates").rglob("*.yaml")):
+        try:
+            source = load(path.read_text())
+            files = {str(file.relative_to(path.parent)): "" for file in path.parent.rglob("*") if file.is_file()}
+            found = check(source, Environment(), TYPES, files, strict=False)
+        except HeatliteError:
+            continue
+        if "heat_template_version" in source.data and all("The Resource Type" in one.text for one in found):
+            assert [fault for fault in faults(source.data) if ".type: " not in fault] == [], path
+            checked += 1
+    assert checked > 40
