@@ -49,7 +49,7 @@ class Yaql(Function):
 
     def apply(self, arguments: object) -> object:
         assert isinstance(arguments, Mapping)
-        result = self.query(arguments["expression"])(arguments.get("data") or {})
+        result = self.query(arguments["expression"])(arguments.get("data", {}))
         try:
             verify_json_value(result)
         except ValueError as error:

@@ -56,6 +56,7 @@ def to_number(value: object) -> int | float:
             number = float(text)
     if isinstance(number, float) and not math.isfinite(number):
         raise ValueError(f"could not convert string to float: '{value}'")
+    verify_json_value(number)
     return number
 
 
@@ -351,7 +352,7 @@ class ParameterSchema:
             shown["Value"] = MASK if self.hidden else given
         for constraint in self.constraints:
             shown.update(constraint.describe())
-        described = [constraint.description for constraint in self.constraints if constraint.description]
+        described = dict.fromkeys(rule.description for rule in self.constraints if rule.description)
         if described:
             shown["ConstraintDescription"] = " ".join(described)
         if self.tags:

@@ -1,0 +1,198 @@
+"""The function `yaql`: values, limits, faults, and an installation without the library."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heatlite.core.errors import HeatliteError, StackValidationFailed
+from heatlite.core.json import Json
+from heatlite.template.document import Template
+from heatlite.template.environment import Environment
+from heatlite.template.expression import UNKNOWN, resolve
+
+
+class Stack:
+    def reference(self, _name: str) -> object:
+        return UNKNOWN
+
+    def attribute(self, _name: str, _attribute: str | None, _path: Sequence[object]) -> object:
+        return UNKNOWN
+
+
+def evaluate(expression: Json, *data: Json, version: str = "2021-04-16") -> object:
+    call: dict[str, Json] = {"expression": expression}
+    if data:
+        call["data"] = data[0]
+    document: dict[str, Json] = {
+        "heat_template_version": version,
+        "parameters": {"list": {"type": "comma_delimited_list", "default": "a,b"}},
+        "resources": {"r": {"type": "T"}},
+        "outputs": {"o": {"value": {"yaql": call}}},
+    }
+    return resolve(Template(document).bind(Environment(), {}).outputs["o"].value, Stack())
+
+
+@pytest.mark.parametrize(
+    ("expression", "data", "result"),
+    [
+        ("$.data", [1, {"a": None}], [1, {"a": None}]),
+        ("$.data.where($ > 1).sum()", [1, 2, 3], 5),
+        ("$.data.select($ + 1)", [1, 2], [2, 3]),
+        ("dict($.data.select([$.k, $.v]))", [{"k": "a", "v": 1}], {"a": 1}),
+        ("$.data.toUpper()", "abc", "ABC"),
+        ("set(1, 1)", None, [1]),
+        ("$.data.flatten().distinct()", [[1, 2], [2]], [1, 2]),
+        ("$.data * 2", 4, 8),
+        ("'ab' * 2", None, "abab"),
+        ("[1, 2] * 2", None, [1, 2, 1, 2]),
+        ("pow(2, 10)", None, 1024),
+        ("pow(2, 10, 1000)", None, 24),
+        ("$.data =~ '^a.c$'", "abc", True),
+        ("$.data !~ '^a.c$'", "abc", False),
+        ("$.data.matches('b+')", "abbc", True),
+        ("regex('B+', ignoreCase => true).search($.data)", "abbc", "bb"),
+        ("regex(',').split($.data)", "a,b", ["a", "b"]),
+    ],
+)
+def test_results(expression: str, data: Json, result: object) -> None:
+    assert evaluate(expression, data) == result
+
+
+def test_without_data_and_with_functions_in_it() -> None:
+    assert evaluate("$.data") == {}
+    assert evaluate("$.data.len()", {"get_param": "list"}) == 2
+    assert evaluate({"list_join": ["", ["$.", "data"]]}, 5) == 5
+    assert evaluate("$.data.len()", [{"get_attr": ["r", "x"]}]) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("$.data.", "Bad expression '$.data.'"),
+        ("(" * 3000, "Bad expression"),
+        (5, "must be a string"),
+        (None, "must be a string"),
+        ("$" * 10_001, "more than 10000 characters"),
+        ({"get_file": "zz"}, "No content found"),
+    ],
+)
+def test_bad_expressions(expression: Json, told: str) -> None:
+    with pytest.raises(StackValidationFailed) as caught:
+        evaluate(expression)
+    assert told in caught.value.message
+
+
+def test_an_expression_is_parsed_when_the_template_is() -> None:
+    document: dict[str, Json] = {
+        "heat_template_version": "rocky",
+        "resources": {"r": {"type": "T", "properties": {"v": {"yaql": {"expression": "("}}}}},
+    }
+    with pytest.raises(StackValidationFailed, match=r"^resources\.r\.properties\.v\.yaql: Bad expression"):
+        Template(document).bind(Environment(), {})
+
+
+@pytest.mark.parametrize("arguments", ["a", [], {}, {"data": 1}, {"expression": "1", "zz": 1}])
+def test_bad_arguments(arguments: Json) -> None:
+    document: dict[str, Json] = {"heat_template_version": "rocky", "outputs": {"o": {"value": {"yaql": arguments}}}}
+    with pytest.raises(StackValidationFailed, match=r"outputs\.o\.value\.yaql"):
+        Template(document).bind(Environment(), {})
+
+
+@pytest.mark.parametrize(
+    ("expression", "data"),
+    [
+        ("range(0, 1000)", None),
+        ("$.data", [0] * 201),
+        ("'a' * 100000000", None),
+        ("[1] * 1000000000", None),
+        ("pow(10, 10000000)", None),
+        ("shiftBitsLeft(1, 1000000)", None),
+        ("$.data =~ '(a+)+$'", "a" * 40 + "!"),
+        ("$.data.matches('(a|b*)*c')", "a" * 40 + "!"),
+        ("regex('((a+))+$').matches($.data)", "a" * 40 + "!"),
+        ("def(f, f($)) -> f(1)", None),
+    ],
+)
+def test_no_expression_runs_away(expression: str, data: Json) -> None:
+    started = time.process_time()
+    with pytest.raises(StackValidationFailed):
+        evaluate(expression, data)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "data"),
+    [
+        ("1 / 0", None),
+        ("$.data.zz", {}),
+        ("$.data.zz()", {}),
+        ("now()", None),
+        ("regex('(')", None),
+        ("$.data + 1", {}),
+    ],
+)
+def test_what_fails_is_an_error_of_ours(expression: str, data: Json) -> None:
+    with pytest.raises(StackValidationFailed):
+        evaluate(expression, data)
+
+
+def test_as_a_condition() -> None:
+    for version, fine in (("2017-09-01", True), ("2017-02-24", False)):
+        document: dict[str, Json] = {
+            "heat_template_version": version,
+            "parameters": {"list": {"type": "comma_delimited_list", "default": "a,b"}},
+            "conditions": {"c": {"yaql": {"expression": "$.data.len() > 1", "data": {"get_param": "list"}}}},
+            "resources": {"r": {"type": "T", "condition": "c"}},
+        }
+        if fine:
+            assert "r" in Template(document).bind(Environment(), {}).resources
+        else:
+            with pytest.raises(StackValidationFailed, match="invalid in this context"):
+                Template(document).bind(Environment(), {})
+
+
+WITHOUT = """
+import sys
+sys.modules["yaql"] = None  # what an import statement finds where it is not installed
+from heatlite.template.document import Template
+from heatlite.template.environment import Environment
+document = {"heat_template_version": "rocky", "outputs": {"o": {"value": {"yaql": {"expression": "1"}}}}}
+for problem in Template(document).definition(Environment(), {}).findings.ordered():
+    print(problem.text)
+"""
+
+
+def test_the_extra_is_named_where_the_library_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (
+        'outputs.o.value.yaql: The function "yaql" needs the library yaql: install heatlite with the extra "yaql"'
+    )
+
+
+def test_the_library_is_imported_only_when_used() -> None:
+    script = (
+        "import sys; from heatlite.template.document import Template; "
+        "from heatlite.template.environment import Environment; "
+        "Template({'heat_template_version': 'rocky'}).bind(Environment(), {}); print('yaql' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@given(st.lists(st.integers(-5, 5), max_size=10))
+def test_where_and_its_opposite_make_the_whole(numbers: list[int]) -> None:
+    kept, left = evaluate("$.data.where($ > 0)", list(numbers)), evaluate("$.data.where(not $ > 0)", list(numbers))
+    assert isinstance(kept, list) and isinstance(left, list)
+    assert sorted(kept + left) == sorted(numbers)
+
+
+@given(st.text("$.data()[]{}'=><,+*a1 ", max_size=20))
+def test_any_text_is_a_result_or_an_error_of_ours(expression: str) -> None:
+    with contextlib.suppress(HeatliteError):
+        evaluate(expression, {"a": [1, 2]})
