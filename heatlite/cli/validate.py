@@ -70,15 +70,11 @@ def problems(
     places = Places(bundle.template, bundle.environments, bundle.files, bundle.children)
     own = list(faults)
     for source in bundle.environments:
-        try:
-            Environment.parse(source)
-        except Invalid as error:
-            complete = False
-            own += places.all(error.problems)
-    environment = None
-    if complete:
-        merged = Environment.parse(Source("environment", bundle.environment))
-        environment = replace(merged, parameters={**merged.parameters, **given})
-    found = review(bundle.template, environment, types, bundle.files, bundle.environments, bundle.children)
+        wrong = Environment.read(source)[1]
+        complete = complete and not wrong
+        own += places.all(wrong)
+    environment = Environment.read(Source("environment", bundle.environment))[0]
+    environment = replace(environment, parameters={**environment.parameters, **given})
+    found = review(bundle.template, environment, types, bundle.files, bundle.environments, bundle.children, complete)
     found = [problem if problem.source != "environment" else replace(problem, source="-P") for problem in found]
     return [*own, *found]

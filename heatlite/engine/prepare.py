@@ -9,10 +9,10 @@ from heatlite.core.errors import (
     HTTPBadRequest,
     ImmutableParameterModified,
     Invalid,
+    InvalidTemplateVersion,
     NotSupported,
     Problem,
     RequestLimitExceeded,
-    Unsupported,
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.engine.definitions import Definitions, pseudo_parameters
@@ -82,29 +82,30 @@ class Preparation:
         request = self._complete(request)
         environments, found = _environments(request)
         complete = not found
-        for source in environments:
-            try:
-                Environment.parse(source)
-            except Invalid as error:
-                complete = False
-                found += Places(None, environments).all(error.problems)
+        parsed = []
+        for one in environments:
+            environment, wrong = Environment.read(one)
+            parsed.append(environment)
+            complete = complete and not wrong
+            found += Places(None, environments).all(wrong)
         try:
             source = self._source(request)
         except HTTPBadRequest as error:
             return in_order([*found, *error.problems])
-        environment = None
-        if complete:
-            try:
-                schemas = Template(source.data, request.files).parameters
-            except (Invalid, Unsupported):
-                schemas = {}
-            try:
-                environment = self._requested_environment(request, schemas)
-            except Invalid as error:
-                found += Places(None, environments).all(error.problems)
+        try:
+            schemas = Template(source.data, request.files).parameters
+        except InvalidTemplateVersion:
+            schemas = {}  # the review tells why
+        try:
+            environment = merge(parsed, schemas)
+        except Invalid as error:
+            environment, complete = Environment(), False
+            found += Places(None, environments).all(error.problems)
+        environment = replace(environment, parameters={**environment.parameters, **request.parameters})
         children, broken = _children(request)
         found += broken
-        return in_order([*found, *review(source, environment, self._types, request.files, environments, children)])
+        found += review(source, environment, self._types, request.files, environments, children, complete)
+        return in_order(found)
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
         """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, Problem, StackValidationFailed
+from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.loader import Source
 from heatlite.template.parameters import MASK, ParameterSchema
-from heatlite.template.problems import nearest
+from heatlite.template.problems import MAX_HINTS, nearest, raise_first
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 SECTIONS: Final = (
@@ -28,10 +28,8 @@ _MOST_STEPS: Final = 100
 """Types that are looked at until a mapping ends somewhere."""
 
 
-def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") -> HTTPBadRequest:
-    message = f"Environment not in valid format: {text}"
-    problem = Problem(path, message, hint=hint, error="HTTPBadRequest", source=source)
-    return HTTPBadRequest(message, problems=(problem,))
+def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") -> Problem:
+    return Problem(path, f"Environment not in valid format: {text}", hint, "HTTPBadRequest", source)
 
 
 @dataclass(frozen=True)
@@ -55,37 +53,56 @@ class Environment:
         Raises HTTPBadRequest "Environment not in valid format: …", InvalidBreakPointHook for a bad hook, and
         StackValidationFailed for a bad restricted action.
         """
-        data, name = source.data, source.name
-        for section, content in data.items():
-            if section not in SECTIONS:
-                raise _wrong(f'environment has wrong section "{section}"', (section,), name, nearest(section, SECTIONS))
+        environment, problems = cls.read(source)
+        raise_first(problems)
+        return environment
+
+    @classmethod
+    def read(cls, source: Source) -> tuple["Environment", list[Problem]]:
+        """As `parse`, but raises nothing: what is wrong is left out and told."""
+        name = source.name
+        problems: list[Problem] = []
+        data: JsonMap = {}
+        for section, content in source.data.items():
             lists = section in ("event_sinks", "encrypted_param_names")
-            if not isinstance(content, list if lists else dict):
+            if section not in SECTIONS:
+                text = f'environment has wrong section "{section}"'
+                hint = nearest(section, SECTIONS) if len(problems) < MAX_HINTS else ""
+                problems.append(_wrong(text, (section,), name, hint))
+            elif not isinstance(content, list if lists else dict):
                 form = "list" if lists else "map"
-                raise _wrong(f'environment section "{section}" must be a {form}', (section,), name)
-        registry = _section(data, "resource_registry")
-        blocks = registry.get("resources")
-        if "resources" in registry and not isinstance(blocks, Mapping):
-            raise _wrong('"resources" of the registry must be a map', ("resource_registry", "resources"), name)
-        for key, target in registry.items():
+                problems.append(_wrong(f'environment section "{section}" must be a {form}', (section,), name))
+            else:
+                data[section] = content
+        written = _section(data, "resource_registry")
+        registry: JsonMap = {}
+        for key, target in written.items():
+            path = ("resource_registry", key)
             if key != "resources":
-                _check_mapping(key, target, ("resource_registry", key), name)
-        if isinstance(blocks, Mapping):
-            _check_blocks(blocks, ("resource_registry", "resources"), name)
+                found = _mapping_problems(key, target, path, name)
+            elif isinstance(target, Mapping):
+                problems += _block_problems(target, path, name)
+                found = []
+            else:
+                found = [_wrong('"resources" of the registry must be a map', path, name)]
+            problems += found
+            if not found:
+                registry[key] = target
         strategies = {}
         for parameter, strategy in _section(data, "parameter_merge_strategies").items():
-            if not isinstance(strategy, str) or strategy not in STRATEGIES:
+            if isinstance(strategy, str) and strategy in STRATEGIES:
+                strategies[parameter] = strategy
+            else:
+                text = f'invalid merge strategy "{strategy}" for "{parameter}"'
                 path = ("parameter_merge_strategies", parameter)
-                hint = f"one of {', '.join(STRATEGIES)}"
-                raise _wrong(f'invalid merge strategy "{strategy}" for "{parameter}"', path, name, hint)
-            strategies[parameter] = strategy
+                problems.append(_wrong(text, path, name, f"one of {', '.join(STRATEGIES)}"))
         names = data.get("encrypted_param_names", [])
         sinks = data.get("event_sinks", [])
         assert isinstance(names, list) and isinstance(sinks, list)
         for i, sink in enumerate(sinks):
             if not isinstance(sink, Mapping) or not isinstance(sink.get("type"), str):
-                raise _wrong("an event sink must be a map with a type", ("event_sinks", i), name)
-        return cls(
+                problems.append(_wrong("an event sink must be a map with a type", ("event_sinks", i), name))
+        environment = cls(
             parameters=_section(data, "parameters"),
             parameter_defaults=_section(data, "parameter_defaults"),
             resource_registry={**registry, "resources": registry.get("resources", {})},
@@ -93,6 +110,7 @@ class Environment:
             encrypted_param_names=tuple(map(str, names)),
             merge_strategies=strategies,
         )
+        return environment, problems
 
     def to_dict(self, hidden: Iterable[str] = ()) -> JsonMap:
         """As the API gives it; the values of `hidden` parameters masked. `parse` reads it again."""
@@ -240,22 +258,22 @@ def _section(data: Mapping[str, Json], name: str) -> JsonMap:
     return content
 
 
-def _check_mapping(key: str, target: Json, path: tuple[str | int, ...], source: str) -> None:
+def _mapping_problems(key: str, target: Json, path: tuple[str | int, ...], source: str) -> list[Problem]:
     if target is not None and not isinstance(target, str):
-        raise _wrong(f'the type "{key}" must be mapped to the name of a type', path, source)
+        return [_wrong(f'the type "{key}" must be mapped to the name of a type', path, source)]
     if isinstance(target, str) and (not target or (target.endswith("*") and not key.endswith("*"))):
-        raise _wrong(f'the type "{key}" cannot be mapped to "{target}"', path, source)
+        return [_wrong(f'the type "{key}" cannot be mapped to "{target}"', path, source)]
+    return []
 
 
-def _check_blocks(blocks: Mapping[str, Json], path: tuple[str | int, ...], source: str) -> None:
+def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], source: str) -> Iterator[Problem]:
     for key, content in blocks.items():
         here = (*path, key)
         if key == "hooks":
             for hook in content if isinstance(content, list) else [content]:
                 if hook not in HOOKS:
                     text = f'Invalid hook type "{hook}" for resource breakpoint, acceptable hook types are: {HOOKS}'
-                    problem = Problem(here, text, error="InvalidBreakPointHook", source=source)
-                    raise InvalidBreakPointHook(text, problems=(problem,))
+                    yield Problem(here, text, error="InvalidBreakPointHook", source=source)
         elif key == "restricted_actions":
             for action in content if isinstance(content, list) else [content]:
                 if action not in RESTRICTED_ACTIONS:
@@ -263,11 +281,11 @@ def _check_blocks(blocks: Mapping[str, Json], path: tuple[str | int, ...], sourc
                         f'Invalid restricted_action type "{action}" for resource, '
                         f"acceptable restricted_action types are: {RESTRICTED_ACTIONS}"
                     )
-                    raise StackValidationFailed(text, problems=(Problem(here, text, source=source),))
+                    yield Problem(here, text, source=source)
         elif isinstance(content, Mapping):
-            _check_blocks(content, here, source)
+            yield from _block_problems(content, here, source)
         else:
-            _check_mapping(key, content, here, source)
+            yield from _mapping_problems(key, content, here, source)
 
 
 # -- merging ---------------------------------------------------------------------------------------
@@ -306,7 +324,9 @@ def _strategy(name: str, stated: Mapping[str, str], fixed: dict[str, str]) -> st
         fixed[name] = own or stated.get("default") or "overwrite"
     elif own and own != fixed[name]:
         text = f"Conflicting merge strategy '{own}' for parameter '{name}': an earlier file says '{fixed[name]}'."
-        raise StackValidationFailed(text, problems=(Problem(("parameter_merge_strategies", name), text),))
+        raise StackValidationFailed(
+            text, problems=(Problem(("parameter_merge_strategies", name), text, source="environment"),)
+        )
     return fixed[name]
 
 
@@ -322,7 +342,9 @@ def _merged(name: str, old: Json, new: Json, strategy: str, schema: ParameterSch
     if schema.type == "string" and isinstance(old, str) and isinstance(new, str):
         return old + new
     text = f"The merge strategy '{strategy}' does not fit the parameter '{name}' of type {schema.type}."
-    raise StackValidationFailed(text, problems=(Problem(("parameter_merge_strategies", name), text),))
+    raise StackValidationFailed(
+        text, problems=(Problem(("parameter_merge_strategies", name), text, source="environment"),)
+    )
 
 
 def _comma_text(value: Json) -> str:

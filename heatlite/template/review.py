@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from heatlite.core.errors import Invalid, Problem, Unsupported
+from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import JsonMap
 from heatlite.template.check import check
 from heatlite.template.document import Template
@@ -16,23 +16,25 @@ from heatlite.template.warnings import child_warnings, environment_warnings, tem
 
 def review(
     template: Source,
-    environment: Environment | None,
+    environment: Environment,
     types: TypeCatalog,
     files: Mapping[str, str],
     environments: Sequence[Source] = (),
     children: Mapping[str, Source] | None = None,
+    complete: bool = True,
 ) -> list[Problem]:
     """Every problem and every warning, each with file, line and column, by file and line.
 
-    `environment` is what `environments` (the texts, for the places) come to together; None where that cannot be told,
-    for one of them is broken. `children` are the texts of those `files` that are templates. A parameter without a
-    value is a warning here: the template asks for it, and that is no fault of its own.
+    `environment` is what `environments` (the texts, for the places) come to together; not `complete`, where one of
+    them is broken: then nobody can tell which parameters have no value. `children` are the texts of those `files` that
+    are templates. A parameter without a value is a warning here: the template asks for it, and that is no fault of its
+    own.
     """
     found = []
-    for problem in check(template, environment or Environment(), types, files):
+    for problem in check(template, environment, types, files):
         if problem.error != "UserParameterMissing":
             found.append(problem)
-        elif environment is not None:
+        elif complete:
             found.append(replace(problem, severity="warning"))
     parsed = _template(template, files)
     if parsed is not None:
@@ -50,7 +52,7 @@ def _template(source: Source, files: Mapping[str, str]) -> Template | None:
     """None for one that `check` has something against."""
     try:
         return Template(source.data, files)
-    except (Invalid, Unsupported):
+    except Invalid:
         return None
 
 

@@ -128,6 +128,43 @@ def test_files_that_travel_are_found_and_their_absence_is_told(place: Path, caps
     assert main(["validate", "t.yaml"]) == 0
 
 
+def test_every_fault_of_an_environment_and_of_the_templates_it_names(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "t.yaml").write_text(
+        "heat_template_version: 2018-08-31\n"
+        "resources:\n"
+        "  a:\n    type: My::Type\n    properties: {size: big, zz: 1}\n"
+        "  b: {type: child.yaml}\n"
+    )
+    (place / "child.yaml").write_text(
+        "heat_template_version: 2018-08-31\n"
+        "parameters:\n  size: {type: number, default: 0644}\n"
+        "resources:\n  x:\n    type: OS::Heat::RandomStrin\n"
+    )
+    (place / "e.yaml").write_text(
+        "resource_registry:\n"
+        "  My::Type: child.yaml\n"
+        "  My::Other: absent.yaml\n"
+        "  resources:\n    a: {hooks: pre-creat, restricted_actions: zz}\n"
+        "parameter_merge_strategies: {a: foo}\n"
+        "zz: 1\n"
+    )
+    assert main(["validate", "t.yaml", "-e", "e.yaml"]) == 1
+    found = capsys.readouterr().out.splitlines()
+    assert [": ".join(line.split(": ")[:2]) for line in found] == [
+        "child.yaml:3:33: warning",
+        "child.yaml:6:5: error",
+        "e.yaml:3:3: error",
+        "e.yaml:5:9: error",
+        "e.yaml:5:27: error",
+        "e.yaml:6:30: error",
+        "e.yaml:7:1: error",
+        "t.yaml:5:18: error",
+        "t.yaml:5:29: error",
+    ]
+
+
 def test_several_templates(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As pre-commit calls it; what is wrong with an environment is told once."""
     for name, content in (("a", "zz: 1\n"), ("b", ""), ("c", "yy: 1\n")):
