@@ -4,6 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from heatlite.template.constraints import CLOUD, NAMED
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Path, load_json_value, verify_json_value
 from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
-from heatlite.template.problems import nearest
+from heatlite.template.problems import MAX_HINTS, nearest
 
 TYPES: Final[Mapping[str, str]] = {
     "string": "String",
@@ -236,6 +237,15 @@ def invalid(path: Path, text: str, hint: str = "") -> InvalidSchemaError:
     return InvalidSchemaError(text, problems=(Problem(path, text, hint=hint, error="InvalidSchemaError"),))
 
 
+@contextmanager
+def noted(problems: list[Problem]) -> Iterator[None]:
+    """A fault within is put down, and the rest goes on."""
+    try:
+        yield
+    except InvalidSchemaError as error:
+        problems += error.problems
+
+
 # -- definitions -----------------------------------------------------------------------------------
 
 
@@ -258,42 +268,54 @@ class ParameterSchema:
     def parse(cls, name: str, definition: object, version: str) -> "ParameterSchema":
         """Read a definition; the default is held to the constraints, except the custom ones.
 
-        Raises InvalidSchemaError.
+        Raises InvalidSchemaError with every fault.
         """
         path: Path = ("parameters", name)
         if not isinstance(definition, Mapping):
             raise invalid(path, f"Invalid parameter definition for {name}: a map is needed")
         keys = [key for key in _KEYS if key != "tags" or version >= "2018-03-02"]
+        problems: list[Problem] = []
         for key in definition:
             if key not in keys:
-                raise invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", nearest(key, keys))
+                hint = nearest(key, keys) if len(problems) < MAX_HINTS else ""
+                problems += invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", hint).problems
         kind = definition.get("type")
         if kind is None:
-            raise invalid(path, f"Missing parameter type for parameter: {name}", f"one of {', '.join(TYPES)}")
-        if not isinstance(kind, str) or kind not in TYPES:
+            text = f"Missing parameter type for parameter: {name}"
+            problems += invalid(path, text, f"one of {', '.join(TYPES)}").problems
+        elif not isinstance(kind, str) or kind not in TYPES:
             hint = nearest(str(kind), TYPES) or f"one of {', '.join(TYPES)}"
-            raise invalid((*path, "type"), f"Invalid type ({kind})", hint)
+            problems += invalid((*path, "type"), f"Invalid type ({kind})", hint).problems
+            kind = None
         flags = {}
         for key in ("hidden", "immutable"):
             try:
                 flags[key] = to_boolean(definition.get(key) or False)
             except ValueError as error:
-                raise invalid((*path, key), f"Invalid {key} of parameter {name}: {error}") from error
-        constraints = definition.get("constraints") or []
-        if not isinstance(constraints, list):
+                problems += invalid((*path, key), f"Invalid {key} of parameter {name}: {error}").problems
+        written = definition.get("constraints") or []
+        constraints: list[Constraint] = []
+        if not isinstance(written, list):
             text = f"Invalid parameter constraints for parameter {name}, expected a list"
-            raise invalid((*path, "constraints"), text)
-        parse = ConstraintParser(name, kind, version)
+            problems += invalid((*path, "constraints"), text).problems
+        elif isinstance(kind, str):
+            parse = ConstraintParser(name, kind, version)
+            for i, item in enumerate(written):
+                with noted(problems):
+                    constraints.append(parse(item, (*path, "constraints", i)))
         tags = definition.get("tags") or []
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise invalid((*path, "tags"), f"The tags property of parameter {name} should be a list of strings")
+            text = f"The tags property of parameter {name} should be a list of strings"
+            problems += invalid((*path, "tags"), text).problems
+        if problems or not isinstance(kind, str):
+            raise InvalidSchemaError(problems[0].text, problems=tuple(problems))
         schema = cls(
             name=name,
             type=kind,
             default=definition.get("default"),
             description=to_text(definition.get("description") or ""),
             label=to_text(definition.get("label") or ""),
-            constraints=tuple(parse(item, (*path, "constraints", i)) for i, item in enumerate(constraints)),
+            constraints=tuple(constraints),
             tags=tuple(tags),
             **flags,
         )

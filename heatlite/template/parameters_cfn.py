@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.template.loader import Path
 from heatlite.template.parameters import (
     TYPES,
@@ -10,10 +11,11 @@ from heatlite.template.parameters import (
     ConstraintParser,
     ParameterSchema,
     invalid,
+    noted,
     to_boolean,
     to_text,
 )
-from heatlite.template.problems import nearest
+from heatlite.template.problems import MAX_HINTS, nearest
 
 _TYPES: Final = {name: kind for kind, name in TYPES.items()}
 _KEYS: Final = (
@@ -25,24 +27,31 @@ _SINGLE: Final = {"allowed_values": "AllowedValues", "allowed_pattern": "Allowed
 
 
 def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
-    """Read a definition. Raises InvalidSchemaError."""
+    """Read a definition. Raises InvalidSchemaError with every fault."""
     path: Path = ("Parameters", name)
     if not isinstance(definition, Mapping):
         raise invalid(path, f"Invalid parameter definition for {name}: a map is needed")
+    problems: list[Problem] = []
     for key in definition:
         if key not in _KEYS:
-            raise invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", nearest(key, _KEYS))
+            hint = nearest(key, _KEYS) if len(problems) < MAX_HINTS else ""
+            problems += invalid((*path, key), f"Invalid key '{key}' for parameter ({name})", hint).problems
     written = definition.get("Type")
+    kind = _TYPES.get(written) if isinstance(written, str) else None
     if written is None:
-        raise invalid(path, f"Missing parameter type for parameter: {name}", f"one of {', '.join(_TYPES)}")
-    if not isinstance(written, str) or written not in _TYPES:
+        text = f"Missing parameter type for parameter: {name}"
+        problems += invalid(path, text, f"one of {', '.join(_TYPES)}").problems
+    elif kind is None:
         hint = nearest(str(written), _TYPES) or f"one of {', '.join(_TYPES)}"
-        raise invalid((*path, "Type"), f"Invalid type ({written})", hint)
+        problems += invalid((*path, "Type"), f"Invalid type ({written})", hint).problems
+    hidden = False
     try:
         hidden = to_boolean(definition.get("NoEcho") or False)
     except ValueError as error:
-        raise invalid((*path, "NoEcho"), f"Invalid NoEcho of parameter {name}: {error}") from error
-    kind = _TYPES[written]
+        problems += invalid((*path, "NoEcho"), f"Invalid NoEcho of parameter {name}: {error}").problems
+    constraints = [] if kind is None else _constraints(name, kind, definition, path, problems)
+    if problems or kind is None:
+        raise InvalidSchemaError(problems[0].text, problems=tuple(problems))
     schema = ParameterSchema(
         name=name,
         type=kind,
@@ -50,13 +59,16 @@ def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
         description=to_text(definition.get("Description") or ""),
         label=to_text(definition.get("Label") or ""),
         hidden=hidden,
-        constraints=tuple(_constraints(name, kind, definition, path)),
+        constraints=tuple(constraints),
     )
     schema.check_default((*path, "Default"))
     return schema
 
 
-def _constraints(name: str, kind: str, definition: Mapping[str, object], path: Path) -> list[Constraint]:
+def _constraints(
+    name: str, kind: str, definition: Mapping[str, object], path: Path, problems: list[Problem]
+) -> list[Constraint]:
+    """Those that are sound; what is wrong with the others goes to `problems`."""
     description = to_text(definition.get("ConstraintDescription") or "")
     parser = ConstraintParser(name, kind, "")
     found = []
@@ -64,8 +76,10 @@ def _constraints(name: str, kind: str, definition: Mapping[str, object], path: P
         given = [key for key in (low, high) if definition.get(key) is not None]
         if given:
             rule = {"min": definition.get(low), "max": definition.get(high)}
-            found.append(parser.build(constraint, rule, description, (*path, given[0])))
+            with noted(problems):
+                found.append(parser.build(constraint, rule, description, (*path, given[0])))
     for constraint, key in _SINGLE.items():
         if definition.get(key) is not None:
-            found.append(parser.build(constraint, definition[key], description, (*path, key)))
+            with noted(problems):
+                found.append(parser.build(constraint, definition[key], description, (*path, key)))
     return found

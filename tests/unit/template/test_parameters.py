@@ -377,3 +377,38 @@ def test_every_problem_is_found() -> None:
         ("StackValidationFailed", "default"),
         ("StackValidationFailed", "d"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        (
+            {
+                "heat_template_version": LATEST,
+                "parameters": {
+                    "p": {"type": "zz", "defalt": 1, "labl": 1, "hidden": "perhaps", "tags": "a", "constraints": "a"},
+                    "q": {"constraints": [{"length": {"min": 1}}]},
+                    "r": {"type": "string", "constraints": [{"range": {"min": 1}}, {"zz": 1}, {"allowed_values": 1}]},
+                },
+            },
+            [
+                "p.defalt", "p.labl", "p.type", "p.hidden", "p.constraints", "p.tags", "q", "r.constraints[0].range",
+                "r.constraints[1].zz", "r.constraints[2].allowed_values",
+            ],
+        ),
+        (
+            {
+                "AWSTemplateFormatVersion": "2010-09-09",
+                "Parameters": {
+                    "p": {"Type": "Zz", "Defalt": 1, "NoEcho": "perhaps"},
+                    "q": {"Type": "String", "MinValue": 1, "AllowedValues": 1, "AllowedPattern": 1},
+                },
+            },
+            ["p.Defalt", "p.Type", "p.NoEcho", "q.MinValue", "q.AllowedValues", "q.AllowedPattern"],
+        ),
+    ],
+)  # fmt: skip
+def test_every_fault_of_a_definition_is_found(document: JsonMap, paths: list[str]) -> None:
+    found = Template(document).findings.ordered()
+    assert [problem.where.partition(".")[2] for problem in found] == paths
+    assert {problem.error for problem in found} == {"InvalidSchemaError"}
