@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from heatlite.cli import main as command_line
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
-from heatlite.core.config import Settings
+from heatlite.core.config import Settings, load
 from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
 
@@ -49,10 +50,11 @@ class Program:
         return [(step.name, step.applied) for step in wiring.migration_status(settings)]
 
     def types(self) -> TypeCatalog:
+        from heatlite.plugin.installation import read_installation
         from heatlite.plugin.registry import Registry
         from heatlite.resources import BUILTIN
 
-        return Registry(BUILTIN)
+        return Registry(BUILTIN, read_installation(Path(load().environment_dir)))
 
     def json_schema(self) -> JsonMap:
         from heatlite.plugin.json_schema import json_schema

@@ -5,6 +5,7 @@ import os
 import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 
 from heatlite.api.app import App, create_app
 from heatlite.api.handler import Rooms
@@ -21,6 +22,7 @@ from heatlite.engine.reading import Reading
 from heatlite.engine.signals import Signals
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.worker import Worker
+from heatlite.plugin.installation import read_installation
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.errors import EngineRunning
@@ -132,8 +134,13 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     return Embedded(app, rooms, worker, lock)
 
 
+def installed_types(settings: Settings) -> Registry:
+    """The types that there are, and how the installation maps them. Raises BadEnvironmentFile."""
+    return Registry(BUILTIN, read_installation(Path(settings.environment_dir)))
+
+
 def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
-    types = Registry(BUILTIN)
+    types = installed_types(settings)
     definitions = Definitions(store, types)
     reading = Reading(store, types, clock, definitions)
     preparation = Preparation(store, types, settings, definitions)

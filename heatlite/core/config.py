@@ -29,6 +29,12 @@ def default_database(environ: Mapping[str, str] = os.environ) -> str:
     return f"sqlite:///{_folder('XDG_DATA_HOME', '.local/share', environ) / 'heatlite.db'}"
 
 
+def default_environment_dir(environ: Mapping[str, str] = os.environ) -> str:
+    """``heatlite/environment.d`` in the user's configuration folder if it is there, else that in /etc."""
+    own = _folder("XDG_CONFIG_HOME", ".config", environ) / "environment.d"
+    return str(own) if own.is_dir() else "/etc/heatlite/environment.d"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an installation may choose. Times are in seconds, sizes in bytes.
@@ -59,6 +65,8 @@ class Settings:
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
     max_stacks_per_tenant: int = 512
+    environment_dir: str = "/etc/heatlite/environment.d"
+    """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()
     """Hosts (``name`` or ``name:port``) that the server may fetch templates from; none: it fetches nothing.
 
@@ -129,7 +137,10 @@ def load(
     Raises BadSetting.
     """
     kinds = {field.name: field.type for field in fields(Settings)}
-    values: dict[str, Value] = {"database": default_database(environ)}
+    values: dict[str, Value] = {
+        "database": default_database(environ),
+        "environment_dir": default_environment_dir(environ),
+    }
 
     path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
     if file is not None or path.exists():

@@ -28,7 +28,7 @@ __all__ = ["check", "check_definition", "locate", "raise_first"]
 
 MAX_NESTED_DEPTH: Final = 5
 """How deep templates may lie within each other below the first (Heat's `max_nested_stack_depth`)."""
-MAX_NESTED_RESOURCES: Final = 20_000
+MAX_NESTED_RESOURCES: Final = 10_000
 """How many resources of nested templates are looked at."""
 
 

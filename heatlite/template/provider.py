@@ -71,7 +71,7 @@ class Provider:
                 try:
                     schema.value(parameter_value(schema, value))
                 except ValueError as error:
-                    faults.append(Fault((name,), schema.masked(str(error), parameter_value(schema, value))))
+                    faults.append(Fault((name,), "the value is not valid" if schema.hidden else str(error)))
         return faults
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:

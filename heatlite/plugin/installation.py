@@ -1,0 +1,73 @@
+"""The environment files of an installation: what its operator sets up for everybody's stacks (hot-language §8.1)."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from heatlite.core.errors import HeatliteError, Invalid
+from heatlite.core.json import Json, JsonMap
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merged_registry
+from heatlite.template.loader import load, load_template
+from heatlite.template.types import Installation
+
+_SECTIONS = ("resource_registry", "event_sinks")
+
+
+class BadEnvironmentFile(Invalid):
+    """An environment file of the installation, or a template that it names, cannot be used."""
+
+    text = "{file}: {reason}"
+
+
+def read_installation(folder: Path) -> Installation:
+    """Every file of the folder, by name, later ones on top; a folder that is not there is as good as an empty one.
+
+    The form is that of any environment, of which only resource_registry and event_sinks mean anything here. The
+    registry may name templates by path (from the folder) and by ``file:`` address. Raises BadEnvironmentFile.
+    """
+    registries: list[JsonMap] = []
+    sinks: list[Json] = []
+    files: dict[str, str] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        try:
+            source = load(_read(path), str(path), "Environment")
+            environment = Environment.parse(source)
+        except HeatliteError as error:
+            raise BadEnvironmentFile(file=path, reason=error.message) from error
+        for section in source.data:
+            if section not in _SECTIONS:
+                raise BadEnvironmentFile(file=path, reason=f'the section "{section}" means nothing for an installation')
+        registries.append(environment.resource_registry)
+        sinks += environment.event_sinks
+        for name in _templates(environment.resource_registry):
+            files[name] = _template(name, path)
+    return Installation(merged_registry(*registries), tuple(sinks), files)
+
+
+def _templates(registry: Json) -> list[str]:
+    """The templates that a registry names, by path or ``file:`` address."""
+    if isinstance(registry, dict):
+        return [name for value in registry.values() for name in _templates(value)]
+    if isinstance(registry, str) and registry.endswith(TEMPLATE_SUFFIXES):
+        return [registry] if urlsplit(registry).scheme in ("", "file") else []
+    return []
+
+
+def _template(name: str, named_in: Path) -> str:
+    path = named_in.parent / unquote(urlsplit(name).path)
+    text = _read(path)
+    try:
+        load_template(text, str(path))
+    except HeatliteError as error:
+        raise BadEnvironmentFile(file=path, reason=error.message) from error
+    return text
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise BadEnvironmentFile(file=path, reason=error.strerror) from error
+    except UnicodeDecodeError:
+        raise BadEnvironmentFile(file=path, reason="no UTF-8 text") from None
