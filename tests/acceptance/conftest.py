@@ -21,12 +21,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def serve(tmp_path: Path) -> Iterator[Callable[[], Server]]:
     """Starts servers in the test's own folder, and leaves none behind."""
     started = []
 
-    def start(*words: str, **more: object) -> Server:
-        started.append(Server(tmp_path, *words, **more))  # type: ignore[arg-type]
+    def start() -> Server:
+        started.append(Server(tmp_path))
         return started[-1]
 
     yield start

@@ -2,8 +2,8 @@
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,13 +29,6 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     files = home / "files"
     files.mkdir(exist_ok=True)
     return {**kept, "HOME": str(home), "PYTHONPATH": path, "EXAMPLE_FILES": str(files), "COLUMNS": "200", **more}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def eventually(happened: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
@@ -66,18 +59,17 @@ def _group(stat: Path) -> int | None:
 class Server:
     """A `heatlite serve` of its own, in a process group of its own."""
 
-    def __init__(self, home: Path, *words: str, prefix: tuple[str, ...] = (), **more: str) -> None:
+    def __init__(self, home: Path) -> None:
         self.home = home
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.log = home / f"serve-{self.port}.log"
-        database = f"sqlite:///{home / 'heatlite.db'}"
-        command = [sys.executable, "-m", "heatlite", "serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        self.port = 0
+        self.log = home / f"serve-{sum(1 for _ in home.glob('serve-*.log'))}.log"
+        # Port 0: a port that was looked for beforehand may be somebody else's by then.
+        words = ["--host", "127.0.0.1", "--port", "0", "--database", f"sqlite:///{home / 'heatlite.db'}"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*prefix, *command, "--database", database, *words],
+                [sys.executable, "-m", "heatlite", "serve", *words],
                 cwd=home,
-                env=environment(home, **more),
+                env=environment(home),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -91,7 +83,15 @@ class Server:
 
     def _up(self) -> bool:
         assert self.process.poll() is None
+        listens = re.search(r"Listening at: http://127\.0\.0\.1:(\d+) ", self.log.read_text())
+        if listens is None:
+            return False
+        self.port = int(listens[1])
         return self.healthy()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     def healthy(self) -> bool:
         try:

@@ -53,7 +53,7 @@ def check_removed(server: Server, path: str) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 2, 5, 9])
-def test_everything_is_killed(serve: Callable[..., Server], tmp_path: Path, after: int) -> None:
+def test_everything_is_killed(serve: Callable[[], Server], tmp_path: Path, after: int) -> None:
     """After so many files."""
     server = serve()
     path = server.create("crash", TEMPLATE)
@@ -65,7 +65,7 @@ def test_everything_is_killed(serve: Callable[..., Server], tmp_path: Path, afte
     again.stop()
 
 
-def test_the_worker_is_killed(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_the_worker_is_killed(serve: Callable[[], Server], tmp_path: Path) -> None:
     """The process that watches starts another one, again and again."""
     server = serve()
     path = server.create("crash", TEMPLATE)
@@ -78,7 +78,7 @@ def test_the_worker_is_killed(serve: Callable[..., Server], tmp_path: Path) -> N
     server.stop()
 
 
-def test_killed_while_it_deletes(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_killed_while_it_deletes(serve: Callable[[], Server], tmp_path: Path) -> None:
     server = serve()
     path = server.create("crash", TEMPLATE)
     assert server.settled(path) == "CREATE_COMPLETE"

@@ -7,7 +7,7 @@ from tests.acceptance.processes import Server
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 
-def test_the_disk_is_full(serve: Callable[..., Server]) -> None:
+def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
     """No file of the server may grow, which SQLite cannot tell from a full disk."""
     server = serve()
     path, slow = under_way(server)

@@ -34,7 +34,7 @@ def test_up_of_ten_resources_takes_less_than_a_second(heatlite: CommandLine, tmp
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 
 
-def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[..., Server]) -> None:
+def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     """Commands find the server that works on their database."""
     server = serve()
     heatlite.variables["HEATLITE_DATABASE"] = f"sqlite:///{server.home / 'heatlite.db'}"
@@ -135,13 +135,13 @@ def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, t
         assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stdout + done.stderr
 
 
-def test_env_names_the_server_that_runs(heatlite: CommandLine, serve: Callable[..., Server]) -> None:
+def test_env_names_the_server_that_runs(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     server = serve()
     database = f"sqlite:///{server.home / 'heatlite.db'}"
     assert f"export OS_ENDPOINT={server.url}/v1/default\n" in heatlite("env", "--database", database).out
 
 
-def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[..., Server]) -> None:
+def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     server = serve()
     database = f"sqlite:///{server.home / 'heatlite.db'}"
     second = heatlite("serve", "--port", "0", "--database", database)
@@ -177,7 +177,7 @@ def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
     assert "heatlite 0.1.0 at http://127.0.0.1:" in log
 
 
-def test_sigterm_in_the_middle_of_a_create(serve: Callable[..., Server]) -> None:
+def test_sigterm_in_the_middle_of_a_create(serve: Callable[[], Server]) -> None:
     """The server leaves at once, and the next one goes on where it was."""
     first = serve()
     waits = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 2}}

@@ -116,7 +116,7 @@ connection.execute("ROLLBACK")
 """Hold a database until a line comes in."""
 
 
-def test_another_process_holds_the_database(background: Background, serve: Callable[..., Server]) -> None:
+def test_another_process_holds_the_database(background: Background, serve: Callable[[], Server]) -> None:
     """A backup, or an administrator with a shell."""
     server = serve()
     path, slow = under_way(server)
