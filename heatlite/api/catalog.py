@@ -60,8 +60,9 @@ class ResourceTypes(Handler):
 
     def on_get(self, req: Request, resp: Response) -> None:
         """The types there are."""
-        name, status = query.text(req, "name"), query.text(req, "support_status")
-        resp.media = {"resource_types": self.types.listing(name, status, query.flag(req, "with_description"))}
+        name, status, version = (query.text(req, key) for key in ("name", "support_status", "version"))
+        listing = self.types.listing(name, status, query.flag(req, "with_description"), version)
+        resp.media = {"resource_types": listing}
 
     def on_get_one(self, req: Request, resp: Response, type_name: str) -> None:
         """One type: its properties and attributes."""

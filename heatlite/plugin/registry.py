@@ -100,13 +100,17 @@ class Registry:
     # -- for the API -------------------------------------------------------------------------------
 
     def listing(
-        self, name: str | None = None, support_status: str | None = None, with_description: bool = False
+        self,
+        name: str | None = None,
+        support_status: str | None = None,
+        with_description: bool = False,
+        version: str | None = None,
     ) -> list[str] | list[dict[str, str]]:
         """The `resource_types` of GET /resource_types (heat-api §8.2).
 
         `name` is a regular expression that matches from the first character on; one that is not valid (or
-        too much work) matches nothing, as in Heat. Types are loaded only where `support_status` or `with_description`
-        asks for it.
+        too much work) matches nothing, as in Heat. `version` is the one that the type's support status names. Types are
+        loaded only where something other than `name` asks for it.
         Raises Invalid for an unknown support status.
         """
         names = self.names()
@@ -121,15 +125,15 @@ class Registry:
                 known = ", ".join(sorted(SUPPORT_STATUSES))
                 raise Invalid(f"The support status {support_status} is not known; there are: {known}")
             names = [known for known in names if self._support_status(known) == support_status]
+        if version is not None:
+            names = [known for known in names if self._version(known) == version]
         if with_description:
             return [{"resource_type": known, "description": self._description(known)} for known in names]
         return names
 
     def describe(self, type_name: str, with_description: bool = False) -> JsonMap:
         """The body of GET /resource_types/{type}. Raises as `get`, and NotSupported for a hidden type."""
-        cls = self.get(type_name)
-        if cls.support_status.status == "HIDDEN":
-            raise NotSupported(feature=type_name)
+        cls = self._shown(type_name)
         body: JsonMap = {
             "resource_type": type_name,
             "properties": cls.schema.describe(),
@@ -141,12 +145,22 @@ class Registry:
         return body
 
     def skeleton(self, type_name: str, language: str = "cfn") -> JsonMap:
-        """The body of GET /resource_types/{type}/template; `language` is "cfn" or "hot". Raises as `get`."""
-        return skeleton(self.get(type_name), language)
+        """The body of GET /resource_types/{type}/template; `language` is "cfn" or "hot". Raises as `describe`."""
+        return skeleton(self._shown(type_name), language)
+
+    def _shown(self, type_name: str) -> ResourceType:
+        cls = self.get(type_name)
+        if cls.support_status.status == "HIDDEN":
+            raise NotSupported(feature=type_name)
+        return cls
 
     def _support_status(self, type_name: str) -> str:
         found = self._find(type_name)
         return "UNSUPPORTED" if found is None or isinstance(found, UnavailableType) else found.support_status.status
+
+    def _version(self, type_name: str) -> str | None:
+        found = self._find(type_name)
+        return None if found is None or isinstance(found, UnavailableType) else found.support_status.version
 
     def _description(self, type_name: str) -> str:
         found = self._find(type_name)

@@ -20,6 +20,9 @@ def test_resource_types(refusing: Heat) -> None:
     assert refusing.get("/resource_types?name=(")["resource_types"] == []
     assert refusing.get("/resource_types?support_status=HIDDEN")["resource_types"] == []
     assert refusing.fault("GET", "/resource_types?support_status=zz")[0] == "Invalid"
+    assert refusing.get("/resource_types?version=2014.1&name=OS::Heat::R")["resource_types"] == [RANDOM]
+    assert refusing.get("/resource_types?version=2014.1&support_status=DEPRECATED")["resource_types"] == []
+    assert refusing.get("/resource_types?version=zz")["resource_types"] == []
     for item in refusing.get("/resource_types?with_description=True")["resource_types"]:
         assert item.keys() == {"resource_type", "description"}
         assert item["description"]
@@ -48,6 +51,10 @@ def test_a_template_of_a_type(refusing: Heat) -> None:
     assert hot["heat_template_version"] == "2016-10-14"
     assert "length" in hot["parameters"]
     refusing.call("POST", "/validate", {"template": hot}, code=200)
+    for name in refusing.get("/resource_types")["resource_types"]:
+        for language in ("hot", "cfn"):
+            skeleton = refusing.get(f"/resource_types/{name}/template?template_type={language}")
+            refusing.call("POST", "/validate", {"template": skeleton}, code=200)
     assert refusing.fault("GET", f"{url}?template_type=zz")[0] == "HTTPBadRequest"
     assert refusing.fault("GET", "/resource_types/No::Such/template", code=404)[0] == "EntityNotFound"
 
@@ -77,6 +84,9 @@ def test_template_functions(refusing: Heat) -> None:
     assert "equals" not in rocky
     assert functions("heat_template_version.rocky", "?with_condition_func=True") > rocky
     assert "repeat" not in functions("heat_template_version.2014-10-16")
+    for known in refusing.get("/template_versions")["template_versions"]:
+        body = refusing.get(f"/template_versions/{known['version']}/functions?with_condition_func=true")
+        assert all(function["description"] for function in body["template_functions"])
     assert refusing.fault("GET", "/template_versions/zz/functions", code=404) == (
         "NotFound",
         "Template with version zz not found",

@@ -74,8 +74,9 @@ def test_skeletons_mirror_the_type(registry: Registry, cls: ResourceType) -> Non
     assert set(section(hot, "outputs")) == set(section(cfn, "Outputs")) == outputs
 
 
-def test_a_hot_skeleton_is_a_valid_template(registry: Registry, cls: ResourceType) -> None:
-    assert check(registry.skeleton(cls.type_name, "hot"), Environment(), registry, strict=False) == []
+@pytest.mark.parametrize("language", ["hot", "cfn"])
+def test_a_skeleton_is_a_valid_template(registry: Registry, cls: ResourceType, language: str) -> None:
+    assert check(registry.skeleton(cls.type_name, language), Environment(), registry, strict=False) == []
 
 
 def section(template: JsonMap, name: str) -> JsonMap:
