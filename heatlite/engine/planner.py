@@ -8,7 +8,7 @@ The order of the tests is Heat's (heat-engine §6).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
@@ -17,7 +17,7 @@ from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
-from heatlite.template.expression import resolve
+from heatlite.template.expression import UNKNOWN, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,17 @@ class Wanted:
 def evaluate(definition: ResourceDefinition, resources: Resources, values: Values) -> Wanted:
     """Fill in the values. Raises what the functions and the schema say of bad ones."""
     kind = resources.types.get(definition.mapped_type)
-    properties = kind.schema.coerce(_mapping(resolve(definition.properties, values)))
-    return Wanted(kind, properties, _mapping(resolve(definition.metadata, values)))
+    properties = kind.schema.coerce(_section("properties", resolve(definition.properties, values)))
+    return Wanted(kind, properties, _section("metadata", resolve(definition.metadata, values)))
 
 
-def _mapping(value: object) -> JsonMap:
+def _section(name: str, value: object) -> JsonMap:
+    """A section as a map; null is an empty one. One that a function makes as a whole may be anything, or UNKNOWN."""
+    if value is None:
+        return {}
     if not isinstance(value, dict):
-        raise TypeError("resource properties and metadata are maps")
+        what = "are not known yet" if value is UNKNOWN else f"have to be a map, not {type(value).__name__}"
+        raise StackValidationFailed(f"The {name} {what}.")
     return value
 
 
@@ -136,7 +140,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
         try:
             decision = choose(existing, evaluate(wanted, resources, values), resources)
         except HeatliteError as error:
-            # The step meets the same error when its turn comes, and fails with it.
+            # When its turn comes, the step meets the same error and fails with it; or all is known by then.
             decision = Decision(Outcome.UPDATE, existing[-1], cause=error.message)
         row = decision.row
         if decision.outcome in (Outcome.CREATE, Outcome.REPLACE, Outcome.RESUME):

@@ -473,3 +473,27 @@ def test_a_deleted_stack_is_not_updated(engine: Engine) -> None:
     engine.delete(stack)
     with pytest.raises(StackNotFound):
         engine.patch(stack)
+
+
+def test_properties_that_a_function_makes_as_a_whole(engine: Engine) -> None:
+    def made(given: object, *path: str) -> object:
+        whole = attr("a", "value", *path)
+        b = {"type": "OS::Heat::TestResource", "properties": whole, "metadata": whole}
+        return template(a=resource("OS::Heat::Value", value=given), b=b)
+
+    stack = engine.create(made({"value": "1"}))
+    assert engine.value(stack, "b") == "1"
+    changes = engine.stacks.preview_update(stack, Request(template=made({"value": "2"})), existing=False)  # type: ignore[arg-type]
+    assert {item.record.name for item in changes.updated} == {"a", "b"}
+    before = engine.ids(stack)
+    stack = engine.put(stack, made({"value": "2"}))
+    assert (engine.value(stack, "b"), engine.ids(stack)) == ("2", before)
+    assert engine.row(stack, "b").metadata == {"value": "2"}
+
+    stack = engine.put(stack, made("text"))
+    assert state(stack.verb, stack.status) == "UPDATE_FAILED"
+    reason = "Resource UPDATE failed: StackValidationFailed: resources.b: The properties have to be a map, not str."
+    assert stack.status_reason == reason
+
+    stack = engine.put(stack, made({"value": "2"}, "nothing"))
+    assert (state(stack.verb, stack.status), engine.row(stack, "b").properties) == ("UPDATE_COMPLETE", {})
