@@ -30,6 +30,14 @@ class Fetcher:
     most_bytes: int
     timeout: float
 
+    def lists(self, url: str) -> bool:
+        """Whether `text` would ask the host of `url`."""
+        try:
+            parts = urlsplit(url)
+            return self._listed(parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        except (KeyError, ValueError):
+            return False
+
     def text(self, url: str) -> str:
         """What is at `url`. Raises HTTPBadRequest, and RequestLimitExceeded for more than `most_bytes`."""
         end = time.monotonic() + self.timeout

@@ -1,7 +1,7 @@
 """From a request to a checked definition: template, files, environment, and all that is wrong with them."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from heatlite.core.config import Settings
@@ -29,6 +29,9 @@ from heatlite.template.parameters import ParameterSchema
 from heatlite.template.places import Places
 from heatlite.template.problems import raise_first
 from heatlite.template.review import in_order, review
+
+MOST_REMOTE_FILES = 20
+"""How many templates are fetched for one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Preparation:
             source = self._source(request)
         except HTTPBadRequest as error:
             return in_order([*found, *error.problems])
+        request = replace(request, files=self._with_remote(source.data, request))
         try:
             schemas = Template(source.data, request.files).parameters
         except InvalidTemplateVersion:
@@ -134,7 +138,27 @@ class Preparation:
         return replace(request, template=self._fetcher.text(request.template_url), template_url=None)
 
     def _template(self, request: Request) -> Template:
-        return Template(self._source(request).data, request.files)
+        document = self._source(request).data
+        return Template(document, self._with_remote(document, request))
+
+    def _with_remote(self, document: Mapping[str, Json], request: Request) -> Mapping[str, str]:
+        """The files of a request, and the templates behind addresses that stand for types, from listed hosts."""
+        if not self._settings.template_hosts:
+            return request.files
+        files = dict(request.files)
+        wanted = [*_addresses(document, ("type", "Type"))]
+        for environment in _environments(request)[0]:
+            wanted += _addresses(environment.data.get("resource_registry"), None)
+        while wanted:
+            url = wanted.pop()
+            if url in files or not self._fetcher.lists(url):
+                continue  # the check tells what is missing
+            if len(files) - len(request.files) >= MOST_REMOTE_FILES:
+                raise RequestLimitExceeded(message=f"more than {MOST_REMOTE_FILES} templates to fetch")
+            files[url] = self._fetcher.text(url)
+            with suppress(HTTPBadRequest):  # as well
+                wanted += _addresses(load_template(files[url], url).data, ("type", "Type"))
+        return files
 
     def _source(self, request: Request) -> Source:
         text = request.template if isinstance(request.template, str) else None
@@ -212,6 +236,19 @@ def _check_possible(definition: Definition) -> None:
             raise NotSupported(f"{text} The template can be validated.")
         if resource.external_id is not None:
             raise NotSupported(f"resources.{resource.name}: to adopt an object (external_id) is not supported yet.")
+
+
+def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
+    """Addresses of templates: texts under one of `keys`, or with None all texts."""
+    stack = [(value, keys is None)]
+    while stack:
+        value, counts = stack.pop()
+        if isinstance(value, Mapping):
+            stack.extend((item, keys is None or key in keys) for key, item in value.items())
+        elif isinstance(value, list):
+            stack.extend((item, keys is None) for item in value)
+        elif counts and isinstance(value, str) and "://" in value and value.endswith(TEMPLATE_SUFFIXES):
+            yield value
 
 
 @contextmanager

@@ -147,7 +147,8 @@ def read_provider(target: Target, template: Template, types: TypeCatalog, defaul
     files = types.installation.files if target.system else template.files
     text = files.get(target.name)
     if text is None:
-        raise StackValidationFailed(
-            f'Could not fetch remote template "{target.name}": it is not among the files of the request'
-        )
+        reason = "it is not among the files of the request"
+        if "://" in target.name:
+            reason += ", and the setting template_hosts of the server does not list its host"
+        raise StackValidationFailed(f'Could not fetch remote template "{target.name}": {reason}')
     return Provider(target.name, Template(load_template(text, target.name).data, template.files), defaults)

@@ -155,9 +155,24 @@ def test_a_refusal_of_an_environment_does_too(refusing: Heat) -> None:
 # -- template_url ----------------------------------------------------------------------------------
 
 
+FILES = {
+    "/good.yaml": "heat_template_version: 2018-08-31\n",
+    "/broken.yaml": BROKEN,
+    "/child.yaml": (
+        "heat_template_version: 2018-08-31\n"
+        "resources: {x: {type: 'http://HOST/grandchild.yaml', properties: {size: 3}}}\n"
+    ),
+    "/grandchild.yaml": (
+        "heat_template_version: 2018-08-31\n"
+        "parameters: {size: {type: number}}\n"
+        "resources: {x: {type: OS::Heat::RandomString, properties: {length: {get_param: size}, lenght: 1}}}\n"
+    ),
+}
+
+
 class Files(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        text = {"/good.yaml": "heat_template_version: 2018-08-31\n", "/broken.yaml": BROKEN}.get(self.path, "")
+        text = FILES.get(self.path, "").replace("HOST", self.headers["Host"])
         self.send_response(200 if text else 404)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -201,6 +216,34 @@ def test_a_template_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
         heat.call("POST", "/stacks", sent, code=201)  # what is sent wins, and nothing is fetched
     finally:
         server.close()
+
+
+def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
+    """Named by the template or by an environment; what they name themselves, too."""
+    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", template_hosts=("127.0.0.1",))
+    server = wiring.embedded(settings)
+    try:
+        heat = Heat(server.app)
+        child = f"{elsewhere}/child.yaml"
+        for body in (
+            {"template": template(a={"type": child})},
+            {"template": template(a={"type": "A::B"}), "environment": {"resource_registry": {"A::B": child}}},
+        ):
+            (found,) = all_problems(heat, **body)
+            assert (found["file"], found["line"]) == (f"{elsewhere}/grandchild.yaml", 3)
+            assert "Unknown Property lenght" in str(found["message"])
+        absent = template(a={"type": f"{elsewhere}/absent.yaml"})
+        assert heat.fault("POST", "/validate", {"template": absent})[1].endswith("absent.yaml: the answer is 404.")
+    finally:
+        server.close()
+
+
+def test_templates_for_types_are_not_fetched_from_elsewhere(refusing: Heat, elsewhere: str) -> None:
+    kind, message = refusing.fault(
+        "POST", "/stacks", {"stack_name": "s", "template": template(a={"type": f"{elsewhere}/child.yaml"})}
+    )
+    assert kind == "StackValidationFailed"
+    assert message.endswith("and the setting template_hosts of the server does not list its host")
 
 
 def test_no_host_is_listed_by_default(refusing: Heat, elsewhere: str) -> None:
