@@ -3,28 +3,50 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.constraints import CLOUD, NAMED
+from heatlite.template.constraints import Check, add_constraint, constraint_fault
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.patterns import TooMuchWork, read_pattern
 
-CustomCheck = Callable[[object], str | None]
-
-_custom: dict[str, CustomCheck] = {}
+GROUP = "heatlite.constraints"
 
 
-def custom_constraint(name: str) -> Callable[[CustomCheck], CustomCheck]:
-    """Register a check for ``prop(custom=name)``: given a value, it returns what is wrong with it, or None.
+def custom_constraint(name: str) -> Callable[[Check], Check]:
+    """Register a check for ``prop(custom=name)`` and for ``custom_constraint: name`` of parameters.
 
-    The names of `heatlite.template.constraints` (ip_addr, net_cidr …) are there without it.
+    Given a value, it returns what is wrong with it, or None. It is known once the module is imported; to have it known
+    from the start, name it as an entry point of the group `heatlite.constraints`. The names of
+    `heatlite.template.constraints` (ip_addr, net_cidr …) are there without it.
     """
 
-    def register(check: CustomCheck) -> CustomCheck:
-        _custom[name] = check
+    def register(check: Check) -> Check:
+        add_constraint(name, check)
         return check
 
     return register
+
+
+def announce_constraints() -> None:
+    """Make the checks known that installed packages offer as entry points; each is loaded when it is first used."""
+    for entry in entry_points(group=GROUP):
+        add_constraint(entry.name, _Announced(entry))
+
+
+class _Announced:
+    """A check that is yet to be loaded."""
+
+    def __init__(self, entry: EntryPoint) -> None:
+        self._entry = entry
+
+    def __call__(self, value: object) -> str | None:
+        try:
+            check: Check = self._entry.load()
+        except Exception as error:  # noqa: BLE001  # foreign code: anything may be raised, and none of it may pass
+            return f"the constraint cannot be loaded: {type(error).__name__}: {error}"
+        add_constraint(self._entry.name, check)
+        return check(value)
 
 
 class Constraint(ABC):
@@ -146,12 +168,7 @@ class Custom(Constraint):
         return next((text for item in items if item is not UNKNOWN and (text := self._item_fault(item))), None)
 
     def _item_fault(self, value: object) -> str | None:
-        if self.name in _custom:
-            text = _custom[self.name](value)
-            return f"Error validating value '{value}': {text}" if text else None
-        if self.name in NAMED:
-            return None if NAMED[self.name](str(value)) else f'"{value}" does not validate {self.name}'
-        return None if self.name in CLOUD else f'"{value}" does not validate {self.name} (constraint not found)'
+        return constraint_fault(self.name, value) or None
 
     def describe(self) -> JsonMap:
         return {"custom_constraint": self.name}

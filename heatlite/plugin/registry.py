@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
 from heatlite.core.json import JsonMap
+from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
 from heatlite.template.patterns import read_pattern
@@ -66,6 +67,7 @@ class Registry:
             self._entries[name] = [EntryPoint(name, value, GROUP)]
         self._loaded: dict[str, ResourceType | UnavailableType] = {}
         self._loading = threading.RLock()
+        announce_constraints()
 
     def register(self, cls: ResourceType) -> None:
         """Add a class under its own name, in place of any other."""

@@ -1,4 +1,4 @@
-"""Named ("custom") constraints that need no cloud, and the names of those that do (hot-language §7)."""
+"""Named ("custom") constraints: without a cloud, with one, and those that plugins add (hot-language §7)."""
 
 import functools
 import ipaddress
@@ -6,7 +6,7 @@ import json
 import re
 import zoneinfo
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 _MAC: Final = re.compile(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}")
@@ -48,6 +48,16 @@ def _iso_8601(value: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _expiration(value: str) -> bool:
+    """A time to come; without a zone it is UTC."""
+    try:
+        end = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return False
+    now = datetime.now(UTC)
+    return (end if end.tzinfo is not None else end.replace(tzinfo=UTC)) > now
 
 
 @functools.cache
@@ -96,7 +106,7 @@ NAMED: Final[Mapping[str, Callable[[str], bool]]] = {
     "cron_expression": _cron_expression,
     "dns_domain": lambda value: value.endswith(".") and _dns_name(value),
     "dns_name": _dns_name,
-    "expiration": _iso_8601,
+    "expiration": _expiration,
     "ip_addr": _ip_addr,
     "ip_or_cidr": lambda value: _ip_addr(value) or _net_cidr(value),
     "iso_8601": _iso_8601,
@@ -125,4 +135,24 @@ CLOUD: Final = frozenset({
     "octavia.pool", "trove.flavor", "zaqar.queue", "ironic.node", "ironic.portgroup",
 })
 # fmt: on
-"""Constraints that only a cloud can check; here they hold for every value."""
+"""Constraints that only a cloud can check; until a plugin adds them they hold for every value."""
+
+Check = Callable[[object], str | None]
+"""Given a value, what is wrong with it; None if nothing is."""
+
+_added: dict[str, Check] = {}
+
+
+def add_constraint(name: str, check: Check) -> None:
+    """Make a check known under a name, for parameters of templates and properties of types alike."""
+    _added[name] = check
+
+
+def constraint_fault(name: str, value: object) -> str:
+    """What is wrong with a value (not a list) under the constraint of that name; "" if nothing is."""
+    if name in _added:
+        text = _added[name](value)
+        return f"Error validating value '{value}': {text}" if text else ""
+    if name in NAMED:
+        return "" if NAMED[name](str(value)) else f'"{value}" does not validate {name}'
+    return "" if name in CLOUD else f'"{value}" does not validate {name} (constraint not found)'

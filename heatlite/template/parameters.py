@@ -10,7 +10,7 @@ from typing import Final
 
 from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.constraints import CLOUD, NAMED
+from heatlite.template.constraints import constraint_fault
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Path, load_json_value, verify_json_value
 from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
@@ -207,13 +207,7 @@ class CustomConstraint(Constraint):
 
     def broken(self, value: Json) -> str:
         given = value if isinstance(value, list) else [value]
-        holds = NAMED.get(self.name)
-        for item in given:
-            if holds is not None and not holds(to_text(item)):
-                return f'"{to_text(item)}" does not validate {self.name}'
-            if holds is None and self.name not in CLOUD:
-                return f'"{to_text(item)}" does not validate {self.name} (constraint not found)'
-        return ""
+        return next((fault for item in given if (fault := constraint_fault(self.name, to_text(item)))), "")
 
     def describe(self) -> JsonMap:
         return {"CustomConstraint": self.name}

@@ -417,3 +417,13 @@ def test_describe() -> None:
         "Parameters": {},
         "Environment": Environment().to_dict(),
     }
+
+
+def test_what_is_stored_is_not_held_to_constraints_again() -> None:
+    constraint: Json = [{"custom_constraint": "expiration"}]
+    parameters: Json = {"p": {"type": "string", "constraints": constraint}}
+    template = Template({"heat_template_version": LATEST, "parameters": parameters})
+    environment = Environment(parameters={"p": "2001-01-01"})
+    with pytest.raises(StackValidationFailed, match="does not validate expiration"):
+        template.bind(environment, {})
+    assert template.bind(environment, {}, stored=True).parameters["p"] == "2001-01-01"

@@ -292,7 +292,11 @@ def test_custom_constraints_of_a_cloud_and_of_nobody() -> None:
         ("ip_or_cidr", ["10.0.0.1", "10.0.0.0/8"], ["x"]),
         ("mac_addr", ["00:11:22:aa:BB:ff"], ["00:11:22:aa:bb", "00:11:22:aa:bb:gg"]),
         ("iso_8601", ["2026-11-21T02:44:00Z", "2026-11-21"], ["yesterday"]),
-        ("expiration", ["2026-11-21T02:44:00Z"], ["soon"]),
+        (
+            "expiration",
+            ["2999-11-21T02:44:00Z", "2999-01-01", "2999-01-01T00:00+02:00"],
+            ["soon", "2001-01-01T00:00:00Z"],
+        ),
         (
             "cron_expression",
             ["* * * * *", "*/5 0-6 1,15 jan-mar mon", "0 0 1 1 7"],
