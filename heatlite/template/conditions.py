@@ -1,12 +1,18 @@
 """Conditions: decided once, while a template is bound (hot-language §6)."""
 
 from collections.abc import Container, Mapping
+from typing import Final
 
 from heatlite.core.errors import InvalidTemplateReference, Problem, StackValidationFailed, UserParameterMissing
 from heatlite.template.dialects import Dialect
 from heatlite.template.expression import UNKNOWN, Call, Function, NoResources, Parser, failure, resolve
 from heatlite.template.loader import Path
 from heatlite.template.problems import nearest, stated
+
+MOST_WORK: Final = 3_000_000
+"""What all functions of a template together may look at and make, in things (`weight`): about a second's work."""
+WORK_EACH: Final = 25
+"""What every evaluation adds to that, so that large templates and long actions do not run out of it."""
 
 
 class _NotHere(Function):
@@ -48,6 +54,7 @@ class Conditions:
             **dict.fromkeys(dialect.functions, _NotHere),
             **dialect.conditions,
         }
+        self._work_left = MOST_WORK
         self._decided: dict[str, bool] = {}
         self._open: set[str] = set()
         self.problems: list[Problem] = []
@@ -58,6 +65,13 @@ class Conditions:
                 self._decided.update(dict.fromkeys(self._open, True))
                 self._open.clear()
                 self.problems.append(stated((self._section, name), "Conditions refer to each other too deeply"))
+
+    def charge(self, work: int) -> None:
+        """As `Bindings` has it. What was taken too much has to be brought back first."""
+        in_debt = self._work_left < 0
+        self._work_left = min(self._work_left + WORK_EACH, MOST_WORK) - work
+        if in_debt or self._work_left < 0:
+            raise StackValidationFailed("The functions of the template make too much data")
 
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""

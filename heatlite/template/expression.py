@@ -131,6 +131,17 @@ def has_unknown(value: object) -> bool:
     return False
 
 
+def weight(value: object) -> int:
+    """How much it is to look through a resolved value: the things in it, and one more for every 128 characters."""
+    if isinstance(value, str):
+        return 1 + (len(value) >> 7)
+    if isinstance(value, Mapping):
+        return 1 + sum(map(weight, value)) + sum(map(weight, value.values()))
+    if isinstance(value, (list, tuple)):
+        return 1 + sum(map(weight, value))
+    return 1
+
+
 def select(value: object, path: Sequence[object], missing: object) -> object:
     """Follow `path` into `value`: maps by key, sequences and text by index (also as text; negative from the end).
 
@@ -179,6 +190,9 @@ class Bindings(Protocol):
 
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a condition (a name, a boolean, or a condition function) holds."""
+
+    def charge(self, work: int) -> None:
+        """Count `work` (a `weight`, of what a function looks at or makes). Raises StackValidationFailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +247,7 @@ class Function(Expression):
 
     def result(self, scope: Scope) -> object:
         arguments = resolve(self.arguments, scope)
+        self.bindings.charge(weight(arguments) if self.strict else 1)
         if self.strict and has_unknown(arguments):
             return UNKNOWN
         return self.apply(arguments)

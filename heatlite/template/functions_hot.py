@@ -3,8 +3,9 @@
 import hashlib
 import itertools
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 from urllib import parse as urls
 
@@ -22,6 +23,7 @@ from heatlite.template.expression import (
     has_unknown,
     resolve,
     select,
+    weight,
 )
 
 MAX_TEXT: Final = 8 * 1024 * 1024
@@ -62,7 +64,9 @@ class GetParam(Function):
             raise wrong(f'Parameter name in "{self.name}" must be string')
         if name not in self.bindings.parameters:
             raise UserParameterMissing(key=name)
-        return select(self.bindings.parameters[name], path, "")
+        value = select(self.bindings.parameters[name], path, "")
+        self.bindings.charge(weight(value))
+        return value
 
 
 def sequence(value: object) -> Sequence[object]:
@@ -166,6 +170,7 @@ class GetFile(Function):
         content = self.bindings.files.get(arguments)
         if content is None:
             raise wrong(f'No content found in the "files" section for {self.name} path: {arguments}')
+        self.bindings.charge(weight(content))
         return content
 
 
@@ -220,7 +225,9 @@ class ListJoinOne(Function):
             texts += [self.text(item) for item in items]
         if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
             raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
-        return delimiter.join(texts)
+        joined = delimiter.join(texts)
+        self.bindings.charge(weight(joined))
+        return joined
 
     def text(self, item: object) -> str:
         if item is None:
@@ -273,12 +280,15 @@ class StrReplaceText(Function):
         if "" in params:
             raise wrong(f'"{self.name}" params must not have an empty name')
         values = {key: self.value_text(key, params[key]) for key in params}
-        # A text already put in is never looked at again: pieces are (text, still open).
-        pieces: list[tuple[str, bool]] = [(template, True)]
-        size = len(template)
+        self.bindings.charge(len(values) * weight(template))
+        # A text already put in is never looked at again: a character that nobody uses stands for it meanwhile.
+        used = set(template).union(*values)
+        free = (character for code in range(0xF0000, 0x10FFFE) if (character := chr(code)) not in used)
+        put_in: dict[int, str] = {}
+        text, size = template, len(template)
         for key in sorted(sorted(values), key=len, reverse=True):
             value = values[key]
-            found = sum(text.count(key) for text, is_open in pieces if is_open)
+            found = text.count(key)
             if not found:
                 if self.required:
                     raise wrong(f"The following params were not found in the template: {key}")
@@ -286,18 +296,11 @@ class StrReplaceText(Function):
             size += found * (len(value) - len(key))
             if size > MAX_TEXT:
                 raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
-            after: list[tuple[str, bool]] = []
-            for text, is_open in pieces:
-                if not is_open or key not in text:
-                    after.append((text, is_open))
-                    continue
-                for number, part in enumerate(text.split(key)):
-                    if number:
-                        after.append((value, False))
-                    if part:
-                        after.append((part, True))
-            pieces = after
-        return "".join(text for text, _ in pieces)
+            mark = next(free)
+            text = text.replace(key, mark)
+            put_in[ord(mark)] = value
+        self.bindings.charge(size >> 7)
+        return text.translate(put_in)
 
     def value_text(self, key: str, value: object) -> str:
         if self.filled and (value is None or value == ""):
@@ -494,12 +497,11 @@ class Repeat(Function):
         if any(items is UNKNOWN for items in for_each.values()):
             return UNKNOWN
         lists = [self.items(items, permutations) for items in for_each.values()]
-        count = 1
-        for items in lists:
-            count *= len(items)
+        count = math.prod(map(len, lists)) if permutations else max(map(len, lists), default=0)
+        if count > MAX_ITEMS:
+            raise wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
+        self.bindings.charge(count * (1 + len(lists)) * weight(arguments["template"]))
         if permutations:
-            if count > MAX_ITEMS:
-                raise wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
             rows: Iterable[tuple[object, ...]] = itertools.product(*lists)
         else:
             if len({len(items) for items in lists}) > 1:
@@ -547,6 +549,7 @@ class Repeat(Function):
             if len(text) + text.count(name) * (len(value) - len(name)) > MAX_TEXT:
                 raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
             text = text.replace(name, value)
+            self.bindings.charge(len(text) >> 7)
         return text
 
 
@@ -585,6 +588,7 @@ class MapMerge(Function):
                 continue
             if not isinstance(item, Mapping):
                 raise wrong(f'Incorrect arguments to "{self.name}": Items must be maps, not {brief(item)}')
+            self.bindings.charge(len(item))
             merged.update(item)
         return merged
 
@@ -638,11 +642,18 @@ class Filter(Function):
             return items
         if not isinstance(values, list) or not isinstance(items, list):
             raise wrong(f'"{self.name}" needs two lists')
-        return [item for item in items if not any(_equal(item, value) for value in values)]
+        unwanted = set(map(_mark, values))
+        return [item for item in items if _mark(item) not in unwanted]
 
 
-def _equal(one: object, other: object) -> bool:
-    return one == other
+def _mark(value: object) -> Hashable:
+    """Equal for equal values only. 1 and 1.0 and true are equal to each other in Python, as they are for Heat."""
+    if isinstance(value, Mapping):
+        return "map", frozenset((key, _mark(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return "list", tuple(map(_mark, value))
+    assert isinstance(value, Hashable)
+    return value
 
 
 class ListConcat(Function):
@@ -669,6 +680,7 @@ class ListConcat(Function):
             if not isinstance(item, list):
                 raise wrong(f'Incorrect arguments to "{self.name}": Items must be lists, not {brief(item)}')
             joined += item
+            self.bindings.charge(len(item))
             if len(joined) > MAX_ITEMS:
                 raise wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
         return self.finish(joined)
@@ -683,11 +695,10 @@ class ListConcatUnique(ListConcat):
     __slots__ = ()
 
     def finish(self, joined: list[object]) -> object:
-        seen: set[str] = set()
+        seen: set[Hashable] = set()
         unique = []
         for item in joined:
-            # 1 and 1.0 and true are equal to each other in Python, as they are for Heat.
-            mark = _as_json(float(item) if isinstance(item, (bool, int)) and abs(item) < 2**53 else item)
+            mark = _mark(item)
             if mark not in seen:
                 seen.add(mark)
                 unique.append(item)

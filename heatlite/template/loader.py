@@ -19,8 +19,15 @@ MAX_TEMPLATE_SIZE: Final = 512 * 1024
 """Bytes of a template's text form (Heat's `max_template_size`); the caller holds its callers to it."""
 MAX_DEPTH: Final = 100
 """How many containers may lie within each other."""
-MAX_EXPANSION: Final = 2 * 1024 * 1024
+MAX_EXPANSION: Final = 512 * 1024
 """Characters and nodes that YAML aliases may add to a text."""
+
+MAX_DIGITS: Final = 1000
+"""Characters of a number; reading one takes time that grows with the square of it."""
+MAX_BITS: Final = 1000
+"""Of an integer. Larger ones are no floating-point numbers any more, in which much of JSON's world holds them."""
+MAX_DUPLICATES: Final = 1000
+"""How many keys that are written more than once are told of."""
 
 VERSION_KEYS: Final = ("heat_template_version", "HeatTemplateFormatVersion", "AWSTemplateFormatVersion")
 
@@ -28,43 +35,55 @@ Path = tuple[str | int, ...]
 Position = tuple[int, int]
 
 
+class _Place:
+    """Where a thing stands, and what is within it by key and index."""
+
+    __slots__ = ("position", "within")
+
+    def __init__(self, position: Position = (0, 0)) -> None:
+        self.position = position
+        self.within: dict[str | int, _Place] | None = None
+
+
 class Source:
     """A text, the data in it, and where things stand in it. `text` is empty where data came as an object."""
 
-    def __init__(self, name: str, data: JsonMap, text: str = "", duplicates: tuple[Path, ...] = ()) -> None:
+    def __init__(self, name: str, data: JsonMap, text: str = "", duplicates: tuple[Path, ...] | None = ()) -> None:
         self.name = name
         self.data = data
         self.text = text
-        self.duplicates = duplicates
-        """Paths of mapping keys that are written more than once (YAML; the last one counts)."""
-        self._positions: dict[Path, Position] | None = None
+        self._duplicates = duplicates
+        self._root: _Place | None = None
+
+    @property
+    def duplicates(self) -> tuple[Path, ...]:
+        """Paths of keys that are written more than once (the last one counts), the first MAX_DUPLICATES of them."""
+        if self._duplicates is None:  # of a JSON text: its parser does not tell
+            self._read_places()
+        return self._duplicates or ()
 
     def locate(self, path: Sequence[str | int]) -> Position:
         """Line and column, from 1, of what `path` leads to, or of the nearest thing around it; (0, 0) if unknown."""
-        positions = self._placed()
-        wanted = tuple(path)
-        while wanted and wanted not in positions:
-            wanted = wanted[:-1]
-        return positions.get(wanted, (0, 0))
+        place = self._root or self._read_places()
+        for step in path:
+            within = place.within.get(step) if place.within else None
+            if within is None:
+                break
+            place = within
+        return place.position
 
-    def repeated_keys(self) -> tuple[Path, ...]:
-        """As `duplicates`, those of a JSON text too."""
-        self._placed()
-        return self.duplicates
-
-    def _placed(self) -> dict[Path, Position]:
-        if self._positions is None:
-            self._positions = {}
-            if self.text:
+    def _read_places(self) -> _Place:
+        self._root = _Place()
+        if self.text:
+            try:
                 # A tab may stand between JSON tokens, but not between YAML ones.
-                builder = _Builder(self.text.replace("\t", " "), {})
-                try:
-                    builder.build()
-                except (yaml.YAMLError, _Refused, ValueError):
-                    return self._positions
-                self._positions = builder.positions or {}
-                self.duplicates = tuple(builder.duplicates)
-        return self._positions
+                builder = _Builder(self.text.replace("\t", " "), self._root)
+                builder.build()
+            except (yaml.YAMLError, _Refused, ValueError):
+                self._root.within = None
+            else:
+                self._duplicates = tuple(builder.duplicates)
+        return self._root
 
 
 class _Refused(Exception):
@@ -82,7 +101,7 @@ def load(text: str, name: str = "template", kind: str = "Template") -> Source:
     `name` is the file's name in messages and problems; `kind` ("Template" or "Environment") opens the message.
     Raises HTTPBadRequest "<kind> not in valid format: …" with line and column where there are any.
     """
-    duplicates: tuple[Path, ...] = ()
+    duplicates: tuple[Path, ...] | None = None
     try:
         data = _load_json(text)
         if data is _NOT_JSON:
@@ -201,13 +220,20 @@ def _verify(data: object) -> None:
                 below.extend(value.values())
             elif isinstance(value, (list, tuple)):
                 below.extend(value)
-            elif isinstance(value, float) and not math.isfinite(value):
-                raise _Refused("infinite and not-a-number values cannot be stored")
+            elif isinstance(value, (int, float)):
+                _verify_number(value)
             elif value is not None and not isinstance(value, (str, int, float)):
                 raise _Refused(f"a value of type {type(value).__name__} is no data")
         if below and depth > MAX_DEPTH:
             raise _Refused(f"nested more than {MAX_DEPTH} deep")
         level = below
+
+
+def _verify_number(value: object) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _Refused("infinite and not-a-number values cannot be stored")
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise _Refused("integers of more than 300 digits are not allowed")
 
 
 def _verify_text(text: str) -> None:
@@ -239,11 +265,12 @@ _TEXT_TAGS: Final = frozenset({"!", _PREFIX + "str", _PREFIX + "timestamp"})
 class _Frame:
     """A container that is still open."""
 
-    __slots__ = ("anchor", "container", "height", "key", "merged", "size")
+    __slots__ = ("anchor", "container", "height", "key", "merged", "place", "size")
 
-    def __init__(self, container: dict[str, Json] | list[Json], anchor: str | None) -> None:
+    def __init__(self, container: dict[str, Json] | list[Json], anchor: str | None, place: _Place | None) -> None:
         self.container = container
         self.anchor = anchor
+        self.place = place
         self.key: object = _NO_KEY
         self.merged: list[object] = []
         self.size = 1
@@ -257,9 +284,10 @@ class _Builder:
     does not recurse, and sees every alias and every duplicate key on its way.
     """
 
-    def __init__(self, text: str, positions: dict[Path, Position] | None = None) -> None:
+    def __init__(self, text: str, root: _Place | None = None) -> None:
         self.loader = yaml.CSafeLoader(text)
-        self.positions = positions
+        self.root = root
+        """Gets the places of everything, if it is there."""
         self.duplicates: list[Path] = []
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[object, int, int]] = {}
@@ -306,18 +334,18 @@ class _Builder:
         mapping = type(event) is yaml.MappingStartEvent
         if event.tag not in (None, "!", _PREFIX + ("map" if mapping else "seq")):
             raise self._refuse(f"could not determine a constructor for the tag {event.tag!r}", event)
-        stack = self.stack
+        stack, place = self.stack, self.root
         if len(stack) >= MAX_DEPTH:
             raise self._refuse(f"nested more than {MAX_DEPTH} deep", event)
         if stack:
             above = stack[-1]
             if type(above.container) is dict and above.key is _NO_KEY:
                 raise self._refuse("a mapping key has to be a scalar", event)
-            if self.positions is not None and type(above.container) is list:
-                self._note(event)
+            if self.root is not None:
+                place = self._note(event) if type(above.container) is list else self._noted(above)
         if event.anchor is not None:
             self.anchors.pop(event.anchor, None)
-        stack.append(_Frame({} if mapping else [], event.anchor))
+        stack.append(_Frame({} if mapping else [], event.anchor, place))
 
     def _add(self, frame: _Frame, value: object, size: int, height: int, event: yaml.Event) -> None:
         frame.size += size
@@ -325,7 +353,7 @@ class _Builder:
             frame.height = height + 1
         container = frame.container
         if type(container) is list:
-            if self.positions is not None and height == 0:
+            if self.root is not None and height == 0:
                 self._note(event)
             container.append("<<" if value is _MERGE else value)  # type: ignore[arg-type]  # values of events are JSON
             return
@@ -337,10 +365,10 @@ class _Builder:
                 return
             if type(value) is not str:
                 value = self._key_text(value, event)
-            if value in container:
+            if value in container and len(self.duplicates) < MAX_DUPLICATES:
                 self.duplicates.append((*self._path()[:-1], value))
             frame.key = value
-            if self.positions is not None:
+            if self.root is not None:
                 self._note(event)
             return
         frame.key = _NO_KEY
@@ -365,11 +393,14 @@ class _Builder:
                 value = _MERGE
             elif tag in _CONSTRUCT:
                 try:
+                    if len(text) > MAX_DIGITS:
+                        raise ValueError("too many digits")
                     value = _CONSTRUCT[tag](yaml.ScalarNode(tag, text))
+                    _verify_number(value)
                 except (ValueError, KeyError, IndexError, OverflowError) as error:
                     raise self._refuse(f"{text[:40]!r} is not a value of the tag {tag!r}", event) from error
-                if isinstance(value, float) and not math.isfinite(value):
-                    raise self._refuse("infinite and not-a-number values cannot be stored", event)
+                except _Refused as error:
+                    raise self._refuse(str(error), event) from error
             else:
                 raise self._refuse(f"could not determine a constructor for the tag {tag!r}", event)
         elif "\0" in text:
@@ -418,9 +449,22 @@ class _Builder:
                 path.append(frame.key if isinstance(frame.key, str) else "<<")
         return tuple(path)
 
-    def _note(self, event: yaml.Event) -> None:
-        if self.positions is not None and event.start_mark is not None:
-            self.positions[self._path()] = (event.start_mark.line + 1, event.start_mark.column + 1)
+    def _note(self, event: yaml.Event) -> _Place:
+        """Put down where the item or key at hand begins."""
+        mark, frame = event.start_mark, self.stack[-1]
+        place = _Place((mark.line + 1, mark.column + 1) if mark is not None else (0, 0))
+        key = len(frame.container) if type(frame.container) is list else frame.key
+        if frame.place is not None and isinstance(key, (str, int)):
+            if frame.place.within is None:
+                frame.place.within = {}
+            frame.place.within[key] = place
+        return place
+
+    def _noted(self, frame: _Frame) -> _Place:
+        """The place of the key at hand; what is merged has none."""
+        if frame.place is None or not frame.place.within or not isinstance(frame.key, str):
+            return _Place()
+        return frame.place.within[frame.key]
 
     def _refuse(self, text: str, event: yaml.Event) -> _Refused:
         mark = event.start_mark

@@ -96,7 +96,7 @@ class _Walk:
         self._places: dict[int, int] = {}
 
     def step(self, more: int = 0) -> None:
-        self.steps -= 1 + len(self.text) // 4096 + more
+        self.steps -= 1 + len(self.text) // 1024 + more
         if self.steps < 0:
             raise TooMuchWork("it takes too many steps")
 
@@ -128,6 +128,8 @@ class _Bound:
         return _Bound(min(self.factor + other.factor, TOO_MANY), max(self.degree, other.degree))
 
     def __mul__(self, other: "_Bound") -> "_Bound":
+        if self is _ONE or other is _ONE:
+            return other if self is _ONE else self
         return _Bound(min(self.factor * other.factor, TOO_MANY), self.degree + other.degree)
 
     def number(self, length: int) -> int:
@@ -345,7 +347,7 @@ class _Reader:
     """From the tree that the parser of `re` makes to nodes."""
 
     def __init__(self) -> None:
-        self.leaves: dict[tuple[str, int], _Leaf] = {}
+        self.leaves: dict[tuple[object, object, int], _Leaf] = {}
         self.folded = 0
         """Sets within which case is ignored."""
         self.slow = False
@@ -398,7 +400,7 @@ class _Reader:
         raise ValueError(f"{operator} is not known")
 
     def leaf(self, operator: object, argument: Any, flags: int, width: int) -> _Leaf:
-        key = (repr((operator, argument)), flags)
+        key = (operator, repr(argument) if operator is _constants.IN else argument, flags)
         if operator is _constants.IN and flags & re.IGNORECASE:
             self.folded += 1
             self.slow |= self.folded > FOLDED_SETS

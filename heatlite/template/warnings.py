@@ -231,7 +231,7 @@ def duplicate_keys(source: Source) -> list[Problem]:
     text = 'The key "{}" is written more than once; the last one counts.'
     return [
         Problem(path, text.format(path[-1]), "keep one of them", "DuplicateKey", severity="warning")
-        for path in source.repeated_keys()
+        for path in source.duplicates
     ]
 
 

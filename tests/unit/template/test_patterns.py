@@ -3,6 +3,7 @@
 import re
 import time
 import warnings
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -59,8 +60,8 @@ def test_what_re_itself_would_take_all_memory_for() -> None:
 
 
 PIECES = st.sampled_from(
-    ["a", "b", ".", "[ab]", "[^a]", r"\w", "é", "(?:)", "^", "$", r"\b", r"\B", r"\Z", "(?=a)", "(?!b)", "(?<=a)", "(?<!b)",
-     "(?i:A)", "\n", "[a-é]"]
+    ["a", "b", ".", "[ab]", "[^a]", r"\w", "é", "(?:)", "^", "$", r"\b", r"\B", r"\Z", "(?=a)", "(?!b)", "(?<=a)",
+     "(?<!b)", "(?i:A)", "\n", "[a-é]"]
 )  # fmt: skip
 EXPRESSIONS = st.recursive(
     PIECES,
@@ -153,10 +154,8 @@ def test_no_pattern_takes_long(text: str, value: str) -> None:
 def test_no_pattern_takes_long_to_prepare(text: str) -> None:
     start = time.process_time()
     made = read_pattern(text)
-    try:
+    with suppress(TooMuchWork):
         made.matches("ab" * 20)
-    except TooMuchWork:
-        pass
     assert time.process_time() - start < 1
 
 

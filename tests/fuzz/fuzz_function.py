@@ -1,0 +1,6 @@
+"""Functions, guided by coverage. How to run it: README.md."""
+
+from tests.fuzz.guided import run
+
+if __name__ == "__main__":
+    run("function")
