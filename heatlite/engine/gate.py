@@ -3,6 +3,7 @@
 What a maintenance lock refuses is noted here, so that nothing is forgotten and nothing has to be kept elsewhere.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,8 +49,9 @@ class Gate:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._noted: set[tuple[object, ...]] = set()
-        """Refusals that are in the store already: a client that hammers a locked stack must not write each time."""
+        self._noted: set[bytes] = set()
+        """Digests of refusals that are in the store already: a client that hammers a locked stack must not write each
+        time. (The requests themselves would be gigabytes.)"""
 
     def act(self, context: Context, operation: Operation, stack: StackRecord, options: Json = None) -> Attempt:
         """Begin an operation that came as POST …/actions; see `attempt`."""
@@ -102,7 +104,8 @@ class Gate:
         if attempt.operation in (Operation.LOCK, Operation.UNLOCK):
             return
         locked_at = 0.0 if stack.lock is None else stack.lock.locked_at
-        key = (stack.id, locked_at, attempt.operation, attempt.target, user, attempt.path, canonical(attempt.body))
+        same = (stack.id, locked_at, attempt.operation, attempt.target, user, attempt.path, attempt.body)
+        key = hashlib.sha256(canonical(same).encode()).digest()
         if key in self._noted:
             return
         entry = SuppressedRecord(
