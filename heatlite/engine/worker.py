@@ -74,8 +74,11 @@ class Worker:
         for thread in self._threads:
             thread.join()
         self._slots.shutdown(wait=True)
-        with self._store.transaction():
-            self._store.actions.give_back(self.owner)
+        try:
+            with self._store.transaction():
+                self._store.actions.give_back(self.owner)
+        except DatabaseUnavailable as error:
+            log.warning("running actions are not given back; they are taken over when their leases end: %s", error)
         self._handlers.shutdown(wait=True)
 
     # -- claiming ----------------------------------------------------------------------------------
