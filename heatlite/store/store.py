@@ -37,14 +37,16 @@ class Store:
     def open(cls, url: str) -> "Store":
         """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
 
-        The folder of a SQLite file is made if need be. Raises BadSetting for another URL,
-        MissingDriver, SchemaMismatch when a newer heatlite has been at it, DatabaseUnavailable.
+        A SQLite file is made if need be, and its folder, both for their owner only: what stacks are given may be
+        secret. Raises BadSetting for another URL, MissingDriver, SchemaMismatch when a newer heatlite has been at it,
+        DatabaseUnavailable.
         """
         database = Database(url)
         if database.path is not None:
             try:
-                # For its owner only: what stacks are given may be secret.
                 database.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not database.path.exists():
+                    database.path.touch(mode=0o600)  # SQLite gives the files beside it the same mode
             except OSError as error:
                 raise DatabaseUnavailable(reason=str(error)) from error
         try:

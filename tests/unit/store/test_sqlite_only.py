@@ -87,9 +87,14 @@ def test_a_url_that_names_no_database_is_refused(url: str) -> None:
         Store.open(url)
 
 
-def test_the_folder_is_made_for_its_owner(tmp_path: Path) -> None:
-    Store.open(f"sqlite:///{tmp_path}/one/two/heatlite.db").close()
-    assert (tmp_path / "one" / "two").stat().st_mode & 0o777 == 0o700
+def test_folder_and_files_are_made_for_their_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "one" / "two"
+    store = Store.open(f"sqlite:///{folder}/heatlite.db")
+    store.upgrade()
+    kept = [path for path in folder.iterdir() if path.stat().st_size]
+    assert [path.stat().st_mode & 0o777 for path in (folder, *kept)] == [0o700, *[0o600] * len(kept)]
+    assert {path.name for path in kept} >= {"heatlite.db", "heatlite.db-wal"}
+    store.close()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
