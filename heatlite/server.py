@@ -70,7 +70,8 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
                 listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", PATIENCE, 0))
             self._settings = replace(self._settings, port=listener.sock.getsockname()[1])  # it may have been 0
         server.log.error_log.addFilter(_is_ours)
-        server.log.info("heatlite %s at http://%s, %s", __version__, self._settings.address, self._settings.database)
+        settings = self._settings
+        server.log.info("heatlite %s at http://%s, %s", __version__, settings.address, settings.shown_database)
         server.log.info('Point the openstack command at it: eval "$(heatlite env)"')
 
     def _stop_engine(self, _server: object, _worker: object) -> None:

@@ -77,6 +77,15 @@ class Settings:
     """How long fetching one template may take."""
 
     @property
+    def shown_database(self) -> str:
+        """`database` for a log: without a password."""
+        scheme, _, rest = self.database.partition("://")
+        if scheme == "sqlite":
+            return self.database
+        user, at, place = rest.partition("?")[0].rpartition("@")
+        return f"{scheme}://{user.partition(':')[0]}{at}{place}"
+
+    @property
     def address(self) -> str:
         """``127.0.0.1:8004`` or ``[::1]:8004``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

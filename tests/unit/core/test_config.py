@@ -75,3 +75,16 @@ def test_a_list_is_one_in_the_file_and_has_commas_in_the_environment(tmp_path: P
 def test_a_bad_variable_is_named() -> None:
     with pytest.raises(BadSetting, match=r"^HEATLITE_PORT: port has to be a number"):
         load(environ={"HEATLITE_PORT": "http", "XDG_CONFIG_HOME": "/nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:////home/mia/a:b@c.db", "sqlite:////home/mia/a:b@c.db"),
+        ("postgresql://mia:s3:cr@t@db.example:5432/heat", "postgresql://mia@db.example:5432/heat"),
+        ("mysql://root@127.0.0.1:3306/heat", "mysql://root@127.0.0.1:3306/heat"),
+        ("postgresql:///heat?password=s3cr@t", "postgresql:///heat"),
+    ],
+)
+def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert Settings(database=url).shown_database == shown
