@@ -1,6 +1,7 @@
 """One step's conversation with a resource type: its handler, then its check until done.
 
-This is the only place where a type's code runs, and whatever it raises becomes the failure of that resource.
+This is the only place where handlers run, and whatever they raise becomes the failure of that resource. (What a type
+is merely asked, attributes and the like, goes through `scope.type_code`.)
 """
 
 import logging
@@ -149,10 +150,10 @@ class Judged:
 def judge(
     definition: ResourceDefinition, rows: list[ResourceRecord], resources: Resources, values: Values
 ) -> Judged:
-    """Fill in the definition's values and decide what its rows need. Raises nothing."""
+    """Fill in the definition's values and decide what its rows (one at least) need. Raises nothing."""
     try:
         wanted = evaluate(definition, resources, values)
-        return Judged(wanted, choose(rows, wanted, resources) if rows else None)
+        return Judged(wanted, choose(rows, wanted, resources))
     except Exception as error:
         log.info("resource %s: its values failed", definition.name, exc_info=not isinstance(error, HeatliteError))
         return Judged(failure=failure_text(definition.name, error))

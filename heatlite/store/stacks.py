@@ -142,7 +142,7 @@ class Stacks:
         return self._first("WHERE project = ? AND live_name = ?", (project, name))
 
     def hold(self, stack_id: str) -> StackRecord | None:
-        """The stack, kept from other transactions until this one ends; see `locks.check`.
+        """The stack, kept from other transactions until this one ends: what is decided about it stays true.
 
         On SQLite every transaction has the whole file anyway.
         """
