@@ -17,7 +17,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.template.document import Definition, ResourceDefinition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
 from heatlite.template.expression import UNKNOWN, Expression, MapOf, Unknown, resolve, walk
-from heatlite.template.functions_hot import GetAttrSelecting, GetResource
+from heatlite.template.functions_hot import GetAttrSelecting, GetParam, GetResource
 from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider
@@ -358,8 +358,27 @@ class _Checker:
             return resolve(value, _SCOPE)
         except Invalid as error:
             if tell and self.definition.strict:
-                self.findings.add(Phase.RESOURCES, stated(path, error.message, prefix))
+                for problem in self._unresolved(value, path, error, prefix):
+                    self.findings.add(Phase.RESOURCES, problem)
             return UNKNOWN
+
+    def _unresolved(self, value: object, path: Path, error: Invalid, prefix: str = "") -> list[Problem]:
+        """Why a value cannot be had: each parameter that is not there, at its place; else the error that came first."""
+        known = self.definition.parameters
+        found = {}
+        for expression in walk(value):
+            name = expression.arguments if isinstance(expression, GetParam) else None
+            if isinstance(name, list) and name:
+                name = name[0]
+            if isinstance(expression, GetParam) and isinstance(name, str) and name not in known:
+                try:
+                    expression.result(_SCOPE)
+                except Invalid as own:
+                    # The message names the property, for that is Heat's; the place is the function's.
+                    hint = self.findings.nearest(name, known)
+                    problem = replace(stated(path, own.message, prefix), path=expression.path, hint=hint)
+                    found[expression.path] = problem
+        return list(found.values()) or [stated(path, error.message, prefix)]
 
     def _check_attributes(self, value: Expression, phase: Phase) -> None:
         """Every get_attr has to ask for an attribute that the resource's type has."""
@@ -396,8 +415,8 @@ class _Checker:
                 # Heat takes it, and gives an output_error whenever it is read.
                 template = self.definition.template
                 path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
-                problem = stated(path, error.message)
-                self.findings.add(Phase.OUTPUTS, Problem(path, problem.text, severity="warning"))
+                for problem in self._unresolved(value, path, error):
+                    self.findings.add(Phase.OUTPUTS, replace(problem, severity="warning"))
 
 
 def _has_attribute(view: ResourceTypeView, name: str) -> bool:

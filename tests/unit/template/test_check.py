@@ -350,8 +350,21 @@ def test_properties_that_are_no_map() -> None:
 
 def test_an_output_that_cannot_be_read_is_a_warning() -> None:
     problem = one("outputs: {o: {value: {get_param: zz}}}")
-    assert (problem.severity, problem.path) == ("warning", ("outputs", "o", "value"))
+    assert (problem.severity, problem.path) == ("warning", ("outputs", "o", "value", "get_param"))
     raise_first([problem])
+
+
+def test_each_unknown_parameter_of_a_value_is_found_at_its_place() -> None:
+    found = problems(
+        "parameters: {size: {type: number, default: 1}}\n"
+        "resources:\n  a:\n    type: Str\n    properties:\n      value:\n"
+        "        - {get_param: siez}\n        - {list_join: ['', [{get_param: [zz, 0]}]]}\n"
+    )
+    assert [(one.line, one.text.rpartition(": ")[2], one.hint) for one in found] == [
+        (8, "The Parameter (siez) was not provided.", 'did you mean "size"?'),
+        (9, "The Parameter (zz) was not provided.", ""),
+    ]
+    assert found[0].text.startswith("Property error: resources.a.properties.value: ")
 
 
 def test_duplicate_keys_are_a_warning() -> None:
