@@ -13,7 +13,7 @@ from typing import cast
 from urllib.parse import unquote, urlsplit
 
 from heatlite.cli.errors import CommandError, describe
-from heatlite.core.errors import Invalid, Problem
+from heatlite.core.errors import HTTPBadRequest, Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.template.loader import Path as Place
 from heatlite.template.loader import Source, load
@@ -69,11 +69,12 @@ def read(path: Path, wanted_by: Path | None = None) -> bytes:
 
 
 def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
-    """A YAML or JSON file. Raises CommandError where it cannot be read, HTTPBadRequest where it cannot be parsed."""
+    """A YAML or JSON file. Raises CommandError where it cannot be read, HTTPBadRequest where it is no text of that kind."""
     try:
         text = read(path, wanted_by).decode()
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: no UTF-8 text (byte {error.start})") from None
+        reason = f"no UTF-8 text (byte {error.start})"
+        raise HTTPBadRequest(reason, (Problem((), reason, error="HTTPBadRequest", source=str(path)),)) from None
     return load(text, str(path), kind)
 
 
