@@ -3,6 +3,7 @@
 import logging
 import time
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 import falcon
 from falcon import Response
@@ -10,7 +11,7 @@ from falcon.constants import COMBINED_METHODS
 
 from heatlite.api.request import Request
 from heatlite.core.context import Context
-from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.errors import Forbidden, HTTPBadRequest, RequestLimitExceeded
 
 log = logging.getLogger(__name__)
 
@@ -18,17 +19,24 @@ log = logging.getLogger(__name__)
 class Frame:
     """Request id, request log, limits, and who asks.
 
-    Access is `none`: nobody is asked who they are, and the project is the one in the URL.
+    Access is `none`: nobody is asked who they are, and the project is the one in the URL. So a browser, which sends
+    what any web page tells it to, is heard for pages at `public_url` only (`Origin`, RFC 6454).
     """
 
     def __init__(self, public_url: str | None, max_body: int) -> None:
         self._public_url = public_url.rstrip("/") if public_url else None
+        parts = urlsplit(public_url or "")
+        self._origin = f"{parts.scheme}://{parts.netloc}"
         self._max_body = max_body
 
     def process_request(self, req: Request, resp: Response) -> None:
         """Before routing: refuse what no handler should see."""
         req.base = self._public_url or req.forwarded_prefix
         req.max_body = self._max_body
+        origin = req.env.get("HTTP_ORIGIN")
+        if origin is not None and origin != self._origin:
+            # Any page that a browser on this machine shows could otherwise send text/plain here and delete stacks.
+            raise Forbidden("Web pages of other sites may not use this API.")
         if req.method not in COMBINED_METHODS:
             req.method = "TRACE"  # a method that no route has: 405 with Allow, where Falcon would say 400
         if "\x00" in req.path:

@@ -215,11 +215,20 @@ def test_the_public_url(tmp_path: Path) -> None:
         heat = Heat(server.app)
         path = heat.create(template(a=value()))
         url = f"https://cloud.example/orchestration/v1/demo{path}"
-        headers = {"X-Forwarded-Host": "other.example"}
+        headers = {"X-Forwarded-Host": "other.example", "Origin": "https://cloud.example"}
         assert heat.call("GET", "/stacks/s", headers=headers, code=302).location == url
         assert heat.get(path)["stack"]["links"][0]["href"] == url
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:80", "null", ""])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS"])
+def test_a_web_page_of_another_site_is_refused(heat: Heat, method: str, origin: str) -> None:
+    path = heat.create(template(a=value()))
+    response = heat.call(method, path, b"{}", 403, {"Origin": origin, "Content-Type": "text/plain"})
+    assert response.json["error"]["type"] == "Forbidden"
+    assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
 
 
 def test_another_project_sees_nothing(heat: Heat) -> None:
