@@ -130,7 +130,9 @@ def done(verb: Verb, status: str = "COMPLETE") -> str:
 CREATED = done(Verb.CREATE)
 SCENARIOS = {
     "create": Scenario(nothing, create, (CREATED,)),
-    "create, rolled back": Scenario(nothing, lambda s: create(s, FAILING, disable_rollback=False), (done(Verb.ROLLBACK),)),
+    "create, rolled back": Scenario(
+        nothing, lambda s: create(s, FAILING, disable_rollback=False), (done(Verb.ROLLBACK),)
+    ),
     "create, failed": Scenario(nothing, lambda s: create(s, FAILING), (done(Verb.CREATE, "FAILED"),)),
     "update": Scenario(create_and_settle, lambda s: update(s, SECOND), (done(Verb.UPDATE),), CREATED),
     "update, rolled back": Scenario(
@@ -142,7 +144,9 @@ SCENARIOS = {
     "replacement of an unhealthy one": Scenario(
         marked, lambda s: update(s, None), (done(Verb.UPDATE),), CREATED
     ),
-    "delete": Scenario(create_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED),
+    "delete": Scenario(
+        create_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED
+    ),
     "delete during a create": Scenario(nothing, start_and_delete, (done(Verb.DELETE), CREATED)),
     "check": Scenario(create_and_settle, lambda s: s.stacks.check(CALLER, stack_of(s)), (done(Verb.CHECK),), CREATED),
     "lock": Scenario(
@@ -151,5 +155,10 @@ SCENARIOS = {
         (done(Verb.LOCK),),
         CREATED,
     ),
-    "unlock": Scenario(locked, lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)), (done(Verb.UNLOCK),), done(Verb.LOCK)),
+    "unlock": Scenario(
+        locked,
+        lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),
+        (done(Verb.UNLOCK),),
+        done(Verb.LOCK),
+    ),
 }

@@ -208,7 +208,8 @@ class Engine:
         return self.row(stack, name).properties.get("value")
 
     def outputs(self, stack: StackRecord) -> dict[str, Json]:
-        return {str(shown["output_key"]): shown["output_value"] for shown in self.rooms.reading.outputs(self.get(stack))}
+        found = self.rooms.reading.outputs(self.get(stack))
+        return {str(shown["output_key"]): shown["output_value"] for shown in found}
 
     def told(self, stack: StackRecord, since: int = 0) -> list[str]:
         """The events from `since` on, oldest first: ``a CREATE_IN_PROGRESS``."""

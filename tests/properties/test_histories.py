@@ -1,7 +1,7 @@
 """Random histories of updates, failures, marks and crashes: whatever happens, the next good update sets it right.
 
-The planner, the walk and the transitions are the real ones; the rows live in a dictionary that keeps what was committed,
-and the cloud is another dictionary. A crash drops whatever was not committed.
+The planner, the walk and the transitions are the real ones; the rows live in a dictionary that keeps what was
+committed, and the cloud is another dictionary. A crash drops whatever was not committed.
 """
 
 from collections.abc import Callable, Mapping
