@@ -69,7 +69,7 @@ def read(path: Path, wanted_by: Path | None = None) -> bytes:
 
 
 def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
-    """A YAML or JSON file. Raises CommandError where it cannot be read, HTTPBadRequest where it is no text of that kind."""
+    """A YAML or JSON file. Raises CommandError where it cannot be read, HTTPBadRequest where it is none of them."""
     try:
         text = read(path, wanted_by).decode()
     except UnicodeDecodeError as error:
