@@ -14,6 +14,9 @@ from pathlib import Path
 
 from benchmarks import moto, report
 from benchmarks.cases import CASES, Bench
+from benchmarks.language import language
+
+CASES["language"] = language
 
 
 def _machine() -> dict[str, object]:
