@@ -500,7 +500,8 @@ class Repeat(Function):
         count = math.prod(map(len, lists)) if permutations else max(map(len, lists), default=0)
         if count > MAX_ITEMS:
             raise wrong(f'"{self.name}" makes more than {MAX_ITEMS} items')
-        self.bindings.charge(count * (1 + len(lists)) * weight(arguments["template"]))
+        # Filling in is some twice as much as looking through.
+        self.bindings.charge(2 * count * (1 + len(lists)) * weight(arguments["template"]))
         if permutations:
             rows: Iterable[tuple[object, ...]] = itertools.product(*lists)
         else:
@@ -549,7 +550,8 @@ class Repeat(Function):
             if len(text) + text.count(name) * (len(value) - len(name)) > MAX_TEXT:
                 raise wrong(f'"{self.name}" makes a text of more than {MAX_TEXT} characters')
             text = text.replace(name, value)
-            self.bindings.charge(len(text) >> 7)
+            if len(text) > 127:
+                self.bindings.charge(len(text) >> 7)
         return text
 
 
