@@ -26,6 +26,7 @@ _RULES = {
     "InvalidTemplateReference": "A resource is referred to that is not there.",
     "InvalidTemplateVersion": "The version of the template is missing or unknown.",
     "NotSupported": "Something that heatlite does not support.",
+    "OutputError": "The value of an output cannot be had; reading it gives an error.",
     "StackValidationFailed": "Heat would refuse the template.",
     "UnknownUserParameter": "A value is given for a parameter that the template does not have.",
     "UnusedParameter": "Nothing uses a parameter.",

@@ -106,8 +106,7 @@ class Preparation:
             environment, complete = Environment(), False
             found += Places(None, environments).all(error.problems)
         environment = replace(environment, parameters={**environment.parameters, **request.parameters})
-        children, broken = _children(request)
-        found += broken
+        children = _children(request)
         found += review(source, environment, self._types, request.files, environments, children, complete)
         return in_order(found)
 
@@ -292,14 +291,11 @@ def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
     return sources, problems
 
 
-def _children(request: Request) -> tuple[dict[str, Source], list[Problem]]:
-    """Those files that are templates, and what keeps others from being read as one."""
+def _children(request: Request) -> dict[str, Source]:
+    """Those files that are templates. Others may be called so, and be something else."""
     sources: dict[str, Source] = {}
-    problems: list[Problem] = []
     for name, text in request.files.items():
         if name.endswith(TEMPLATE_SUFFIXES) and name not in request.environment_files:
-            try:
+            with suppress(HTTPBadRequest):
                 sources[name] = load_mapping(text, name)
-            except HTTPBadRequest as error:
-                problems += error.problems
-    return sources, problems
+    return sources

@@ -416,7 +416,7 @@ class _Checker:
                 template = self.definition.template
                 path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
                 for problem in self._unresolved(value, path, error):
-                    self.findings.add(Phase.OUTPUTS, replace(problem, severity="warning"))
+                    self.findings.add(Phase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
 
 
 def _has_attribute(view: ResourceTypeView, name: str) -> bool:

@@ -88,6 +88,20 @@ def test_places_in_environments(refusing: Heat) -> None:
     ]
 
 
+def test_places_in_files(refusing: Heat) -> None:
+    child = (
+        "heat_template_version: 2018-08-31\nparameters:\n  p: {type: string, default: 0644}\n"
+        "resources:\n  x: {type: No::Such}\n"
+    )
+    files = {"child.yaml": child, "broken.yaml": "a: [", "data.yaml": "{% no template %}"}
+    found = all_problems(refusing, template=template(a={"type": "child.yaml"}, b={"type": "broken.yaml"}), files=files)
+    assert places(found) == [
+        ("broken.yaml", 2, 1, "error", "HTTPBadRequest"),
+        ("child.yaml", 3, 30, "warning", "YamlValue"),
+        ("child.yaml", 5, 7, "error", "StackValidationFailed"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["a: [", "[]", "a: 1", "heat_template_version: 2999-01-01"])
 def test_what_is_no_template_is_a_problem_like_others(refusing: Heat, text: str) -> None:
     found = all_problems(refusing, template=text, environment="zz: {}")

@@ -350,7 +350,8 @@ def test_properties_that_are_no_map() -> None:
 
 def test_an_output_that_cannot_be_read_is_a_warning() -> None:
     problem = one("outputs: {o: {value: {get_param: zz}}}")
-    assert (problem.severity, problem.path) == ("warning", ("outputs", "o", "value", "get_param"))
+    assert (problem.severity, problem.error) == ("warning", "OutputError")
+    assert problem.path == ("outputs", "o", "value", "get_param")
     raise_first([problem])
 
 
