@@ -241,6 +241,8 @@ class Execution:
             store.events.append_many(events)
             if stack is not None:
                 store.stacks.save(stack)
+                if stack.deleted_at is not None:
+                    store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
                 store.actions.finish(action, ends, "" if stack is None else stack.status_reason, now)
         if stack is not None:

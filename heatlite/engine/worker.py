@@ -77,6 +77,7 @@ class Worker:
         try:
             with self._store.transaction():
                 self._store.actions.give_back(self.owner)
+                self._store.services.leave(self.owner)
         except DatabaseUnavailable as error:
             log.warning("running actions are not given back; they are taken over when their leases end: %s", error)
         self._handlers.shutdown(wait=True)

@@ -18,8 +18,12 @@ class Services:
             row = {"host": record.host, "binary": record.binary, "created_at": record.created_at}
             self._database.change(Service.insert(id=record.id, updated_at=record.updated_at, **row))
 
+    def leave(self, service_id: str) -> None:
+        """An engine has stopped in good order."""
+        self._database.change(Service.delete().where(Service.id == service_id))
+
     def list(self) -> list[ServiceRecord]:
-        """Every engine that has ever reported, the oldest first."""
+        """Every engine that has reported and not left, the oldest first."""
         columns = (Service.id, Service.host, Service.binary, Service.created_at, Service.updated_at)
         rows = self._database.select(Service.select(*columns).order_by(Service.created_at, Service.id))
         return [ServiceRecord(*row) for row in rows]

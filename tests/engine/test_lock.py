@@ -559,6 +559,14 @@ class TestRefusals:
         assert engine.states(stack) == {"a": "UNLOCK_COMPLETE"}
         assert len(engine.store.suppressed.list(stack.id)) == 2
 
+    def test_nothing_is_left_of_a_stack_that_is_gone(self, engine: Engine) -> None:
+        stack = engine.lock(engine.create(template(a=thing())))
+        with pytest.raises(StackLocked):
+            engine.patch(stack, parameters={"password": "secret"})
+        assert engine.store.suppressed.list(stack.id)
+        engine.delete(engine.unlock(stack))
+        assert engine.store.suppressed.list(stack.id) == []
+
     def test_everything_is_in_the_audit_log(self, engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
         stack = engine.create(template(a=thing()))
         with caplog.at_level(logging.INFO, "heatlite.audit"):

@@ -162,6 +162,18 @@ class TestProcess:
         assert engine.told(stack).count("a CREATE_IN_PROGRESS") == 1
         assert engine.row(stack, "a").physical_id == before.physical_id
 
+    def test_an_engine_that_has_stopped_is_not_listed(self, place: Path) -> None:
+        engine = Engine(place)
+        engine.close()
+        engine.settings = type(engine.settings)(database=engine.settings.database)  # leases of 30 s: it reports at once
+        engine.open()
+        try:
+            engine.wait_for(engine.store.services.list)
+        finally:
+            engine.close()
+        assert engine.store.services.list() == []
+        engine.store.close()
+
     def test_a_jump_of_the_clock_takes_no_action_from_its_worker(self, plugins: Path, place: Path) -> None:
         """A machine that sleeps wakes with expired leases; what runs here still runs here."""
         engine = Engine(place)

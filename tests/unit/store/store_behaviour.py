@@ -1049,6 +1049,8 @@ def test_a_service_is_known_from_its_first_beat(store: Store) -> None:
         store.services.beat(ServiceRecord("e1", "host", "heatlite", 20.0, 20.0))
         store.services.beat(replace(first, updated_at=30.0))
         store.services.beat(replace(first, updated_at=30.0))
+        store.services.beat(ServiceRecord("e3", "host", "heatlite", 20.0, 20.0))
+        store.services.leave("e3")
     assert store.services.list() == [
         replace(first, updated_at=30.0),
         ServiceRecord("e1", "host", "heatlite", 20.0, 20.0),
