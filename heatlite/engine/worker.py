@@ -13,7 +13,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
-from heatlite.core.status import ActionStatus, Status
+from heatlite.core.status import ActionStatus, Control, Status
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.journal import moved, resource_event, stack_event
@@ -162,9 +162,11 @@ class Worker:
         reason = "Internal error of the engine; its log has the details"
         with self._store.transaction():
             now = self._clock.now()
-            self._store.actions.hold(action.id, self.owner, action.attempt, now, self._settings.lease_seconds)
+            lease = self._settings.lease_seconds
+            control = self._store.actions.hold(action.id, self.owner, action.attempt, now, lease)
             stack = self._store.stacks.get(action.stack_id)
-            if stack is not None and stack.status is Status.IN_PROGRESS:
+            # A delete that waits for this action has taken the stack's state over, and sees to the rows.
+            if stack is not None and stack.status is Status.IN_PROGRESS and control is not Control.ABORT:
                 stack = moved(stack, stack.verb, Status.FAILED, reason)
                 rows = [
                     replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)

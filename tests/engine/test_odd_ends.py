@@ -162,6 +162,25 @@ class TestProcess:
         assert engine.told(stack).count("a CREATE_IN_PROGRESS") == 1
         assert engine.row(stack, "a").physical_id == before.physical_id
 
+    @pytest.mark.parametrize("deleted", [False, True])
+    def test_a_fault_of_ours_ends_the_action_and_leaves_a_delete_alone(self, engine: Engine, deleted: bool) -> None:
+        engine.close()
+        stack = engine.create(template(a=thing()), wait=False)
+        if deleted:
+            assert engine.store.actions.claim("an engine that died", engine.clock.now(), 1e10)
+            engine.delete(stack, wait=False)
+        with engine.store.transaction():
+            engine.store.database.write("DELETE FROM template")  # what cannot happen
+        engine.store.close()
+        engine.open()
+        stack = engine.settle(stack)
+        if deleted:
+            assert engine.told(stack) == ["s CREATE_IN_PROGRESS", "s DELETE_IN_PROGRESS", "s DELETE_COMPLETE"]
+        else:
+            assert final(stack) == "CREATE_FAILED"
+            assert stack.status_reason == "Internal error of the engine; its log has the details"
+            assert final(engine.delete(stack)) == "DELETE_COMPLETE"
+
     def test_an_engine_that_has_stopped_is_not_listed(self, place: Path) -> None:
         engine = Engine(place)
         engine.close()
