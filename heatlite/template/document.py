@@ -310,7 +310,7 @@ class Definition:
                 continue
             if "/" in name:
                 self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
-            if condition_key in written and not self._decided(written[condition_key], (*path, condition_key)):
+            if condition_key and condition_key in written and not self._decided(written[condition_key], (*path, condition_key)):
                 disabled.append(name)
             else:
                 enabled.append((name, written))
@@ -335,7 +335,7 @@ class Definition:
                 required.update(self._references(value, name, section, names))
         policy = self._deletion_policy(written.get(keys["deletion_policy"]), (*path, keys["deletion_policy"]))
         external_id = None
-        if written.get(keys.get("external_id", "")) is not None:
+        if "external_id" in keys and written.get(keys["external_id"]) is not None:
             external_id = self._external_id(written, path)
             policy = "Retain"  # what we did not make we do not delete
         description = written.get(keys["description"])
@@ -483,7 +483,7 @@ class Definition:
                 self._add(Phase.OUTPUTS, stated(path, text, prefix))
                 continue
             holds = True
-            if condition_key in written:
+            if condition_key and condition_key in written:
                 holds = self._decided(written[condition_key], (*path, condition_key), Phase.OUTPUTS)
             value = self._parsed(written[value_key], (*path, value_key), Phase.OUTPUTS) if holds else None
             self.outputs[name] = OutputDefinition(name, value, str(written.get(keys["description"]) or ""), holds)

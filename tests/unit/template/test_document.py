@@ -427,3 +427,15 @@ def test_what_is_stored_is_not_held_to_constraints_again() -> None:
     with pytest.raises(StackValidationFailed, match="does not validate expiration"):
         template.bind(environment, {})
     assert template.bind(environment, {}, stored=True).parameters["p"] == "2001-01-01"
+
+
+@pytest.mark.parametrize("version", ["2013-05-23", "2021-04-16"])
+def test_an_empty_key_is_a_key_like_others(version: str) -> None:
+    document: JsonMap = {
+        "heat_template_version": version,
+        "": {},
+        "resources": {"a": {"type": "T", "": "b"}},
+        "outputs": {"o": {"value": 1, "": "b"}},
+    }
+    found = Template(document).definition(Environment(), {}).findings.ordered()
+    assert [problem.path for problem in found] == [("",), ("resources", "a", "")]
