@@ -9,7 +9,14 @@ from dataclasses import replace
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import NotSupported, Problem, RequestLimitExceeded, StackExists, StackValidationFailed
+from heatlite.core.errors import (
+    ActionConflict,
+    NotSupported,
+    Problem,
+    RequestLimitExceeded,
+    StackExists,
+    StackValidationFailed,
+)
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Control, Status, Verb
@@ -116,8 +123,11 @@ class Stacks:
         method = "PATCH" if existing else "PUT"
         attempt = self._gate.attempt(context, Operation.UPDATE, stack, method, "", request.body)
         prepared = self._preparation.changed(stack, request, existing)
-        now = self._clock.now()
+        seen, now = stack, self._clock.now()
         with self._gate.allowed(attempt) as stack:
+            if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
+                # What was prepared goes on from a definition that is no longer the stack's.
+                raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
             after = replace(_updated(stack, request, prepared, existing), updated_at=now)
             after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
