@@ -310,7 +310,8 @@ class Definition:
                 continue
             if "/" in name:
                 self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
-            if condition_key and condition_key in written and not self._decided(written[condition_key], (*path, condition_key)):
+            conditional = condition_key and condition_key in written
+            if conditional and not self._decided(written[condition_key], (*path, condition_key)):
                 disabled.append(name)
             else:
                 enabled.append((name, written))
