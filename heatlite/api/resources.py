@@ -62,7 +62,7 @@ class Resource(Handler):
         """One resource with its attributes."""
         stack = self.find(req, stack_name, stack_id)
         row = self.reading.resource(stack, resource_name)
-        required_by = views.dependents(self.store.resources.of(stack.id)).get(row.name, ())
+        required_by = views.dependents(current_rows(self.store.resources.of(stack.id))).get(row.name, ())
         attributes = self.reading.attributes(stack, row, query.values(req, "with_attr"))
         url = views.stack_url(req.base, stack)
         resp.media = {"resource": views.resource_detail(url, row, required_by, attributes)}

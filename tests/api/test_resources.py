@@ -292,6 +292,18 @@ class TestEvents:
         assert heat.fault("GET", f"{path}/resources/zz/events", code=404) == expected
 
 
+def test_an_old_object_that_waits_for_its_clean_up_is_not_counted(heat: Heat) -> None:
+    def made(text: str, fail: bool) -> dict[str, object]:
+        a = {"type": "OS::Heat::TestResource", "depends_on": "b", "properties": {"fail": fail}}
+        b = {"type": "OS::Heat::TestResource", "depends_on": "c", "properties": {"update_replace_value": text}}
+        return template(a=a, b=b, c=value())
+
+    path = heat.create(made("1", fail=False))
+    heat.call("PUT", path, {"template": made("2", fail=True)}, code=202)
+    heat.settle(path, "UPDATE_FAILED")  # there are two rows of b now
+    assert heat.get(f"{path}/resources/c")["resource"]["required_by"] == ["b"]
+
+
 def test_a_failure_is_told(heat: Heat) -> None:
     boom = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
     path = heat.create(template(boom=boom))
