@@ -79,9 +79,8 @@ def refusal(
     if operation is Operation.DELETE:
         # A delete cancels whoever holds the stack and waits for it; only another delete is in its way.
         live = [action for action in live if action.verb is Verb.DELETE]
-    for action in sorted(live, key=lambda action: action.status is not ActionStatus.RUNNING):
-        return _held(operation, stack, action)
-    return _state_refusal(operation, stack)
+    holder = min(live, key=lambda action: action.status is not ActionStatus.RUNNING, default=None)
+    return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
 
 
 def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:
