@@ -117,8 +117,6 @@ class Foregone:
         allowed = _allowed(schema)
         if allowed is not None and schema.type != "comma_delimited_list":
             return list(allowed)
-        if schema.type == "boolean":
-            return [True, False]
         domain: list[object] = []
         for value in constants:
             if _fits(value, schema) and value not in domain:
@@ -185,8 +183,12 @@ def _equal(one: object, other: object) -> bool | None:
 
 
 def _allowed(schema: ParameterSchema | None) -> tuple[Json, ...] | None:
-    """The only values that a parameter may have, if its definition lists them."""
-    found = [rule.typed for rule in schema.constraints if isinstance(rule, AllowedValues)] if schema is not None else []
+    """The only values that a parameter may have, if its definition lists them or its type has no others."""
+    if schema is None:
+        return None
+    found = [rule.typed for rule in schema.constraints if isinstance(rule, AllowedValues)]
+    if not found and schema.type == "boolean":
+        return True, False
     return found[0] if found else None
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heatlite.core.errors import Problem
@@ -192,8 +192,10 @@ def eq(one: object, other: object) -> dict[str, object]:
         (eq(SIZE, 7), "it is false whatever the parameters are"),
         (eq(SIZE, 5), None),
         (eq(SIZE, "5"), "it is false whatever the parameters are"),
-        (eq(FLAG, "true"), "it is false whatever the parameters are"),
+        (eq(FLAG, "true"), '"true" is not among the allowed values of "flag": True, False'),
         (eq(FLAG, False), None),
+        (eq(FLAG, {"get_param": "free"}), "it is false whatever the parameters are"),
+        (eq(SIZE, FLAG), None),
         (eq({"get_param": ["data", "a"]}, "a"), None),
         (eq({"get_param": "data"}, "a"), None),
         ({"and": [eq(FREE, "a"), eq(FREE, "b")]}, "it is false whatever the parameters are"),
@@ -263,6 +265,7 @@ def truth(condition: object, values: Mapping[str, object]) -> bool:
     return (all if name == "and" else any)(truth(item, values) for item in argument)
 
 
+@example(eq({"get_param": "n"}, {"get_param": "b"}), "a", 0, False)
 @given(conditions, st.sampled_from("ab"), st.sampled_from([0, 1, 2, 3.5]), st.booleans())
 def test_no_value_makes_it_true_then(condition: Json, s: str, n: float, b: bool) -> None:
     if Foregone({}, SCHEMAS).reason(condition) is not None:
