@@ -235,5 +235,21 @@ def test_what_json_can_carry_comes_back(data: dict[str, object]) -> None:
         assert "NaN" in text or "Infinity" in text or "\\u0000" in text, error.message
 
 
+@pytest.mark.parametrize("number", ["9" * 302, "0x" + "f" * 251, "-0x" + "f" * 251, "1:" + "59:" * 5000 + "1"])
+def test_numbers_that_nobody_can_write_out_again_are_refused(number: str) -> None:
+    start = time.process_time()
+    refused(VERSION + f"a: {number}")
+    refused({"heat_template_version": "2018-08-31", "a": 10**302})
+    assert time.process_time() - start < 1
+
+
+def test_numbers_of_three_hundred_digits_are_fine() -> None:
+    assert load("a: " + "9" * 300).data == {"a": 10**300 - 1}
+
+
+def test_of_very_many_duplicate_keys_the_first_thousand_are_told() -> None:
+    assert len(load("a: {" + "b: 1, " * 5000 + "}").duplicates) == 1000
+
+
 def test_the_size_limit_is_heats() -> None:
     assert MAX_TEMPLATE_SIZE == 524288
