@@ -139,7 +139,14 @@ class Database:
                 "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
                 "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
             }
-        database: peewee.Database = db_url.connect(self.url, **options)
+        try:
+            database: peewee.Database = db_url.connect(self.url, **options)
+        except ValueError:
+            # Its text may hold a piece of the password.
+            raise BadSetting(
+                f"The database URL cannot be read; one looks like {self.url.partition(':')[0]}://user:password@host/name,"
+                " with %2F for a / in the password."
+            ) from None
         return database
 
     def quote(self, *names: str) -> str:

@@ -1,5 +1,6 @@
 """What the store tells its callers beside the errors of `heatlite.core.errors`."""
 
+from heatlite.core.errors import Invalid
 from heatlite.core.json import JsonMap
 
 
@@ -14,11 +15,11 @@ class Duplicate(Exception):
     """A row breaks a unique index. The rooms of the store turn it into the error that callers know."""
 
 
-class SchemaMismatch(Exception):
+class SchemaMismatch(Invalid):
     """The tables are not those that this program works with; `upgrade` or a newer program is needed."""
 
 
-class MissingDriver(Exception):
+class MissingDriver(Invalid):
     """The URL asks for a database whose driver is not installed."""
 
 

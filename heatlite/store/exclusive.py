@@ -7,6 +7,7 @@ import time
 import weakref
 from pathlib import Path
 
+from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.errors import EngineRunning
 
@@ -46,9 +47,12 @@ class EngineLock:
 def acquire(path: Path, info: JsonMap) -> EngineLock:
     """Take the lock and leave `info` (pid, url) in the file for whoever comes too late.
 
-    Raises EngineRunning with what the holder wrote; OSError when the file cannot be made.
+    Raises EngineRunning with what the holder wrote; DatabaseUnavailable when the file cannot be made.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DatabaseUnavailable(reason=str(error)) from error
     for attempt in range(ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,17 +69,22 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
 
 
 def engine_of(url: str) -> JsonMap | None:
-    """What the engine of a SQLite database wrote about itself; None if there is none, or on a server."""
+    """What the engine of a SQLite database wrote about itself; None if there is none, or on a server.
+
+    Raises DatabaseUnavailable.
+    """
     kind, _, path = url.partition(":///")
     return holder(Path(f"{path}.engine")) if kind == "sqlite" else None
 
 
 def holder(path: Path) -> JsonMap | None:
-    """What the process wrote that has the lock; None if nobody has it."""
+    """What the process wrote that has the lock; None if nobody has it. Raises DatabaseUnavailable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as error:  # another user's, or below what is no folder
+        raise DatabaseUnavailable(reason=str(error)) from error
     try:
         # Shared: two that look do not see each other.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

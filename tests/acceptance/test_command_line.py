@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,9 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
     assert run("ls", "--database", "foo", code=1).startswith("heatlite: Unknown kind of database")
     (tmp_path / "text.db").write_text("no database at all" * 100)
     assert "file is not a database" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db", code=1)
+    assert "Not a directory" in run("ls", "--database", f"sqlite:///{tmp_path}/text.db/below.db", code=1)
+    newer = f"sqlite:///{tmp_path}/newer.db"
+    run("ls", "--database", newer)
+    with closing(sqlite3.connect(tmp_path / "newer.db")) as database, database:
+        database.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_from_the_future', '2030-01-01')")
+    assert "Install the heatlite that made it" in run("ls", "--database", newer, code=1)

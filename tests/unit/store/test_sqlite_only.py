@@ -13,8 +13,9 @@ import pytest
 from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
-from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.store.errors import EngineRunning
+from heatlite.store.exclusive import engine_of
 from heatlite.store.stacks import StackQuery
 from heatlite.store.store import Store
 
@@ -87,6 +88,13 @@ def test_a_url_that_names_no_database_is_refused(url: str) -> None:
         Store.open(url)
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_a_broken_url_of_a_server_is_refused_without_telling_the_password(scheme: str) -> None:
+    with pytest.raises(Invalid) as refused:  # also where the driver is not installed
+        Store.open(f"{scheme}://mia:sec/ret@db.example/heat")
+    assert "sec" not in refused.value.message
+
+
 def test_folder_and_files_are_made_for_their_owner(tmp_path: Path) -> None:
     folder = tmp_path / "one" / "two"
     store = Store.open(f"sqlite:///{folder}/heatlite.db")
@@ -99,8 +107,10 @@ def test_folder_and_files_are_made_for_their_owner(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DatabaseUnavailable, match="file"):
-        Store.open(f"sqlite:///{tmp_path}/file/heatlite.db")
+    url = f"sqlite:///{tmp_path}/file/heatlite.db"
+    for use in (Store.open, engine_of):
+        with pytest.raises(DatabaseUnavailable, match="file"):
+            use(url)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
