@@ -11,6 +11,7 @@ NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
 SERVICES = ("tests/acceptance/", "tests/services/")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one database server share it, so they stay in one process when several run."""
     for item in items:
