@@ -1,7 +1,7 @@
 """Databases with a server, where one is reachable.
 
-HEATLITE_TEST_POSTGRES_URL and HEATLITE_TEST_MYSQL_URL name a database that the tests may empty;
-without them a server on loopback gets a database of its own, which goes when the tests end.
+HEATLITE_TEST_POSTGRES_URL and HEATLITE_TEST_MYSQL_URL name a database of a server, by a user who may make others; without
+them a server on loopback is tried. Each process of the tests makes a database of its own there, which goes when they end.
 """
 
 import os
@@ -22,28 +22,26 @@ sys.path += [str(TESTS / "unit" / "store"), str(TESTS / "migration")]
 pytest.register_assert_rewrite("store_behaviour", "migration_behaviour")
 
 SERVERS = {
-    "PostgreSQL": ("HEATLITE_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/", "postgres"),
-    "MariaDB": ("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/", "mysql"),
+    "PostgreSQL": ("HEATLITE_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres"),
+    "MariaDB": ("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/mysql"),
 }
 
 
 @pytest.fixture(scope="session", params=list(SERVERS))
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a database that the tests may do with as they like."""
-    variable, loopback, admin = SERVERS[request.param]
-    given = os.environ.get(variable)
+    variable, loopback = SERVERS[request.param]
+    given = os.environ.get(variable, loopback)
     name = f"heatlite_test_{os.getpid()}"
     try:
-        database = Database(given or loopback + admin)
+        database = Database(given)
         database.read("SELECT 1")
-        if given is None:
-            database.peewee.execute_sql(f"CREATE DATABASE {name}")
     except (DatabaseUnavailable, MissingDriver) as error:
         pytest.skip(f"no {request.param} to test with ({variable} names one): {error}")
-    yield given or loopback + name
-    if given is None:
-        force = " WITH (FORCE)" if request.param == "PostgreSQL" else ""
-        database.peewee.execute_sql(f"DROP DATABASE {name}{force}")
+    database.peewee.execute_sql(f"CREATE DATABASE {name}")
+    yield given.rpartition("/")[0] + "/" + name
+    force = " WITH (FORCE)" if request.param == "PostgreSQL" else ""
+    database.peewee.execute_sql(f"DROP DATABASE {name}{force}")
     database.close()
 
 
