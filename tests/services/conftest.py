@@ -1,7 +1,8 @@
 """Databases with a server, where one is reachable.
 
-HEATLITE_TEST_POSTGRES_URL and HEATLITE_TEST_MYSQL_URL name a database of a server, by a user who may make others; without
-them a server on loopback is tried. Each process of the tests makes a database of its own there, which goes when they end.
+HEATLITE_TEST_POSTGRES_URL and HEATLITE_TEST_MYSQL_URL name a database of a server, by a user who may make others;
+without them a server on loopback is tried. Each process of the tests makes a database of its own there, which goes
+when they end.
 """
 
 import os
