@@ -239,15 +239,19 @@ operands = st.one_of(
     st.sampled_from(["a", "b", "c", 1, 2, True]),
     st.sampled_from([{"get_param": name} for name in SCHEMAS]),
 )
-conditions = st.recursive(
-    st.one_of(st.booleans(), st.builds(eq, operands, operands), st.just({"get_param": "b"})),
-    lambda inner: st.one_of(
-        st.builds(lambda one: {"not": one}, inner),
-        st.builds(lambda some: {"and": some}, st.lists(inner, min_size=2, max_size=3)),
-        st.builds(lambda some: {"or": some}, st.lists(inner, min_size=2, max_size=3)),
-    ),
-    max_leaves=6,
-)
+
+
+def combined(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    some = st.lists(inner, min_size=2, max_size=3)
+    return st.one_of(
+        inner.map(lambda one: {"not": one}),
+        some.map(lambda all_of: {"and": all_of}),
+        some.map(lambda any_of: {"or": any_of}),
+    )
+
+
+simple = st.one_of(st.booleans(), st.builds(eq, operands, operands), st.just({"get_param": "b"}))
+conditions = st.recursive(simple, combined, max_leaves=6)
 
 
 def truth(condition: object, values: Mapping[str, object]) -> bool:
