@@ -181,7 +181,7 @@ def test_sigterm_in_the_middle_of_a_create(serve: Callable[[], Server]) -> None:
         "resources": {"slow": waits, "after": {"type": "OS::Heat::RandomString", "depends_on": "slow"}},
     }
     path = first.create("long", template)
-    eventually(lambda: "slow" in first.resources(path), "the create is under way")
+    eventually(lambda: bool(first.resources(path).get("slow")), "the object is made and known, and not ready yet")
     before = first.resources(path)
     first.stop()
     second = serve()

@@ -34,8 +34,8 @@ WAITS = {
 
 HALVES = [
     b"GET /v1/demo/stac",
-    b"POST /v1/demo/stacks HTTP/1.1\r\nHost: h\r\n",
-    b"POST /v1/demo/stacks HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{",
+    b"POST /v1/demo/stacks HTTP/1.1\r\nHost: localhost\r\n",
+    b"POST /v1/demo/stacks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{",
 ]
 """What silent clients have said."""
 
