@@ -96,7 +96,7 @@ def test_it_foresees_the_update(engine: Engine, case: str) -> None:
 
 
 def test_what_is_unhealthy_or_failed_is_replaced(engine: Engine) -> None:
-    made = template(a=thing(), b=thing(ref("a")), boom=thing(fail=True), never=thing(depends_on="boom"))
+    made = template(a=thing(), b=thing(ref("a")), boom=thing(fail=True, depends_on="b"), never=thing(depends_on="boom"))
     stack = engine.create(made)
     engine.mark(stack, "a")
     changes = engine.stacks.preview_update(engine.get(stack), Request(), existing=True)
