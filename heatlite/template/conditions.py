@@ -73,10 +73,6 @@ class Conditions:
         if in_debt or self._work_left < 0:
             raise StackValidationFailed("The functions of the template make too much data")
 
-    def refill(self) -> None:
-        """All the work is left again: somebody new asks."""
-        self._work_left = MOST_WORK
-
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""
         if isinstance(condition, bool):

@@ -129,10 +129,6 @@ class Template:
         """As `bind`, but faults are only kept, in the definition's `findings`."""
         return Definition(self, environment, pseudo, strict, types, facade, stored)
 
-    def refill(self) -> None:
-        """Allow the functions their whole work again: one that is kept is asked many times (outputs, updates)."""
-        self._conditions.refill()
-
     def describe(self, given: Mapping[str, Json]) -> JsonMap:
         """Description, parameters with the values `given`, and their groups, as POST /validate answers."""
         described: JsonMap = {

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from heatlite.core.json import Json
 from heatlite.core.status import state
 from heatlite.store.records import StackRecord
 
@@ -221,13 +220,3 @@ class TestProcess:
         ]
         for stack in stacks:
             assert final(engine.settle(stack)) == "CREATE_COMPLETE"
-
-
-def test_outputs_can_be_read_for_ever(engine: Engine) -> None:
-    """What a template's functions may do is counted for each who asks, not over the life of the stack."""
-    words: Json = [str(number) for number in range(1000)]
-    output: Json = {"value": {"list_join": [",", words]}}
-    stack = engine.create({"heat_template_version": "2021-04-16", "outputs": {"o": output}})
-    for _ in range(3100):
-        shown = engine.rooms.reading.outputs(stack)[0]
-    assert "output_error" not in shown
