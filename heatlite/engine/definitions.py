@@ -39,6 +39,7 @@ class Definitions:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
+                kept.refill()
                 return kept
         record = self._store.templates.get(stack.template_id)
         template = Template(record.document, record.files)

@@ -32,6 +32,7 @@ class Wanted:
 def evaluate(definition: ResourceDefinition, resources: Resources, values: Values) -> Wanted:
     """Fill in the values. Raises what the functions and the schema say of bad ones."""
     kind = resources.types.get(definition.mapped_type)
+    definition.refill()
     properties = kind.schema.coerce(_section("properties", resolve(definition.properties, values)))
     return Wanted(kind, properties, _section("metadata", resolve(definition.metadata, values)))
 

@@ -15,6 +15,7 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
 )
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.engine.containers import Containers
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.fetch import Fetcher
 from heatlite.engine.requests import Request
@@ -48,27 +49,35 @@ class Prepared:
 class Preparation:
     """Reads, merges and checks what requests bring."""
 
-    def __init__(self, store: Store, types: Registry, settings: Settings, definitions: Definitions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        types: Registry,
+        settings: Settings,
+        definitions: Definitions,
+        containers: Containers | None,
+    ) -> None:
         self._store = store
         self._types = types
         self._settings = settings
         self._definitions = definitions
+        self._containers = containers
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request) -> Prepared:
         """The definition of a stack that is to be made. Raises the first fault, with all the others in it."""
-        request = self._complete(request)
+        request = self._complete(stack.project, request)
         with _places_told(request):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
             return self._checked(stack, template, environment)
 
-    def validate(self, request: Request) -> Nested:
+    def validate(self, project: str, request: Request) -> Nested:
         """The definition as far as it can be judged without values (POST /validate), with the templates within.
 
         Raises its faults.
         """
-        request = self._complete(request)
+        request = self._complete(project, request)
         with _places_told(request):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
@@ -77,12 +86,12 @@ class Preparation:
             raise_first(problems)
             return nested
 
-    def review(self, request: Request) -> list[Problem]:
+    def review(self, project: str, request: Request) -> list[Problem]:
         """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
 
         Raises only where there is nothing to look at.
         """
-        request = self._complete(request)
+        request = self._complete(project, request)
         environments, found = _environments(request)
         complete = not found
         parsed = []
@@ -112,8 +121,7 @@ class Preparation:
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
         """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
-        if not existing or request.template is not None or request.template_url is not None:
-            request = self._complete(request)
+        request = self._complete(stack.project, request, template_needed=not existing)
         with _places_told(request):
             if not existing:
                 template = self._template(request)
@@ -128,13 +136,18 @@ class Preparation:
                 environment = self._merged_environment(stack, request, template)
             return self._checked(stack, template, environment, before=self._definitions.of(stack))
 
-    def _complete(self, request: Request) -> Request:
-        """With its template, which may have to be fetched."""
-        if request.template is not None:
-            return request
-        if request.template_url is None:
+    def _complete(self, project: str, request: Request, template_needed: bool = True) -> Request:
+        """With its template, which may have to be fetched, and with the files of its container."""
+        if request.template is None and request.template_url is not None:
+            request = replace(request, template=self._fetcher.text(request.template_url), template_url=None)
+        if request.template is None and template_needed:
             raise HTTPBadRequest("No template specified")
-        return replace(request, template=self._fetcher.text(request.template_url), template_url=None)
+        if request.files_container is None:
+            return request
+        if self._containers is None:
+            raise NotSupported("files_container is not supported: send the files in the body, or let the operator set files_containers.")
+        files = {**self._containers.files(project, request.files_container), **request.files}
+        return replace(request, files=files, files_container=None)
 
     def _template(self, request: Request) -> Template:
         document = self._source(request).data
@@ -213,6 +226,7 @@ class Preparation:
         else:
             definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
             raise_first(check_definition(definition, self._types))
+            definition.refill()  # for a preview, which evaluates it next
             _check_possible(definition)
             self._check_size(definition)
         if before is not None:

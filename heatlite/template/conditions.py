@@ -10,9 +10,11 @@ from heatlite.template.loader import Path
 from heatlite.template.problems import nearest, stated
 
 MOST_WORK: Final = 3_000_000
-"""What all functions of a template together may look at and make, in things (`weight`): about a second's work."""
+"""What all functions of a template together may look at and make, in things (`weight`): about a second's work.
+
+A definition in use is evaluated over and over: then it is for each reader, and for each resource of a walk (`refill`)."""
 WORK_EACH: Final = 25
-"""What every evaluation adds to that, so that large templates and long actions do not run out of it."""
+"""What every evaluation adds to that, so that large templates do not run out of it."""
 
 
 class _NotHere(Function):
@@ -72,6 +74,10 @@ class Conditions:
         self._work_left = min(self._work_left + WORK_EACH, MOST_WORK) - work
         if in_debt or self._work_left < 0:
             raise StackValidationFailed("The functions of the template make too much data")
+
+    def refill(self) -> None:
+        """All the work is left again: somebody new asks."""
+        self._work_left = MOST_WORK
 
     def decide(self, condition: object, path: Path) -> bool:
         """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""

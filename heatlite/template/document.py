@@ -1,7 +1,7 @@
 """A template, and the same bound to its parameters (hot-language §2, §3, §11)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from heatlite.core.errors import (
@@ -46,6 +46,8 @@ class ResourceDefinition:
     """The existing object that is to be adopted."""
     requires: frozenset[str]
     """Enabled resources named by depends_on, or referred to in properties and metadata."""
+    refill: Callable[[], None] = field(repr=False, compare=False)
+    """As `Definition.refill`: to be called by whoever evaluates the resource by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,10 @@ class Definition:
         self._read_resources()
         self._read_outputs()
 
+    def refill(self) -> None:
+        """The functions may do all their work again (`MOST_WORK`): of what is kept, each who asks has his own."""
+        self._conditions.refill()
+
     def place(self, resource: str, key: str = "") -> Path:
         """Where a resource, or one of its keys, stands in the template."""
         section = self.sections["resources"]
@@ -357,6 +363,7 @@ class Definition:
             description=description if isinstance(description, str) else "",
             external_id=external_id,
             requires=frozenset(required),
+            refill=self._conditions.refill,
         )
 
     def _described(

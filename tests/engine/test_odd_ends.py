@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.json import Json
 from heatlite.core.status import state
 from heatlite.store.records import StackRecord
 
@@ -220,3 +221,29 @@ class TestProcess:
         ]
         for stack in stacks:
             assert final(engine.settle(stack)) == "CREATE_COMPLETE"
+
+
+class TestWorkOfFunctions:
+    """It is bounded for each who asks, not over the life of a stack."""
+
+    def test_outputs_can_be_read_for_ever(self, engine: Engine) -> None:
+        words: Json = [str(number) for number in range(1000)]
+        output: Json = {"value": {"list_join": [",", words]}}
+        stack = engine.create({"heat_template_version": "2021-04-16", "outputs": {"o": output}})
+        for _ in range(3100):
+            shown = engine.rooms.reading.outputs(stack)[0]
+        assert "output_error" not in shown
+
+    def test_a_walk_does_not_run_out_of_it(self, engine: Engine) -> None:
+        """What the check allows for all resources together, each of them may do, as often as it is evaluated."""
+        words: Json = ["x"] * 5000
+
+        def made(delimiter: str) -> Any:
+            joined = {"list_join": [delimiter, *[{"get_param": "words"}] * 90]}
+            things = {f"r{number}": thing({"digest": ["md5", joined]}) for number in range(2)}
+            return template(parameters={"words": {"type": "json", "default": words}}, **things)
+
+        stack = engine.create(made(","))
+        assert final(stack) == "CREATE_COMPLETE"
+        # The plan evaluates both, and so do the steps.
+        assert final(engine.put(stack, made(";"))) == "UPDATE_COMPLETE"
