@@ -12,7 +12,7 @@ from heatlite.template.problems import nearest, stated
 MOST_WORK: Final = 3_000_000
 """What all functions of a template together may look at and make, in things (`weight`): about a second's work.
 
-A definition in use is evaluated over and over: then it is for each reader, and for each resource of a walk (`refill`)."""
+A definition in use is evaluated over and over: then each reader has it, and each resource of a walk (`refill`)."""
 WORK_EACH: Final = 25
 """What every evaluation adds to that, so that large templates do not run out of it."""
 
