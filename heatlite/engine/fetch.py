@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -48,8 +49,8 @@ class Fetcher:
                 port = parts.port
             except ValueError as error:
                 raise _failed(url, str(error)) from None
-            address = self._address(url, parts, port or _PORTS.get(parts.scheme, 0))
             try:
+                address = self._address(url, parts, port or _PORTS.get(parts.scheme, 0), end)
                 status, target, body = self._get(parts, address, end)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 late = time.monotonic() >= end
@@ -63,8 +64,8 @@ class Fetcher:
             here = following
         raise _failed(url, f"there are more than {_MOST_REDIRECTS} redirects")
 
-    def _address(self, url: str, parts: SplitResult, port: int) -> tuple[str, int]:
-        """The address to connect to. Raises HTTPBadRequest where that is not allowed."""
+    def _address(self, url: str, parts: SplitResult, port: int, end: float) -> tuple[str, int]:
+        """The address to connect to. Raises HTTPBadRequest where that is not allowed, and TimeoutError."""
         if parts.scheme not in _PORTS:
             raise _failed(url, "only http and https are possible")
         host = parts.hostname
@@ -77,10 +78,11 @@ class Fetcher:
         if not self._listed(host, port):
             raise _failed(url, f'the setting template_hosts does not list "{host}"')
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            address = _look_up(host, port, _left(end))
+        except TimeoutError:
+            raise
         except (OSError, UnicodeError) as error:
             raise _failed(url, f'the host "{host}" cannot be found: {error}') from None
-        address = str(found[0][4][0])
         if host != "localhost" and not _is_public(address) and not self._listed(address, port):
             text = f'"{host}" leads to {address}, which is not public, and the setting template_hosts does not list it'
             raise _failed(url, text)
@@ -92,19 +94,17 @@ class Fetcher:
     def _get(self, parts: SplitResult, address: tuple[str, int], end: float) -> tuple[int, str | None, bytes]:
         """Status, target of a redirect, and the body as far as it may go and one byte more."""
         host = parts.hostname or ""
-        remaining = end - time.monotonic()
-        if remaining <= 0:
-            raise TimeoutError
-        sock = socket.create_connection(address, timeout=remaining)
+        sock = socket.create_connection(address, timeout=_left(end))
         try:
+            sock.settimeout(_left(end))
             if parts.scheme == "https":
                 sock = ssl.create_default_context().wrap_socket(sock, server_hostname=host)
             # Timeouts of sockets are about silence; this one is about the whole.
-            watch = threading.Timer(max(0.0, end - time.monotonic()), _hang_up, [sock])
+            watch = threading.Timer(_left(end), _hang_up, [sock])
             watch.daemon = True
             watch.start()
             try:
-                connection = http.client.HTTPConnection(host, address[1], timeout=remaining)
+                connection = http.client.HTTPConnection(host, address[1])
                 connection.sock = sock
                 netloc = parts.netloc.rpartition("@")[2]
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -118,8 +118,7 @@ class Fetcher:
                 watch.cancel()
         finally:
             sock.close()
-        if time.monotonic() >= end:
-            raise TimeoutError
+        _left(end)  # what was cut off may look complete
         return response.status, target, body
 
     def _content(self, url: str, status: int, body: bytes) -> str:
@@ -137,6 +136,32 @@ class Fetcher:
 def _failed(url: str, reason: str) -> HTTPBadRequest:
     shown = url if url.isprintable() else repr(url)
     return HTTPBadRequest(f"Could not retrieve template {shown[:200]}: {reason}.")
+
+
+def _left(end: float) -> float:
+    """Seconds until `end`. Raises TimeoutError once there are none."""
+    seconds = end - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
+
+
+def _look_up(host: str, port: int, seconds: float) -> str:
+    """The first address of a host. Raises TimeoutError, and what the resolver raises.
+
+    A resolver cannot be told to hurry or to stop: one that is too slow goes on by itself, and nobody waits for it.
+    """
+    answer: Future[str] = Future()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answer.set_result(str(found[0][4][0]))
+        except (OSError, UnicodeError) as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer.result(seconds)
 
 
 def _hang_up(sock: socket.socket) -> None:

@@ -1,11 +1,16 @@
 """What the server gets from elsewhere: only from listed hosts, within limits. A real server answers on this machine."""
 
 import http.server
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -73,21 +78,27 @@ class Answers(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[http.server.ThreadingHTTPServer]:
+@contextmanager
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The host and the port of a server."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
-@pytest.fixture
-def url(server: http.server.ThreadingHTTPServer) -> str:
-    return f"http://127.0.0.1:{server.server_port}"
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving() as host:
+        yield f"http://{host}"
 
 
 LISTED = Fetcher(("127.0.0.1",), 1000, 5.0)
@@ -187,3 +198,114 @@ def test_the_time_is_limited_as_a_whole(url: str, path: str) -> None:
 
 def test_nobody_listens() -> None:
     assert "refused" in refused(LISTED, "http://127.0.0.1:1/x")
+
+
+def test_a_slow_resolver_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def slow(*args: object, **more: object) -> list[object]:
+        over.wait(20)
+        raise socket.gaierror("too late")
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    start = time.monotonic()
+    message = refused(replace(LISTED, hosts=("example.org",), timeout=0.05), "http://example.org/x")
+    assert time.monotonic() - start < 2
+    assert message.endswith("it took longer than 0.05 seconds.")
+    over.set()
+
+
+def test_a_host_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*args: object, **more: object) -> list[object]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    message = refused(replace(LISTED, hosts=("example.org",)), "http://example.org/x")
+    assert 'the host "example.org" cannot be found: ' in message
+    assert "Name or service not known" in message
+
+
+# -- https -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes certificates: of a CA that is its own, or one for a name, signed by a CA."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make certificates with")
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def make(file: str, extension: str, *words: str | Path) -> Path:
+        path = folder / file
+        command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        names = ["-subj", f"/CN={file}", "-addext", extension]
+        subprocess.run([*command, "-keyout", path, "-out", path, *names, *words], check=True, capture_output=True)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def authority(certificate: Callable[..., Path]) -> Path:
+    return certificate("authority", "keyUsage=critical,keyCertSign")
+
+
+@pytest.fixture(scope="module")
+def secure(certificate: Callable[..., Path], authority: Path) -> Iterator[str]:
+    """The address of a server whose certificate is good for whoever trusts the authority."""
+    with serving(_tls(certificate, authority, "IP:127.0.0.1")) as host:
+        yield f"https://{host}"
+
+
+def _tls(certificate: Callable[..., Path], authority: Path, name: str) -> ssl.SSLContext:
+    file = certificate(name, f"subjectAltName={name}", "-CA", authority, "-CAkey", authority)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch, authority: Path) -> None:
+    """An operator adds an authority with the variable that OpenSSL reads by itself."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_good_certificate(secure: str, url: str) -> None:
+    assert LISTED.text(f"{secure}/good").startswith("path: /good\nhost: 127.0.0.1:")
+    assert LISTED.text(f"{secure}/relative").startswith("path: /good?from=relative\n")
+    assert LISTED.text(f"{url}/to?{secure}/good").startswith("path: /good\n")
+
+
+def test_a_certificate_of_an_authority_that_nobody_trusts(secure: str) -> None:
+    assert "CERTIFICATE_VERIFY_FAILED" in refused(LISTED, f"{secure}/good")
+
+
+@pytest.mark.usefixtures("trusting")
+def test_a_certificate_of_another_host(certificate: Callable[..., Path], authority: Path) -> None:
+    with serving(_tls(certificate, authority, "DNS:example.org")) as host:
+        message = refused(LISTED, f"https://{host}/good")
+    assert "CERTIFICATE_VERIFY_FAILED" in message
+    assert "not valid for '127.0.0.1'" in message
+
+
+@pytest.mark.usefixtures("trusting")
+def test_no_redirect_leads_out_of_https(secure: str, url: str) -> None:
+    assert f"it redirects from https to {url}/good" in refused(LISTED, f"{secure}/to?{url}/good")
+
+
+@pytest.mark.usefixtures("trusting")
+@pytest.mark.parametrize("path", ["/slow-body", "/slow-head"])
+def test_the_time_is_limited_over_https_too(secure: str, path: str) -> None:
+    assert "it took longer than 0.2 seconds" in refused(replace(LISTED, timeout=0.2), secure + path)
+
+
+def test_a_host_that_never_greets() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"https://127.0.0.1:{silent.getsockname()[1]}/x"
+        assert "it took longer than 0.05 seconds" in refused(replace(LISTED, timeout=0.05), address)
+
+
+def test_a_host_that_speaks_no_tls(url: str) -> None:
+    assert "SSL" in refused(LISTED, url.replace("http:", "https:") + "/good")
