@@ -13,6 +13,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
+from heatlite.engine.containers import Folders
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
 from heatlite.engine.health import Health
@@ -143,7 +144,11 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     types = installed_types(settings)
     definitions = Definitions(store, types)
     reading = Reading(store, types, clock, definitions)
-    preparation = Preparation(store, types, settings, definitions)
+    containers = None
+    if settings.files_containers is not None:
+        folder = Path(settings.files_containers)
+        containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
+    preparation = Preparation(store, types, settings, definitions, containers)
     return Rooms(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
         maintenance=Maintenance(store, clock, gate),

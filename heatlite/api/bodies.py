@@ -226,8 +226,6 @@ def validate(req: Request) -> requests.Request:
 
 def _definition(body: JsonMap, template: Literal["required", "optional"]) -> requests.Request:
     _check(DEFINITION, body)
-    if body.get("files_container") is not None and body.get("template") is None:
-        raise NotSupported("files_container is not supported: send the template and its files in the body.")
     sent = body.get("template") is not None or body.get("template_url") is not None
     if not sent and template == "required":
         raise HTTPBadRequest("No template specified")
@@ -242,6 +240,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
         environment=body.get("environment"),
         environment_files=_as_texts(body.get("environment_files")),
         files=_as_files(body.get("files")),
+        files_container=_as_text(body.get("files_container")) or None,
         parameters=_as_map(body.get("parameters")),
         clear_parameters=_as_texts(body.get("clear_parameters")),
         tags=_tags(body.get("tags")),

@@ -47,10 +47,10 @@ class Validate(Handler):
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
         request = bodies.validate(req)
         if query.flag(req, "all_errors"):
-            resp.media = {"problems": [to_dict(problem) for problem in self.stacks.review(request)]}
+            resp.media = {"problems": [to_dict(problem) for problem in self.stacks.review(req.caller, request)]}
             return
         try:
-            resp.media = self.stacks.validate(request, show_nested)
+            resp.media = self.stacks.validate(req.caller, request, show_nested)
         except StackValidationFailed as error:
             raise HTTPBadRequest(error.message, error.problems) from error  # Heat's name for it on this route alone
 

@@ -75,6 +75,8 @@ class Settings:
     """
     template_fetch_timeout: float = 10.0
     """How long fetching one template may take."""
+    files_containers: str | None = None
+    """Where the containers lie that requests name (`files_container`): ``<project>/<container>``; None: nowhere."""
 
     @property
     def shown_database(self) -> str:

@@ -145,7 +145,8 @@ class Preparation:
         if request.files_container is None:
             return request
         if self._containers is None:
-            raise NotSupported("files_container is not supported: send the files in the body, or let the operator set files_containers.")
+            text = "files_container is not supported: send the template and its files in the body."
+            raise NotSupported(f"{text} (The server has no setting files_containers.)")
         files = {**self._containers.files(project, request.files_container), **request.files}
         return replace(request, files=files, files_container=None)
 

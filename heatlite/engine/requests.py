@@ -21,6 +21,8 @@ class Request:
     """An object, or text; ignored by Heat's rule where `environment_files` is not empty."""
     environment_files: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    files_container: str | None = None
+    """A container of the project, whose objects are files, too; `files` go before them."""
     parameters: JsonMap = field(default_factory=dict)
     clear_parameters: tuple[str, ...] = ()
     tags: tuple[str, ...] | None = None

@@ -144,16 +144,16 @@ class Stacks:
         rows = self._store.resources.of(stack.id)
         return Foresight(prepared.definition, rows, self._reading.resources_of(after)).changes()
 
-    def validate(self, request: Request, show_nested: bool = False) -> JsonMap:
+    def validate(self, context: Context, request: Request, show_nested: bool = False) -> JsonMap:
         """The answer of POST /validate. Raises what is wrong with the template."""
-        nested = self._preparation.validate(request)
+        nested = self._preparation.validate(context.project, request)
         described = nested.definition.describe()
         within = nested.describe() if show_nested else {}
         return {**described, "NestedParameters": within} if within else described
 
-    def review(self, request: Request) -> list[Problem]:
+    def review(self, context: Context, request: Request) -> list[Problem]:
         """Everything that is wrong with a template and what comes with it, warnings too."""
-        return self._preparation.review(request)
+        return self._preparation.review(context.project, request)
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 

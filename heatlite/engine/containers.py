@@ -1,0 +1,142 @@
+"""Containers: files of a project that lie with the server, named by a request's `files_container`."""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+
+MOST_OBJECTS: Final = 1000
+"""How many files and folders a container may have."""
+MOST_LEVELS: Final = 32
+"""How deep its folders may lie in each other."""
+
+
+class Containers(Protocol):
+    """Where the containers of all projects are. An object store can be this as well as a folder."""
+
+    def files(self, project: str, name: str) -> dict[str, str]:
+        """Every object of one container: names, with ``/`` between their parts, and texts.
+
+        Raises HTTPBadRequest for a container that is not there or holds something else than text, and
+        RequestLimitExceeded for one that is too large.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Containers in the file system: ``<root>/<project>/<name>``.
+
+    Whoever fills a project's folder may be less trusted than the server: no symbolic link is followed below `root`,
+    and nothing is opened by a path that could change its meaning meanwhile.
+    """
+
+    root: Path
+    most_bytes: int
+    """Of one file."""
+    most_bytes_together: int
+
+    def files(self, project: str, name: str) -> dict[str, str]:
+        """See Containers. A container's folder is read anew each time."""
+        walk = _Walk(self, name)
+        try:
+            folder = self._open(project, name)
+            try:
+                walk.read(folder, "", 1)
+            finally:
+                os.close(folder)
+        except FileNotFoundError:
+            raise HTTPBadRequest(f"There is no container {_shown(name)}.") from None
+        except OSError as error:
+            raise HTTPBadRequest(f"Container {_shown(name)} cannot be read: {error.strerror}.") from error
+        return dict(sorted(walk.files.items()))
+
+    def _open(self, project: str, name: str) -> int:
+        folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in (project, name):
+            above = folder
+            try:
+                folder = _open_folder(part, above)
+            finally:
+                os.close(above)
+        return folder
+
+
+class _Walk:
+    """One reading of one container."""
+
+    def __init__(self, limits: Folders, container: str) -> None:
+        self.files: dict[str, str] = {}
+        self._limits = limits
+        self._container = container
+        self._entries = 0
+        self._bytes = 0
+
+    def read(self, folder: int, prefix: str, level: int) -> None:
+        """Everything in an open folder."""
+        if level > MOST_LEVELS:
+            raise self._too_large(f"its folders are deeper than {MOST_LEVELS}")
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                self._entries += 1
+                if self._entries > MOST_OBJECTS:
+                    raise self._too_large(f"it has more than {MOST_OBJECTS} objects")
+                self._read_entry(entry.name, folder, prefix + entry.name, level)
+
+    def _read_entry(self, name: str, folder: int, path: str, level: int) -> None:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise self._refused(path, "its name is no UTF-8") from None
+        try:
+            # Not blocking: to open a pipe would wait for its other end.
+            opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            raise self._refused(path, f"it cannot be read: {error.strerror}") from error
+        try:
+            kind = os.fstat(opened).st_mode
+            if stat.S_ISDIR(kind):
+                self.read(opened, f"{path}/", level + 1)
+            elif stat.S_ISREG(kind):
+                self.files[path] = self._text(opened, path)
+            else:
+                raise self._refused(path, "it is no file")
+        finally:
+            os.close(opened)
+
+    def _text(self, opened: int, path: str) -> str:
+        most = self._limits.most_bytes
+        with os.fdopen(opened, "rb", closefd=False) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise self._too_large(f"{_shown(path)} has more than {most} bytes")
+        self._bytes += len(content)
+        together = self._limits.most_bytes_together
+        if self._bytes > together:
+            raise self._too_large(f"its objects have more than {together} bytes")
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            raise self._refused(path, f"it is no UTF-8 text (byte {error.start})") from None
+        if "\0" in text:
+            raise self._refused(path, f"it is no text: it holds a NUL character (byte {content.index(0)})")
+        return text
+
+    def _refused(self, path: str, reason: str) -> HTTPBadRequest:
+        return HTTPBadRequest(f"Container {_shown(self._container)}: {_shown(path)} cannot be used: {reason}.")
+
+    def _too_large(self, reason: str) -> RequestLimitExceeded:
+        return RequestLimitExceeded(message=f"Container {_shown(self._container)}: {reason}.")
+
+
+def _open_folder(name: str, above: int) -> int:
+    """A folder right in an open one. Raises OSError, for a name that leads elsewhere or is none, too."""
+    if name in ("", ".", "..") or "/" in name or not name.isprintable():
+        raise FileNotFoundError(name)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+
+
+def _shown(name: str) -> str:
+    return f'"{name[:200]}"' if name.isprintable() else ascii(name[:200])
