@@ -17,13 +17,16 @@ from heatlite.engine.containers import Folders
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
 from heatlite.engine.health import Health
+from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
+from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.worker import Worker
 from heatlite.plugin.installation import read_installation
+from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.errors import EngineRunning
@@ -128,7 +131,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
             store.actions.reclaim_all(clock.now())
     gate = Gate(store, clock, settings)
     rooms = _rooms(settings, store, clock, gate)
-    worker = Worker(store, rooms.types, clock, settings, rooms.definitions, rooms.maintenance)
+    worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, rooms.maintenance)
     gate.wake = worker.wake
     app = _application(settings, rooms)
     worker.start()
@@ -143,7 +146,9 @@ def installed_types(settings: Settings) -> Registry:
 def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     types = installed_types(settings)
     definitions = Definitions(store, types)
-    reading = Reading(store, types, clock, definitions)
+    public_url = settings.public_url or f"http://{settings.address}"
+    surroundings = Surroundings(types, clock.now, Services(StoredMailbox(store), public_url))
+    reading = Reading(store, surroundings, definitions)
     containers = None
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
@@ -158,6 +163,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         definitions=definitions,
         store=store,
         types=types,
+        surroundings=surroundings,
         clock=clock,
     )
 

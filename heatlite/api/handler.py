@@ -10,6 +10,7 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.health import Health
 from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.reading import Reading
+from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
@@ -29,6 +30,7 @@ class Rooms:
     definitions: Definitions
     store: Store
     types: Registry
+    surroundings: Surroundings
     clock: Clock
 
 

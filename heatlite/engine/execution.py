@@ -14,9 +14,8 @@ from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.gate import timeout_seconds
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
-from heatlite.engine.scope import Resources
+from heatlite.engine.scope import Resources, Surroundings
 from heatlite.engine.transitions import Transitions
-from heatlite.plugin.registry import Registry
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -34,7 +33,7 @@ class Parts:
     """What every execution works with."""
 
     store: Store
-    types: Registry
+    surroundings: Surroundings
     clock: Clock
     settings: Settings
     definitions: Definitions
@@ -50,7 +49,7 @@ class Execution:
         self._parts = parts
         self._stack = stack
         self._journal = Journal(rows)
-        self._resources = Resources(stack, parts.types, parts.clock.now)
+        self._resources = Resources(stack, parts.surroundings)
         self._transitions = Transitions(self._journal, self._resources, parts.clock.now)
         self._executor = Executor(
             parts.clock,

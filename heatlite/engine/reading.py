@@ -3,12 +3,10 @@
 import logging
 from collections.abc import Sequence
 
-from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.definitions import Definitions
-from heatlite.engine.scope import READABLE, Resources, Values, current_rows, type_code, without_unknown
-from heatlite.plugin.registry import Registry
+from heatlite.engine.scope import READABLE, Resources, Surroundings, Values, current_rows, type_code, without_unknown
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -22,10 +20,9 @@ log = logging.getLogger(__name__)
 class Reading:
     """Reads stacks; changes nothing."""
 
-    def __init__(self, store: Store, types: Registry, clock: Clock, definitions: Definitions) -> None:
+    def __init__(self, store: Store, surroundings: Surroundings, definitions: Definitions) -> None:
         self._store = store
-        self._types = types
-        self._clock = clock
+        self._surroundings = surroundings
         self._definitions = definitions
 
     def outputs(self, stack: StackRecord) -> list[JsonMap]:
@@ -50,7 +47,7 @@ class Reading:
 
     def resources_of(self, stack: StackRecord) -> Resources:
         """Makes resources of the stack's rows."""
-        return Resources(stack, self._types, self._clock.now)
+        return Resources(stack, self._surroundings)
 
     def resource(self, stack: StackRecord, name: str) -> ResourceRecord:
         """The row that stands for a name, else the one with that physical id.

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.gone import gone
-from heatlite.plugin.ports import Facts
+from heatlite.plugin.ports import Facts, Services
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
@@ -42,13 +43,22 @@ def type_code() -> Iterator[None]:
         raise TypeFailed(error=type(error).__name__, reason=error) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all resources of an engine are made with."""
+
+    types: Registry
+    now: Callable[[], float]
+    services: Services
+
+
 class Resources:
     """Makes resources of a stack's rows: the place where the engine meets the types."""
 
-    def __init__(self, stack: StackRecord, types: Registry, now: Callable[[], float]) -> None:
+    def __init__(self, stack: StackRecord, surroundings: Surroundings) -> None:
         self.stack = stack
-        self.types = types
-        self._now = now
+        self.types = surroundings.types
+        self._surroundings = surroundings
 
     def type_of(self, row: ResourceRecord) -> ResourceType:
         """The class that owns the row; a stand-in (`Gone`) if its plugin is not there any more."""
@@ -74,7 +84,9 @@ class Resources:
                 properties=row.properties if properties is None else properties,
                 metadata=row.metadata,
                 data=dict(row.data),
-                now=self._now,
+                now=self._surroundings.now,
+                services=self._surroundings.services,
+                before=None if properties is None else row.properties,
             )
         )
 

@@ -18,7 +18,7 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.engine.maintenance import Maintenance
-from heatlite.plugin.registry import Registry
+from heatlite.engine.scope import Surroundings
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
 from heatlite.store.store import Store
@@ -33,7 +33,7 @@ class Worker:
     """One engine. `start` it once; `stop` gives back what it has not finished."""
 
     def __init__(
-        self, store: Store, types: Registry, clock: Clock, settings: Settings, definitions: Definitions,
+        self, store: Store, surroundings: Surroundings, clock: Clock, settings: Settings, definitions: Definitions,
         maintenance: Maintenance
     ) -> None:
         self.owner = new_id()
@@ -43,7 +43,7 @@ class Worker:
         self._maintenance = maintenance
         self._handlers = ThreadPoolExecutor(settings.handler_threads, "handler")
         self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
-        self._parts = Parts(store, types, clock, settings, definitions, self._handlers)
+        self._parts = Parts(store, surroundings, clock, settings, definitions, self._handlers)
         self._claimed: set[str] = set()
         self._running: dict[str, Execution] = {}
         self._lock = threading.Lock()

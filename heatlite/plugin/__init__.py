@@ -2,19 +2,25 @@
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.constraints import custom_constraint
-from heatlite.plugin.ports import Change, Facts
+from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
 from heatlite.plugin.resource import ReplaceResource, Resource, ResourceType, SupportStatus
 from heatlite.plugin.schema import Schema, prop
 
 __all__ = [
     "Change",
+    "ChildStack",
     "Facts",
     "Json",
     "JsonMap",
+    "Member",
+    "Nested",
     "ReplaceResource",
     "Resource",
     "ResourceType",
     "Schema",
+    "Services",
+    "StackResource",
     "SupportStatus",
     "custom_constraint",
     "prop",

@@ -1,9 +1,92 @@
 """What the engine hands to a resource."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
+
+
+class Mailbox(Protocol):
+    """What has been sent to resources. Kept beside their rows, so that it gets through while an operation runs.
+
+    An address is the physical name of a resource.
+    """
+
+    def read(self, address: str) -> dict[str, Json]:
+        """The contents by key, in the order in which their keys were first put."""
+
+    def put(self, address: str, key: str, content: Json) -> None:
+        """Keep `content` under `key`, in place of what was there."""
+
+    def clear(self, address: str) -> None:
+        """Forget everything of the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the installation offers to resources."""
+
+    mailbox: Mailbox
+    public_url: str
+    """Where clients and machines reach the API: ``http://host:port``."""
+
+
+class Member(Protocol):
+    """One resource of a nested stack. For reading only."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the nested template."""
+
+    @property
+    def action(self) -> str:
+        """``CREATE`` and the like."""
+
+    @property
+    def status(self) -> str:
+        """``IN_PROGRESS``, ``COMPLETE`` or ``FAILED``."""
+
+    @property
+    def created_at(self) -> float:
+        """Seconds since the epoch, UTC."""
+
+    def reference(self) -> Json:
+        """What get_resource gives."""
+
+    def attribute(self, name: str, path: Sequence[Json] = ()) -> Json:
+        """What get_attr gives. Raises InvalidTemplateAttribute."""
+
+
+class Nested(Protocol):
+    """The nested stack of a resource, as it is now. For reading only; read when first asked, and then kept."""
+
+    @property
+    def id(self) -> str:
+        """The stack's id."""
+
+    @property
+    def action(self) -> str:
+        """``CREATE`` and the like."""
+
+    @property
+    def status(self) -> str:
+        """``IN_PROGRESS``, ``COMPLETE`` or ``FAILED``."""
+
+    @property
+    def template(self) -> Mapping[str, Json]:
+        """The template that it was last given."""
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """Its resources that are in the template, oldest first; one for each name."""
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """The names of its outputs."""
+
+    def output(self, name: str) -> Json:
+        """The value of an output; null where there is none of that name, or its value cannot be had."""
 
 
 @dataclass(slots=True)
@@ -24,8 +107,15 @@ class Facts:
     metadata: JsonMap
     now: Callable[[], float]
     """Seconds since the epoch, UTC."""
+    services: Services
     data: JsonMap = field(default_factory=dict)
     """What handlers keep; stored after each handler and each check."""
+    nested: Callable[[], Nested | None] = lambda: None
+    """The nested stack, for a type that makes one; None while there is none."""
+    update_policy: JsonMap = field(default_factory=dict)
+    """The update_policy section, resolved; only where the type makes a nested stack."""
+    before: JsonMap | None = None
+    """During an update the properties from before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ _COLUMNS = (
     "started_at",
     "finished_at",
     "deadline",
+    "parent_id",
+    "urgent",
 )
 
 _LIVE = "status IN ('READY', 'WAITING', 'RUNNING')"
@@ -46,8 +48,8 @@ class Actions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._table = Table(database, Action, (), key="id", fixed=(*_COLUMNS, "exclusive_key"))
-        self._read = f"SELECT {database.quote('id', *_COLUMNS, 'seq')} FROM {self._table.name} "
+        self._table = Table(database, Action, (), key="id", fixed=(*_COLUMNS, "open_children", "exclusive_key"))
+        self._read = f"SELECT {database.quote('id', *_COLUMNS[:-2], 'seq', *_COLUMNS[-2:])} FROM {self._table.name} "
         # A server lets two transactions read the same row; SQLite has one writer anyway.
         served = database.dialect is not Dialect.SQLITE
         self._served = served
@@ -227,6 +229,9 @@ def _row(record: ActionRecord) -> tuple[Value, ...]:
         record.started_at,
         record.finished_at,
         record.deadline,
+        record.parent_id,
+        record.urgent,
+        0,
         key if record.status in LIVE_ACTIONS else None,
     )
 

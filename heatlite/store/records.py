@@ -49,6 +49,13 @@ class StackRecord:
     disable_rollback: bool = True
     tags: tuple[str, ...] = ()
     lock: LockRecord | None = None
+    parent_resource: str | None = None
+    """The name of the parent's resource that this stack is the object of."""
+    depth: int = 0
+    """How many stacks it is nested in."""
+    inherited: JsonMap | None = None
+    """What a nested stack has from its parent beside its environment: ``facade`` (metadata, deletion_policy and
+    update_policy of the resource, for resource_facade) and ``without`` (`Environment.without`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +171,10 @@ class ActionRecord:
     finished_at: float | None = None
     deadline: float | None = None
     seq: int = 0
+    parent_id: str | None = None
+    """The action that this one was derived from: it goes on when this one has ended."""
+    urgent: bool = False
+    """Whether the parent has something to do as soon as this one has ended, whatever else it waits for."""
 
 
 @dataclass(frozen=True, slots=True)

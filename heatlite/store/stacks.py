@@ -93,6 +93,9 @@ _MUTABLE = (
     "locked_at",
     "lock_reason",
     "lock_expires_at",
+    "parent_resource",
+    "depth",
+    "inherited",
 )
 
 _SUMMARY = (
@@ -283,6 +286,9 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
             if lock
             else (None,) * 6
         ),
+        record.parent_resource,
+        record.depth,
+        None if record.inherited is None else dump(record.inherited),
         record.id,
     )
 
@@ -290,7 +296,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
 def _record(row: Row) -> StackRecord:
     level, locked_by, by_admin, locked_at, lock_reason, expires_at = row[19:25]
     return StackRecord(
-        id=row[25],
+        id=row[28],
         name=row[0],
         project=row[1],
         username=row[3],
@@ -312,6 +318,9 @@ def _record(row: Row) -> StackRecord:
         lock=None
         if level is None
         else LockRecord(LockLevel(level), locked_by, bool(by_admin), locked_at, lock_reason, expires_at),
+        parent_resource=row[25],
+        depth=row[26],
+        inherited=None if row[27] is None else json.loads(row[27]),
     )
 
 

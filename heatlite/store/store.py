@@ -9,6 +9,7 @@ from heatlite.store import exclusive, migrate
 from heatlite.store.actions import Actions
 from heatlite.store.database import Database, Dialect
 from heatlite.store.events import Events
+from heatlite.store.mail import Mail
 from heatlite.store.resources import Resources
 from heatlite.store.services import Services
 from heatlite.store.stacks import Stacks, Templates
@@ -32,6 +33,7 @@ class Store:
         self.actions = Actions(database)
         self.suppressed = SuppressedRequests(database)
         self.services = Services(database)
+        self.mail = Mail(database)
 
     @classmethod
     def open(cls, url: str) -> "Store":

@@ -52,6 +52,9 @@ class Stack(peewee.Model):
     locked_at = peewee.DoubleField(null=True)
     lock_reason = LongTextField(null=True)
     lock_expires_at = peewee.DoubleField(null=True, index=True)
+    parent_resource = peewee.CharField(null=True)
+    depth = peewee.IntegerField(default=0)
+    inherited = LongTextField(null=True)
 
     class Meta:
         table_name = "stack"
@@ -130,12 +133,16 @@ class Action(peewee.Model):
     deadline = peewee.DoubleField(null=True)
     exclusive_key = peewee.CharField(max_length=64, null=True, unique=True)
     """What nobody else may put an action on while this one lives; NULL once it has ended."""
+    parent_id = peewee.CharField(max_length=36, null=True)
+    urgent = peewee.BooleanField(default=False)
+    open_children = peewee.IntegerField(default=0)
 
     class Meta:
         table_name = "action"
         indexes = (
             (("status", "seq"), False),
             (("stack_id", "status"), False),
+            (("parent_id", "status"), False),
         )
 
 
@@ -158,6 +165,19 @@ class Suppressed(peewee.Model):
         indexes = ((("stack_id", "digest"), True),)
 
 
+class Mail(peewee.Model):
+    id = peewee.BigAutoField()
+    address = peewee.CharField()
+    digest = peewee.CharField(max_length=64)
+    """SHA-256 of the key, which may be long."""
+    key = LongTextField()
+    content = LongTextField()
+
+    class Meta:
+        table_name = "mail"
+        indexes = ((("address", "digest"), True),)
+
+
 class Service(peewee.Model):
     id = peewee.CharField(max_length=36, primary_key=True)
     host = peewee.CharField()
@@ -169,4 +189,4 @@ class Service(peewee.Model):
         table_name = "service"
 
 
-MODELS: tuple[type[peewee.Model], ...] = (Template, Stack, Resource, Event, Action, Suppressed, Service)
+MODELS: tuple[type[peewee.Model], ...] = (Template, Stack, Resource, Event, Action, Suppressed, Service, Mail)

@@ -19,13 +19,14 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.executor import Executor
 from heatlite.engine.journal import Journal
-from heatlite.engine.scope import Resources
+from heatlite.engine.scope import Resources, Surroundings
 from heatlite.engine.transitions import Transitions
-from heatlite.plugin import Change, Resource, Schema, prop
+from heatlite.plugin import Change, Resource, Schema, Services, prop
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
+from tests.memory_mailbox import MemoryMailbox
 
 NAMES = "abcde"
 
@@ -166,7 +167,9 @@ class World:
         self.rows: dict[str, ResourceRecord] = {}
         registry = Registry({})
         registry.register(Thing)
-        self.resources = Resources(STACK, registry, Clock().now)
+        self.resources = Resources(
+            STACK, Surroundings(registry, Clock().now, Services(MemoryMailbox(), "http://127.0.0.1:8004"))
+        )
 
     def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:
         """One process's attempt; tell whether it succeeded. Raises Crash."""

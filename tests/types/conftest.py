@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import pytest
 
 from heatlite.core.json import Json
-from heatlite.plugin import Facts, Resource, Schema
+from heatlite.plugin import Facts, Resource, Schema, Services
+from tests.memory_mailbox import MemoryMailbox
 
 AnyResource = TypeVar("AnyResource", bound=Resource[Schema])
 
@@ -44,6 +45,7 @@ def build(clock: HeldClock) -> Callable[..., Any]:
                 properties=cls.schema.coerce(properties or {}),
                 metadata={},
                 now=clock.now,
+                services=Services(MemoryMailbox(), "http://127.0.0.1:8004"),
                 data={} if data is None else data,
             )
         )

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupported
-from heatlite.plugin import Change, Facts, Json, JsonMap, ReplaceResource, Resource, Schema, prop
+from heatlite.plugin import Change, Facts, Json, JsonMap, ReplaceResource, Resource, Schema, Services, prop
 from heatlite.plugin.resource import VERBS
+from tests.memory_mailbox import MemoryMailbox
 
 
 class Props(Schema):
@@ -79,6 +80,7 @@ def facts(**given: object) -> Facts:
         "properties": {},
         "metadata": {},
         "now": lambda: 0.0,
+        "services": Services(MemoryMailbox(), "http://127.0.0.1:8004"),
     }
     return Facts(**(values | given))  # type: ignore[arg-type]
 

@@ -1,0 +1,22 @@
+"""The mailbox that resources see (`plugin.ports.Mailbox`), over the store."""
+
+from heatlite.core.json import Json
+from heatlite.store.store import Store
+
+
+class StoredMailbox:
+    """Each change is a transaction, or part of the one that this thread is in."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self, address: str) -> dict[str, Json]:
+        return self._store.mail.read(address)
+
+    def put(self, address: str, key: str, content: Json) -> None:
+        with self._store.transaction():
+            self._store.mail.put(address, key, content)
+
+    def clear(self, address: str) -> None:
+        with self._store.transaction():
+            self._store.mail.clear(address)

@@ -1,0 +1,60 @@
+"""Types whose object is a stack of its own.
+
+::
+
+    class Pair(StackResource[PairProps], type="My::Pair"):
+        \"\"\"Two of a kind.\"\"\"
+
+        def goal(self) -> ChildStack:
+            member = {"type": self.props.kind}
+            return ChildStack({"heat_template_version": "2021-04-16", "resources": {"a": member, "b": member}})
+
+The type says what the nested stack is to be; it has no handlers. The engine makes the stack, updates it, and passes
+every other operation on to it, each as an action of its own that the parent's action waits for. An update of the
+parent always updates the nested stack: that decides, member by member, whether there is anything to do (Heat's rule).
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heatlite.core.json import Json
+from heatlite.plugin.ports import Nested
+from heatlite.plugin.resource import P_co, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStack:
+    """What a nested stack is to become. The files of the parent's template are the nested one's, too."""
+
+    template: Mapping[str, Json]
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    pause: float = 0.0
+    """Seconds to wait before it begins."""
+
+
+class StackResource(Resource[P_co]):
+    """Base of the types that make a nested stack. `physical_id` is that stack's id."""
+
+    quick = True
+
+    @abstractmethod
+    def goal(self) -> ChildStack:
+        """What the nested stack is to be in the end. Raises what is wrong.
+
+        What it keeps in `data` is stored. During an update `nested` is the stack as it is. Asked in previews, too,
+        where properties may hold UNKNOWN.
+        """
+
+    def child(self, number: int) -> ChildStack | None:
+        """What the nested stack is to become in round `number` of a create or update, counted from 0; None: no more.
+
+        For types that go step by step. A round begins when the one before has succeeded, and `nested` is then as that
+        has left it. Another process may ask for the next round: whatever it has to know is in `data`.
+        """
+        return self.goal() if number == 0 else None
+
+    @property
+    def nested(self) -> Nested | None:
+        """The nested stack as it is; None while there is none."""
+        return self.facts.nested()

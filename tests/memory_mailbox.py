@@ -1,0 +1,17 @@
+"""A mailbox without a database, for tests of resource types."""
+
+from heatlite.core.json import Json
+
+
+class MemoryMailbox:
+    def __init__(self) -> None:
+        self.contents: dict[str, dict[str, Json]] = {}
+
+    def read(self, address: str) -> dict[str, Json]:
+        return dict(self.contents.get(address, {}))
+
+    def put(self, address: str, key: str, content: Json) -> None:
+        self.contents.setdefault(address, {})[key] = content
+
+    def clear(self, address: str) -> None:
+        self.contents.pop(address, None)
