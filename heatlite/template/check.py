@@ -1,7 +1,7 @@
 """A template and its environment → every problem in them, in the order in which Heat would meet them."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -11,13 +11,14 @@ from heatlite.core.errors import (
     Invalid,
     Problem,
     RequestLimitExceeded,
+    UserParameterMissing,
     wire_name,
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.document import Definition, ResourceDefinition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
-from heatlite.template.expression import UNKNOWN, Expression, MapOf, Unknown, resolve, walk
-from heatlite.template.functions_hot import GetAttrSelecting, GetParam, GetResource
+from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, Unknown, resolve, sift, walk
+from heatlite.template.functions_hot import GetAttrSelecting, GetFile, GetParam, GetResource
 from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider
@@ -354,31 +355,28 @@ class _Checker:
         return {} if whole is None else None
 
     def _value(self, value: object, path: Path, prefix: str, tell: bool) -> object:
-        try:
-            return resolve(value, _SCOPE)
-        except Invalid as error:
-            if tell and self.definition.strict:
-                for problem in self._unresolved(value, path, error, prefix):
-                    self.findings.add(Phase.RESOURCES, problem)
-            return UNKNOWN
+        failed: list[Failed] = []
+        found = sift(value, _SCOPE, failed)
+        if tell and self.definition.strict:
+            for problem in self._unresolved(failed, path, prefix):
+                self.findings.add(Phase.RESOURCES, problem)
+        return found
 
-    def _unresolved(self, value: object, path: Path, error: Invalid, prefix: str = "") -> list[Problem]:
-        """Why a value cannot be had: each parameter that is not there, at its place; else the error that came first."""
-        known = self.definition.parameters
-        found = {}
-        for expression in walk(value):
-            name = expression.arguments if isinstance(expression, GetParam) else None
-            if isinstance(name, list) and name:
-                name = name[0]
-            if isinstance(expression, GetParam) and isinstance(name, str) and name not in known:
-                try:
-                    expression.result(_SCOPE)
-                except Invalid as own:
-                    # The message names the property, for that is Heat's; the place is the function's.
-                    hint = self.findings.nearest(name, known)
-                    problem = replace(stated(path, own.message, prefix), path=expression.path, hint=hint)
-                    found[expression.path] = problem
-        return list(found.values()) or [stated(path, error.message, prefix)]
+    def _unresolved(self, failed: Iterable[Failed], path: Path, prefix: str = "") -> Iterator[Problem]:
+        """The messages name the property, for that is Heat's; the places are the functions'."""
+        for function, error in failed:
+            hint = self._name_hint(function, error)
+            yield replace(stated(path, error.message, prefix), path=function.path, hint=hint)
+
+    def _name_hint(self, function: Function, error: Invalid) -> str:
+        """The nearest known name, where a function names what is not there."""
+        name = function.arguments
+        if isinstance(function, GetParam) and isinstance(error, UserParameterMissing):
+            name = name[0] if isinstance(name, list) else name
+            return self.findings.nearest(name, self.definition.parameters) if isinstance(name, str) else ""
+        if isinstance(function, GetFile) and isinstance(name, str):
+            return self.findings.nearest(name, self.definition.template.files)
+        return ""
 
     def _check_attributes(self, value: Expression, phase: Phase) -> None:
         """Every get_attr has to ask for an attribute that the resource's type has."""
@@ -409,14 +407,13 @@ class _Checker:
                     self.findings.add(Phase.OUTPUTS, problem)
         self._check_attributes(value, Phase.OUTPUTS)
         if self.definition.strict:
-            try:
-                resolve(value, _SCOPE)
-            except Invalid as error:
-                # Heat takes it, and gives an output_error whenever it is read.
-                template = self.definition.template
-                path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
-                for problem in self._unresolved(value, path, error):
-                    self.findings.add(Phase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
+            failed: list[Failed] = []
+            sift(value, _SCOPE, failed)
+            # Heat takes it, and gives an output_error whenever it is read.
+            template = self.definition.template
+            path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
+            for problem in self._unresolved(failed, path):
+                self.findings.add(Phase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
 
 
 def _has_attribute(view: ResourceTypeView, name: str) -> bool:

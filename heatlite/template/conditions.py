@@ -3,9 +3,19 @@
 from collections.abc import Container, Mapping
 from typing import Final
 
-from heatlite.core.errors import InvalidTemplateReference, Problem, StackValidationFailed, UserParameterMissing
+from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.template.dialects import Dialect
-from heatlite.template.expression import UNKNOWN, Call, Function, NoResources, Parser, failure, resolve
+from heatlite.template.expression import (
+    UNKNOWN,
+    Call,
+    Failed,
+    Function,
+    NoResources,
+    Parser,
+    failure,
+    raise_together,
+    sift,
+)
 from heatlite.template.loader import Path
 from heatlite.template.problems import nearest, stated
 
@@ -116,10 +126,9 @@ class Conditions:
         parsed = parser.parse(condition, path)
         if parser.problems:
             raise StackValidationFailed(parser.problems[0].text, problems=tuple(parser.problems))
-        try:
-            result = resolve(parsed, NoResources())
-        except (StackValidationFailed, InvalidTemplateReference, UserParameterMissing) as error:
-            raise failure(path, error.message) from error
+        failed: list[Failed] = []
+        result = sift(parsed, NoResources(), failed)
+        raise_together([failure(path, error.message) for _, error in failed])
         if result is UNKNOWN:
             return True
         if not isinstance(result, bool):

@@ -19,7 +19,7 @@ from heatlite.template.environment import Environment, TypeMapping
 from heatlite.template.expression import UNKNOWN, Expression, MapOf, NoResources, Parser, Unknown, fields, resolve, walk
 from heatlite.template.functions_hot import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path
-from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema, coerce
+from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
 from heatlite.template.types import TypeCatalog
 
@@ -279,13 +279,11 @@ class Definition:
             return UNKNOWN
         if isinstance(value, Unknown):  # of a nested template: what the resource gives is yet to come
             return UNKNOWN
-        try:
-            return coerce(schema.type, value) if self._stored else schema.value(value)
-        except ValueError as error:
-            if self.strict:
-                text = schema.masked(f"Parameter '{name}' is invalid: {error}", value)
-                self._found(Phase.PARAMETER_VALUES, path, text, source=source)
-            return UNKNOWN
+        typed, faults = schema.examine(value, constrained=not self._stored)
+        for fault in faults if self.strict else ():
+            text = schema.masked(f"Parameter '{name}' is invalid: {fault}", value)
+            self._found(Phase.PARAMETER_VALUES, path, text, source=source)
+        return UNKNOWN if faults else typed
 
     # -- resources ---------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
-from heatlite.core.errors import Problem, StackValidationFailed
+from heatlite.core.errors import Invalid, Problem, StackValidationFailed
 from heatlite.template.loader import Path
 from heatlite.template.problems import stated
 
@@ -224,6 +224,13 @@ def failure(path: Path, text: str) -> StackValidationFailed:
     return StackValidationFailed(problem.text, problems=(problem,))
 
 
+def raise_together(errors: Sequence[StackValidationFailed]) -> None:
+    """Raise the first one, with the problems of all; nothing where there is none."""
+    if errors:
+        problems = tuple(problem for error in errors for problem in error.problems)
+        raise StackValidationFailed(errors[0].message, problems=problems)
+
+
 class Function(Expression):
     """A template function. A subclass checks its syntax in `__init__` and computes in `apply`."""
 
@@ -246,7 +253,10 @@ class Function(Expression):
         return cls(call, call.parsed())
 
     def result(self, scope: Scope) -> object:
-        arguments = resolve(self.arguments, scope)
+        return self.computed(resolve(self.arguments, scope))
+
+    def computed(self, arguments: object) -> object:
+        """The result for arguments in which UNKNOWN may stand anywhere."""
         self.bindings.charge(weight(arguments) if self.strict else 1)
         if self.strict and has_unknown(arguments):
             return UNKNOWN
@@ -258,6 +268,34 @@ class Function(Expression):
 
     def parts(self) -> Iterable[object]:
         return (self.arguments,)
+
+
+Failed = tuple[Function, Invalid]
+"""A function, and what it says."""
+
+
+def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
+    """As `resolve`, but a function that fails goes to `failed`, and UNKNOWN takes its place.
+
+    A function around it is not asked, so that each fault is told once.
+    """
+    if not isinstance(value, Expression):
+        return value
+    if isinstance(value, ListOf):
+        return [sift(item, scope, failed) for item in value.items]
+    if isinstance(value, MapOf):
+        return {key: sift(item, scope, failed) for key, item in value.items.items()}
+    assert isinstance(value, Function)
+    before = len(failed)
+    arguments = sift(value.arguments, scope, failed)
+    if len(failed) > before:
+        return UNKNOWN
+    try:
+        own = type(value).result is not Function.result  # of references: they need the scope
+        return value.result(scope) if own else value.computed(arguments)
+    except Invalid as error:
+        failed.append((value, error))
+        return UNKNOWN
 
 
 class Parser:

@@ -194,7 +194,5 @@ def _allowed(schema: ParameterSchema | None) -> tuple[Json, ...] | None:
 
 def _fits(value: Json, schema: ParameterSchema) -> bool:
     """Whether a parameter may have just this value."""
-    try:
-        return bool(schema.value(value) == value)
-    except ValueError:
-        return False
+    typed, faults = schema.examine(value)
+    return not faults and typed == value

@@ -21,6 +21,7 @@ from heatlite.template.expression import (
     entries,
     fields,
     has_unknown,
+    raise_together,
     resolve,
     select,
     weight,
@@ -408,9 +409,9 @@ class MakeUrl(Function):
         given = fields(arguments)
         if given is None:
             raise call.fault(f'The arguments to "{call.name}" must be a map')
-        for key in given:
-            if key not in self.keys:
-                raise call.fault(f'Invalid argument to "{call.name}": {key}. Allowed: {", ".join(self.keys)}')
+        unknown = [key for key in given if key not in self.keys]
+        allowed = ", ".join(self.keys)
+        raise_together([call.fault(f'Invalid argument to "{call.name}": {key}. Allowed: {allowed}') for key in unknown])
 
     def apply(self, arguments: object) -> object:
         assert isinstance(arguments, Mapping)
@@ -825,7 +826,15 @@ class And(Function):
         given = call.arguments
         if not isinstance(given, list) or len(given) < 2:
             raise call.fault(f'The minimum number of condition arguments to "{call.name}" is 2.')
-        return [call.bindings.decide(item, (*call.path, i)) for i, item in enumerate(given)]
+        decided: list[bool] = []
+        errors: list[StackValidationFailed] = []
+        for i, item in enumerate(given):
+            try:
+                decided.append(call.bindings.decide(item, (*call.path, i)))
+            except StackValidationFailed as error:
+                errors.append(error)
+        raise_together(errors)
+        return decided
 
 
 class Or(And):

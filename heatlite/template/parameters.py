@@ -231,6 +231,12 @@ def invalid(path: Path, text: str, hint: str = "") -> InvalidSchemaError:
     return InvalidSchemaError(text, problems=(Problem(path, text, hint=hint, error="InvalidSchemaError"),))
 
 
+def raise_all(problems: list[Problem]) -> None:
+    """Raise InvalidSchemaError, if there are any."""
+    if problems:
+        raise InvalidSchemaError(problems[0].text, problems=tuple(problems))
+
+
 @contextmanager
 def noted(problems: list[Problem]) -> Iterator[None]:
     """A fault within is put down, and the rest goes on."""
@@ -301,8 +307,8 @@ class ParameterSchema:
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             text = f"The tags property of parameter {name} should be a list of strings"
             problems += invalid((*path, "tags"), text).problems
-        if problems or not isinstance(kind, str):
-            raise InvalidSchemaError(problems[0].text, problems=tuple(problems))
+        raise_all(problems)
+        assert isinstance(kind, str)
         schema = cls(
             name=name,
             type=kind,
@@ -324,21 +330,23 @@ class ParameterSchema:
             value = coerce(self.type, self.default)
         except ValueError:
             return  # Heat tells only when the default is used.
+        problems: list[Problem] = []
         for constraint in self.constraints:
             fault = "" if isinstance(constraint, CustomConstraint) else constraint.fault(value)
             if fault:
                 text = f"Parameter '{self.name}' is invalid: Invalid default {to_text(self.default)} ({fault})"
-                raise invalid(path, self.masked(text, self.default))
+                problems += invalid(path, self.masked(text, self.default)).problems
+        raise_all(problems)
 
-    def value(self, given: Json) -> Json:
-        """The typed value, held to the constraints. Raises ValueError with the reason."""
-        verify_json_value(given)
-        value = coerce(self.type, given)
-        for constraint in self.constraints:
-            fault = constraint.fault(value)
-            if fault:
-                raise ValueError(fault)
-        return value
+    def examine(self, given: Json, constrained: bool = True) -> tuple[Json, list[str]]:
+        """The typed value, and all that is wrong with it; not `constrained`, as far as its type goes."""
+        try:
+            verify_json_value(given)
+            value = coerce(self.type, given)
+        except ValueError as error:
+            return given, [str(error)]
+        rules = self.constraints if constrained else ()
+        return value, [fault for constraint in rules if (fault := constraint.fault(value))]
 
     def masked(self, text: str, given: Json) -> str:
         """A message about a value, in which the value of a hidden parameter does not show."""
@@ -387,10 +395,13 @@ class ConstraintParser:
             raise invalid(path, f"Invalid parameter constraints for parameter {self.parameter}, expected a mapping")
         kinds = [kind for kind in _ALLOWED_FOR if kind != "modulo" or self.version >= "2017-02-24"]
         found = [key for key in given if key != "description"]
+        problems: list[Problem] = []
         for key in found:
             if key not in kinds:
                 text = f"Invalid key '{key}' for parameter constraints ({self.parameter})"
-                raise invalid((*path, key), text, nearest(key, kinds))
+                hint = nearest(key, kinds) if len(problems) < MAX_HINTS else ""
+                problems += invalid((*path, key), text, hint).problems
+        raise_all(problems)
         if len(found) != 1:
             text = "No constraint expressed" if not found else f"Only one constraint per item: {', '.join(found)}"
             raise invalid(path, f"{text} ({self.parameter})")
@@ -438,35 +449,45 @@ class ConstraintParser:
             raise invalid(path, "AllowedValues must be a list")
         kind = "string" if self.type == "comma_delimited_list" else self.type
         typed = []
-        for item in rule:
+        problems: list[Problem] = []
+        for i, item in enumerate(rule):
             try:
                 typed.append(coerce(kind, item))
             except ValueError as error:
-                raise invalid(path, f"AllowedValues must be of the parameter's type: {error}") from error
+                text = f"AllowedValues must be of the parameter's type: {error}"
+                problems += invalid((*path, i), text).problems
+        raise_all(problems)
         return AllowedValues(description, tuple(rule), tuple(typed))
 
     def _numbers(self, rule: object, keys: tuple[str, str], path: Path) -> list[int | float | None]:
         if not isinstance(rule, Mapping):
             raise invalid(path, f"Invalid constraint of parameter {self.parameter}, expected a mapping")
+        problems: list[Problem] = []
         for key in rule:
             if key not in keys:
-                raise invalid((*path, key), f"Invalid key '{key}' for a constraint ({self.parameter})")
+                text = f"Invalid key '{key}' for a constraint ({self.parameter})"
+                problems += invalid((*path, key), text, f"there are: {', '.join(keys)}").problems
+        raise_all(problems)
         if all(rule.get(key) is None for key in keys):
             raise invalid(path, f"A constraint needs {' or '.join(keys)} ({self.parameter})")
         numbers: list[int | float | None] = []
         for key in keys:
             try:
                 numbers.append(None if rule.get(key) is None else to_number(rule[key]))
-            except ValueError as error:
-                raise invalid((*path, key), f"{key} must be a number") from error
+            except ValueError:
+                problems += invalid((*path, key), f"{key} must be a number").problems
+        raise_all(problems)
         return numbers
 
     def _integers(self, rule: object, keys: tuple[str, str], path: Path) -> list[int | None]:
         integers: list[int | None] = []
+        problems: list[Problem] = []
         for key, number in zip(keys, self._numbers(rule, keys, path), strict=True):
             if isinstance(number, float):
-                raise invalid((*path, key), f"{key} must be an integer")
-            integers.append(number)
+                problems += invalid((*path, key), f"{key} must be an integer").problems
+            else:
+                integers.append(number)
+        raise_all(problems)
         return integers
 
 

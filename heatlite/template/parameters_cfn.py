@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from heatlite.core.errors import InvalidSchemaError, Problem
+from heatlite.core.errors import Problem
 from heatlite.template.loader import Path
 from heatlite.template.parameters import (
     TYPES,
@@ -12,6 +12,7 @@ from heatlite.template.parameters import (
     ParameterSchema,
     invalid,
     noted,
+    raise_all,
     to_boolean,
     to_text,
 )
@@ -50,8 +51,8 @@ def parse_cfn_parameter(name: str, definition: object) -> ParameterSchema:
     except ValueError as error:
         problems += invalid((*path, "NoEcho"), f"Invalid NoEcho of parameter {name}: {error}").problems
     constraints = [] if kind is None else _constraints(name, kind, definition, path, problems)
-    if problems or kind is None:
-        raise InvalidSchemaError(problems[0].text, problems=tuple(problems))
+    raise_all(problems)
+    assert kind is not None
     schema = ParameterSchema(
         name=name,
         type=kind,

@@ -10,7 +10,7 @@ from heatlite.template.environment import Target
 from heatlite.template.expression import UNKNOWN, has_unknown
 from heatlite.template.loader import load_template
 from heatlite.template.parameters import ParameterSchema
-from heatlite.template.problems import nearest
+from heatlite.template.problems import MAX_HINTS, nearest
 from heatlite.template.types import Fault, PropertyType, ResourceTypeView, TypeCatalog
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -57,21 +57,19 @@ class Provider:
 
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         schemas = self.template.parameters
-        faults = [
-            Fault((), f"Unknown Property {name}", nearest(name, schemas))
-            for name in given
-            if name not in self.template.declared
-        ]
+        faults: list[Fault] = []
+        for name in given:
+            if name not in self.template.declared:
+                hint = nearest(name, schemas) if len(faults) < MAX_HINTS else ""
+                faults.append(Fault((), f"Unknown Property {name}", hint))
         for name, schema in schemas.items():
             value = given.get(name)
             if value is None:
                 if self._required(schema):
                     faults.append(Fault((), f"Property {name} not assigned", f"Give {name}: {schema.description}"))
             elif not has_unknown(value):
-                try:
-                    schema.value(parameter_value(schema, value))
-                except ValueError as error:
-                    faults.append(Fault((name,), "the value is not valid" if schema.hidden else str(error)))
+                for text in _value_faults(schema, value):
+                    faults.append(Fault((name,), "the value is not valid" if schema.hidden else text))
         return faults
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
@@ -108,17 +106,19 @@ class Provider:
                     values[name] = UNKNOWN
                 continue
             values[name] = UNKNOWN
-            if not has_unknown(value):
-                try:
-                    written = parameter_value(schema, value)
-                    schema.value(written)
-                except ValueError:
-                    continue
-                values[name] = written
+            if not has_unknown(value) and not _value_faults(schema, value):
+                values[name] = parameter_value(schema, value)
         return values
 
     def _required(self, schema: ParameterSchema) -> bool:
         return schema.default is None and self._defaults.get(schema.name) is None
+
+
+def _value_faults(schema: ParameterSchema, value: object) -> list[str]:
+    try:
+        return schema.examine(parameter_value(schema, value))[1]
+    except ValueError as error:
+        return [str(error)]
 
 
 def parameter_value(schema: ParameterSchema, value: object) -> Json:

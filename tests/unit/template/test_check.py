@@ -368,6 +368,62 @@ def test_each_unknown_parameter_of_a_value_is_found_at_its_place() -> None:
     assert found[0].text.startswith("Property error: resources.a.properties.value: ")
 
 
+def test_each_fault_within_one_value_is_found_at_its_place() -> None:
+    text = """heat_template_version: rocky
+parameters:
+  p:
+    type: string
+    default: ab
+    constraints: [{length: {min: 3}}, {allowed_pattern: '[0-9]+'}]
+  q: {type: string, constraints: [{length: {mn: 1, mx: 2}}, {allowed_value: [a], lenght: 1}]}
+  n: {type: number, constraints: [{allowed_values: [1, a, b]}, {range: {min: x, max: y}}]}
+conditions:
+  c: {and: [one, {equals: [a]}, {not: two}]}
+  d: {or: [{equals: [{get_param: zz}, 1]}, {equals: [{get_param: yy}, 1]}]}
+resources:
+  a:
+    type: Str
+    properties:
+      value:
+        - {digest: [nope, abc]}
+        - deep: {list_join: ['', [{digest: [md5, 1]}, {get_file: file}]]}
+        - {str_replace: {template: a}}
+        - {make_url: {prt: 80, hst: a}}
+        - {map_merge: [{a: b}, {map_merge: [1]}]}
+        - {repeat: {template: x, for_each: {x: {get_param: lst}}}}
+      length: 999
+"""
+    found = check(load(text), Environment(), CATALOG, {"fiel": ""})
+    expected: list[tuple[int, int, str, str]] = [
+        (19, 12, '"str_replace" syntax should be', ""),
+        (20, 12, 'Invalid argument to "make_url": prt.', ""),
+        (20, 12, 'Invalid argument to "make_url": hst.', ""),
+        (5, 5, "length (2) is out of range", ""),
+        (5, 5, '"ab" does not match pattern', ""),
+        (7, 45, "Invalid key 'mn'", "there are: min, max"),
+        (7, 52, "Invalid key 'mx'", "there are: min, max"),
+        (7, 62, "Invalid key 'allowed_value'", 'did you mean "allowed_values"?'),
+        (7, 82, "Invalid key 'lenght'", 'did you mean "length"?'),
+        (8, 56, "could not convert string to float: 'a'", ""),
+        (8, 59, "could not convert string to float: 'b'", ""),
+        (8, 73, "min must be a number", ""),
+        (8, 81, "max must be a number", ""),
+        (10, 13, 'Invalid condition "one"', ""),
+        (10, 19, 'Arguments to "equals"', ""),
+        (10, 34, 'Invalid condition "two"', ""),
+        (11, 12, "The Parameter (zz) was not provided.", ""),
+        (11, 44, "The Parameter (yy) was not provided.", ""),
+        (17, 12, "Property error: resources.a.properties.value: Algorithm must be one of", ""),
+        (18, 36, "Property error: resources.a.properties.value: Digest value must be a string", ""),
+        (18, 56, "No content found", 'did you mean "fiel"?'),
+        (21, 33, "Items must be maps, not 1", ""),
+        (22, 49, "The Parameter (lst) was not provided.", ""),
+        (23, 7, "999 is out of range", ""),
+    ]
+    assert [(one.line, one.column, one.hint) for one in found] == [(*place, hint) for *place, _, hint in expected]
+    assert all(text in one.text for one, (_, _, text, _) in zip(found, expected, strict=True))
+
+
 def test_duplicate_keys_are_a_warning() -> None:
     problem = one("resources:\n  x: {type: Str}\n  x: {type: Any}\n")
     assert (problem.severity, problem.line, problem.column) == ("warning", 4, 3)
