@@ -475,7 +475,7 @@ JSON = st.recursive(
 )
 BODY_KEYS = """
     stack_name template environment environment_files files parameters clear_parameters tags timeout_mins lock unlock
-    disable_rollback converge adopt_stack_data template_url mark_unhealthy resource_status_reason check
+    disable_rollback converge adopt_stack_data template_url files_container mark_unhealthy resource_status_reason check
 """
 REQUESTS = st.sampled_from(
     [

@@ -190,11 +190,12 @@ def test_a_container_belongs_to_a_project(heat: Heat) -> None:
 
 def test_a_request_that_a_lock_refused_reads_it_when_replayed(heat: Heat, root: Path) -> None:
     path = created(heat, BODY)
-    heat.call("POST", f"{path}/actions", {"lock": {"level": "all"}}, code=200)
+    heat.call("POST", f"{path}/actions", {"lock": None}, code=200)
+    heat.settle(path, "LOCK_COMPLETE")
     heat.call("PUT", path, BODY, code=409)
     (suppressed,) = heat.get(f"{path}/lock")["suppressed"]
     heat.call("POST", f"{path}/actions", {"unlock": None}, code=200)
-    heat.settle(path)
+    heat.settle(path, "UNLOCK_COMPLETE")
     (root / "demo" / "c" / "scripts" / "run.sh").write_text("echo later")
     heat.call("POST", f"{path}/lock/suppressed/{suppressed['id']}/replay", code=202)
     heat.settle(path, "UPDATE_COMPLETE")

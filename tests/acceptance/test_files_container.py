@@ -1,0 +1,41 @@
+"""`--files-container` of the unmodified client: it sends names, and the server finds what they mean."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.acceptance.processes import OpenStack, Server
+
+TEMPLATE = """\
+heat_template_version: 2018-08-31
+parameters: {name: {type: string}}
+resources:
+  script: {type: OS::Heat::Value, properties: {value: {get_file: scripts/run.sh}}}
+outputs:
+  all: {value: {list_join: [' ', [{get_attr: [script, value]}, {get_param: name}]]}}
+"""
+
+
+def test_a_stack_from_a_container(serve: Callable[[], Server], openstack: OpenStack, tmp_path: Path) -> None:
+    container = tmp_path / "containers" / "demo" / "mine"
+    (container / "scripts").mkdir(parents=True)
+    (container / "scripts" / "run.sh").write_text("run")
+    (container / "env.yaml").write_text("parameters: {name: first}\n")
+    (tmp_path / "main.yaml").write_text(TEMPLATE)
+    settings = tmp_path / ".config" / "heatlite" / "heatlite.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'files_containers = "{container.parents[1]}"\n')
+    there = ("--os-endpoint", f"{serve().url}/v1/demo")
+    files = ("-t", str(tmp_path / "main.yaml"), "--files-container", "mine", "-e", "env.yaml")
+
+    def output() -> str:
+        return openstack.ok(*there, "stack", "output", "show", "s", "all", "-f", "value", "-c", "output_value").out
+
+    assert "first" in openstack.ok(*there, "orchestration", "template", "validate", *files).out
+    openstack.ok(*there, "stack", "create", *files, "--wait", "--poll", "0", "s")
+    assert output() == "run first\n"
+    (container / "env.yaml").write_text("parameters: {name: second}\n")
+    openstack.ok(*there, "stack", "update", *files, "--wait", "s")
+    assert output() == "run second\n"
+    absent = openstack(*there, "stack", "create", *files, "--files-container", "absent", "t")
+    assert absent.code == 1
+    assert 'There is no container "absent".' in absent.err
