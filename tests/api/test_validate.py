@@ -181,6 +181,16 @@ FILES = {
         "parameters: {size: {type: number}}\n"
         "resources: {x: {type: OS::Heat::RandomString, properties: {length: {get_param: size}, lenght: 1}}}\n"
     ),
+    "/by-path.yaml": (
+        "heat_template_version: 2018-08-31\n"
+        "resources: {a: {type: OS::Heat::Value, properties: {value: {get_file: run.sh}}}}\n"
+    ),
+    "/by-address.yaml": (
+        "heat_template_version: 2018-08-31\n"
+        "resources: {a: {type: OS::Heat::Value, properties: {value: {get_file: 'http://HOST/run.sh'}}}}\n"
+    ),
+    "/type-by-path.yaml": "heat_template_version: 2018-08-31\nresources: {a: {type: good.yaml}}\n",
+    "/run.sh": "echo elsewhere",
 }
 
 
@@ -248,6 +258,45 @@ def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) 
             assert "Unknown Property lenght" in str(found["message"])
         absent = template(a={"type": f"{elsewhere}/absent.yaml"})
         assert heat.fault("POST", "/validate", {"template": absent})[1].endswith("absent.yaml: the answer is 404.")
+    finally:
+        server.close()
+
+
+def test_what_a_fetched_template_names_comes_with_the_request(tmp_path: Path, elsewhere: str) -> None:
+    """A path in it is a name in `files`, as in any template (heat-api §4.1), not a place beside the template.
+
+    POST /validate looks at no values (§8.1), so there only the missing type is a fault.
+    """
+    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", template_hosts=("127.0.0.1",))
+    server = wiring.embedded(settings)
+    try:
+        heat = Heat(server.app)
+        there = heat.create(template(a=value()), name="there")
+        requests = (
+            ("POST", "/stacks"),
+            ("POST", "/stacks/preview"),
+            ("PUT", there),
+            ("PATCH", there),
+            ("PATCH", f"{there}/preview"),
+        )
+        for name, file, message in (
+            ("by-path", "run.sh", 'No content found in the "files" section for get_file path: run.sh'),
+            ("by-address", f"{elsewhere}/run.sh", f"for get_file path: {elsewhere}/run.sh"),
+            ("type-by-path", "good.yaml", 'Could not fetch remote template "good.yaml": it is not among the files'),
+        ):
+            body = {"stack_name": "s", "template_url": f"{elsewhere}/{name}.yaml"}
+            judged = [*requests, ("POST", "/validate")] if name == "type-by-path" else requests
+            for method, path in judged:
+                assert message in heat.fault(method, path, body)[1], (method, path)
+            assert any(message in str(one["message"]) for one in all_problems(heat, **body))
+            given = {**body, "files": {file: "heat_template_version: 2018-08-31\n"}}
+            assert all_problems(heat, **given) == []
+            heat.call("POST", "/validate", given, code=200)
+        given = {"stack_name": "s", "template_url": f"{elsewhere}/by-path.yaml", "files": {"run.sh": "mine"}}
+        created = heat.call("POST", "/stacks", given, code=201).json["stack"]["id"]
+        heat.settle(f"/stacks/s/{created}", "CREATE_COMPLETE")
+        made = heat.get(f"/stacks/s/{created}/resources/a")["resource"]
+        assert made["attributes"]["value"] == "mine"
     finally:
         server.close()
 
