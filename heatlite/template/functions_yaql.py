@@ -1,15 +1,17 @@
 """The function `yaql`: the query language of the library of that name, which is imported only when it is used."""
 
 import functools
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from re import _parser  # type: ignore[attr-defined]  # known to no stub, there since 3.11
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions_hot import brief, wrong
 from heatlite.template.loader import verify_json_value
+from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
 
 MOST_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000
@@ -17,8 +19,18 @@ MEMORY_QUOTA: Final = 10_000
 MOST_CHARACTERS: Final = 10_000
 """How long an expression may be."""
 
-Query = Callable[[object], object]
+MOST_STEPS: Final = 20_000_000
+"""What one search for a pattern may take: some 0.4 s."""
+STEPS_OF_WORK: Final = 16
+"""How many steps of `re` are as much as looking at one thing."""
+_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL
+
+Charge = Callable[[int], None]
+"""`Bindings.charge` of the template."""
+Query = Callable[[object, Charge], object]
 """An expression that was parsed: gives its result for what ``$.data`` is."""
+_charge: ContextVar[Charge] = ContextVar("charge")
+"""Of the template whose function is at work; the library hands nothing of ours through."""
 
 
 class Yaql(Function):
@@ -49,7 +61,7 @@ class Yaql(Function):
 
     def apply(self, arguments: object) -> object:
         assert isinstance(arguments, Mapping)
-        result = self.query(arguments["expression"])(arguments.get("data", {}))
+        result = self.query(arguments["expression"])(arguments.get("data", {}), self.bindings.charge)
         try:
             verify_json_value(result)
         except ValueError as error:
@@ -82,11 +94,16 @@ def _language() -> Callable[[str], Query]:
     def parse(expression: str) -> Query:
         statement = engine(expression)
 
-        def evaluate(data: object) -> object:
+        def evaluate(data: object, charge: Charge) -> object:
+            counted = _charge.set(charge)
             try:
                 return _plain(statement.evaluate({"data": data}, root.create_child_context()))
+            except StackValidationFailed:
+                raise
             except Exception as error:  # an expression may fail in any way that Python knows
                 raise wrong(f"{type(error).__name__}: {error}") from error
+            finally:
+                _charge.reset(counted)
 
         return evaluate
 
@@ -111,12 +128,11 @@ def _bounded(root: Any) -> Any:
         return list(left) * right
 
     def regex(pattern: str, ignore_case: bool = False, multi_line: bool = False, dot_all: bool = False) -> object:
-        _check_pattern(pattern)
-        return regexes.regex(pattern, ignore_case, multi_line, dot_all)
+        flags = re.IGNORECASE * ignore_case | re.MULTILINE * multi_line | re.DOTALL * dot_all
+        return read_pattern(pattern, flags).compiled()
 
     def matches(string: str, regexp: str) -> bool:
-        _check_pattern(regexp)
-        return re.search(regexp, string) is not None
+        return _occurs(read_pattern(regexp), string)
 
     def matching(string: str, pattern: str) -> bool:
         return matches(string, pattern)
@@ -124,6 +140,17 @@ def _bounded(root: Any) -> Any:
     def not_matching(string: str, pattern: str) -> bool:
         return not matches(string, pattern)
 
+    class Guard:
+        """Stands where the library registers its functions of regular expressions, and bounds those of `regex`."""
+
+        @staticmethod
+        def register_function(function: object) -> None:
+            definition = specs.get_function_definition(function, convention=context.convention)
+            definition.payload = _guarded(definition.payload)
+            context.register_function(definition)
+
+    regexes.register(Guard)
+    context = context.create_child_context()
     text = yaqltypes.String()
     for function, parameters, mark in (
         (power, {"a": yaqltypes.Number(), "b": yaqltypes.Number()}, specs.name("pow")),
@@ -140,26 +167,28 @@ def _bounded(root: Any) -> Any:
     return context
 
 
-def _check_pattern(pattern: str) -> None:
-    """Raise ValueError for a repetition within a repetition: it may take longer than anybody lives."""
-    if _nests(_parser.parse(pattern), False):
-        raise ValueError(f"the pattern {pattern!r} repeats what repeats itself")
+def _guarded(function: Callable[..., object]) -> Callable[..., object]:
+    """A function of the library that is given what `regex` made, and a text: with its work counted."""
+
+    def call(*given: object, **named: object) -> object:
+        arguments = (*given, *named.values())
+        texts = [len(value) for value in arguments if isinstance(value, str)]
+        for value in arguments:
+            if isinstance(value, re.Pattern):
+                pattern = read_pattern(value.pattern, value.flags & _FLAGS)
+                steps = pattern.search_steps(" " * max(texts, default=0))
+                if steps >= MOST_STEPS:
+                    raise TooMuchWork(f"the pattern {value.pattern!r}: it goes back too often")
+                # What is put in may be as long as what is found, as often as it is found.
+                _charge.get()(steps // STEPS_OF_WORK + math.prod(size + 1 for size in texts) // 128)
+        return function(*given, **named)
+
+    return call
 
 
-def _nests(parsed: Iterable[Any], within: bool) -> bool:
-    for operator, argument in parsed:
-        repeats = str(operator) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] > 1
-        if repeats and within:
-            return True
-        stack = [argument]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, _parser.SubPattern):
-                if _nests(part, within or repeats):
-                    return True
-            elif isinstance(part, (list, tuple)):
-                stack.extend(part)
-    return False
+def _occurs(pattern: Pattern, text: str) -> bool:
+    _charge.get()(len(text) + len(pattern.text))
+    return pattern.occurs(text)
 
 
 def _plain(value: object) -> object:

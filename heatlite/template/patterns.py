@@ -41,12 +41,13 @@ class TooMuchWork(ValueError):
 
 
 class Pattern:
-    """A regular expression of Python. Raises ValueError with the reason if it is none."""
+    """A regular expression of Python, with flags of `re`. Raises ValueError with the reason if it is none."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, flags: int = 0) -> None:
         self.text = text
+        self.flags = flags
         try:
-            parsed = _parser.parse(text)
+            parsed = _parser.parse(text, flags)
             reader = _Reader()
             self._root = reader.sequence(parsed, parsed.state.flags)
             self._pattern: re.Pattern[str] | None = None if reader.slow else _compiler.compile(parsed)
@@ -62,6 +63,26 @@ class Pattern:
         """Whether something at the beginning of the value matches. Raises TooMuchWork."""
         return self._ends(value, re.Pattern.match) != 0
 
+    def occurs(self, value: str) -> bool:
+        """Whether something anywhere in the value matches. Raises TooMuchWork."""
+        written = len(self.text) + len(value) + FREE_CHARACTERS
+        if self._pattern is not None and self.search_steps(value) <= written * STEPS_IN_TURN:
+            return self._pattern.search(value) is not None
+        if not self._root.at_once:
+            raise TooMuchWork("it goes back too often")
+        everywhere = (1 << len(value) + 1) - 1
+        return self._root.ends(everywhere, _Walk(value, written * STEPS_AT_ONCE)) != 0
+
+    def search_steps(self, value: str) -> int:
+        """How many steps `re` needs at most to find all that match in the value; each is some 0.02 µs."""
+        return (self._root.steps * _Bound(1, 1)).number(len(value))
+
+    def compiled(self) -> re.Pattern[str]:
+        """For `re`, where it matters what matches, and not only whether. Raises TooMuchWork."""
+        if self._pattern is None:
+            raise TooMuchWork("its sets are too large")
+        return re.compile(self.text, self.flags)
+
     def _ends(self, value: str, match: Callable[[re.Pattern[str], str], re.Match[str] | None]) -> int:
         """The places where a match of the value ends; the one that `match` finds where it can be asked."""
         written = len(self.text) + len(value) + FREE_CHARACTERS
@@ -74,13 +95,13 @@ class Pattern:
 
 
 @lru_cache(maxsize=64)
-def _kept(text: str) -> Pattern:
-    return Pattern(text)
+def _kept(text: str, flags: int) -> Pattern:
+    return Pattern(text, flags)
 
 
-def read_pattern(text: str) -> Pattern:
-    """As `Pattern(text)`; short ones are kept for a while, since many parameters may share one."""
-    return _kept(text) if len(text) <= 1000 else Pattern(text)
+def read_pattern(text: str, flags: int = 0) -> Pattern:
+    """As `Pattern(text, flags)`; short ones are kept for a while, since many parameters may share one."""
+    return _kept(text, flags) if len(text) <= 1000 else Pattern(text, flags)
 
 
 class _Walk:
