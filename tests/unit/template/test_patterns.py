@@ -88,6 +88,7 @@ def test_following_all_ways_at_once_finds_what_re_finds(text: str, value: str) -
         return
     assert found == expected(text, value), (text, value)
     assert at_once.begins(value) == (re.match(text, value) is not None), (text, value)
+    assert at_once.occurs(value) == (re.search(text, value) is not None), (text, value)
 
 
 @given(st.text(alphabet="ab()[]{}|*+?.^$\\1,-:=!<>iP", max_size=20), st.text(alphabet="ab1", max_size=6))
