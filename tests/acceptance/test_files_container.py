@@ -1,8 +1,11 @@
 """`--files-container` of the unmodified client: it sends names, and the server finds what they mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
+from tests.acceptance.conftest import need
 from tests.acceptance.processes import OpenStack, Server
 
 TEMPLATE = """\
@@ -15,27 +18,36 @@ outputs:
 """
 
 
-def test_a_stack_from_a_container(serve: Callable[[], Server], openstack: OpenStack, tmp_path: Path) -> None:
+@pytest.fixture
+def openstack(serve: Callable[[], Server], tmp_path: Path) -> Iterator[OpenStack]:
+    """A command of its own, for it keeps the first address that it gets, and a server that has containers."""
+    need("openstackclient", "python-openstackclient")
+    need("heatclient", "python-heatclient")
+    settings = tmp_path / ".config" / "heatlite" / "heatlite.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'files_containers = "{tmp_path}/containers"\n')
+    started = OpenStack(tmp_path, {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{serve().url}/v1/demo"})
+    yield started
+    started.close()
+
+
+def test_a_stack_from_a_container(openstack: OpenStack, tmp_path: Path) -> None:
     container = tmp_path / "containers" / "demo" / "mine"
     (container / "scripts").mkdir(parents=True)
     (container / "scripts" / "run.sh").write_text("run")
     (container / "env.yaml").write_text("parameters: {name: first}\n")
     (tmp_path / "main.yaml").write_text(TEMPLATE)
-    settings = tmp_path / ".config" / "heatlite" / "heatlite.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(f'files_containers = "{container.parents[1]}"\n')
-    there = ("--os-endpoint", f"{serve().url}/v1/demo")
     files = ("-t", str(tmp_path / "main.yaml"), "--files-container", "mine", "-e", "env.yaml")
 
     def output() -> str:
-        return openstack.ok(*there, "stack", "output", "show", "s", "all", "-f", "value", "-c", "output_value").out
+        return openstack.ok("stack", "output", "show", "s", "all", "-f", "value", "-c", "output_value").out
 
-    assert "first" in openstack.ok(*there, "orchestration", "template", "validate", *files).out
-    openstack.ok(*there, "stack", "create", *files, "--wait", "--poll", "0", "s")
+    assert "first" in openstack.ok("orchestration", "template", "validate", *files).out
+    openstack.ok("stack", "create", *files, "--wait", "--poll", "0", "s")
     assert output() == "run first\n"
     (container / "env.yaml").write_text("parameters: {name: second}\n")
-    openstack.ok(*there, "stack", "update", *files, "--wait", "s")
+    openstack.ok("stack", "update", *files, "--wait", "s")
     assert output() == "run second\n"
-    absent = openstack(*there, "stack", "create", *files, "--files-container", "absent", "t")
+    absent = openstack("stack", "create", *files, "--files-container", "absent", "t")
     assert absent.code == 1
     assert 'There is no container "absent".' in absent.err
