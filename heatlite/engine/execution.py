@@ -84,6 +84,12 @@ class Execution:
             case Verb.CHECK:
                 walk(planner.plan_check(self._rows()), transitions.begin_check)
                 self._end()
+            case Verb.SUSPEND:
+                walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
+                self._end()
+            case Verb.RESUME:
+                walk(planner.plan_resume(self._rows()), transitions.begin_resume)
+                self._end()
             case Verb.LOCK if self.action.inputs.get("level") == LockLevel.ALL:
                 walk(planner.plan_lock(self._rows()), transitions.begin_lock)
                 self._end()

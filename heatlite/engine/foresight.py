@@ -50,7 +50,7 @@ class Foresight:
             unchanged=tuple(found[Outcome.KEEP]),
             updated=tuple(found[Outcome.UPDATE] + found[Outcome.REFUSE]),
             replaced=tuple(found[Outcome.REPLACE]),
-            added=tuple(found[Outcome.CREATE] + found[Outcome.RESUME]),
+            added=tuple(found[Outcome.CREATE] + found[Outcome.CONTINUE]),
             deleted=tuple(PreviewResource(row, (), {}) for row in gone),
         )
 

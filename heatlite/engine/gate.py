@@ -26,6 +26,9 @@ audit = logging.getLogger("heatlite.audit")
 
 MOST_NOTED = 10_000
 
+ONCE = frozenset({Verb.SUSPEND, Verb.RESUME})
+"""What there is nothing to do for where the stack has been through it (heat-engine §2)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -129,6 +132,8 @@ class Gate:
         """Move the stack to <verb>_IN_PROGRESS and queue the action, in one transaction."""
         now = self._clock.now()
         with self.allowed(attempt) as stack:
+            if verb in ONCE and stack.verb is verb and stack.status is Status.COMPLETE:
+                return
             stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
             if lock is not None:
                 stack = replace(stack, lock=lock)

@@ -22,6 +22,12 @@ class Gone(Resource[Schema]):
     def handle_check(self) -> Json:
         self._fail()
 
+    def handle_suspend(self) -> Json:
+        self._fail()
+
+    def handle_resume(self) -> Json:
+        self._fail()
+
     def handle_lock(self) -> Json:
         self._fail()
 

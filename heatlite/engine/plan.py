@@ -11,7 +11,7 @@ class Outcome(StrEnum):
     """What is to become of one resource."""
 
     CREATE = "create"
-    RESUME = "resume"
+    CONTINUE = "continue"
     """A create that was cut off goes on."""
     KEEP = "keep"
     UPDATE = "update"
@@ -22,6 +22,8 @@ class Outcome(StrEnum):
     """An immutable property would change: the step fails."""
     DELETE = "delete"
     CHECK = "check"
+    SUSPEND = "suspend"
+    RESUME = "resume"
     LOCK = "lock"
     UNLOCK = "unlock"
 

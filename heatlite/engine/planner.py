@@ -64,7 +64,7 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         if needs_replace:
             return Decision(Outcome.REPLACE, row, cause=f"{row.verb} failed: {row.status_reason}")
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
-        return Decision(Outcome.RESUME, row)
+        return Decision(Outcome.CONTINUE, row)
     changed = kind.schema.diff(row.properties, wanted.properties)
     if changed:
         if changed & kind.schema.immutable:
@@ -144,7 +144,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
             # When its turn comes, the step meets the same error and fails with it; or all is known by then.
             decision = Decision(Outcome.UPDATE, existing[-1], cause=error.message)
         row = decision.row
-        if decision.outcome in (Outcome.CREATE, Outcome.REPLACE, Outcome.RESUME):
+        if decision.outcome in (Outcome.CREATE, Outcome.REPLACE, Outcome.CONTINUE):
             values.to_make.add(name)
         else:
             chosen[name] = row
@@ -168,6 +168,22 @@ def plan_check(rows: Iterable[ResourceRecord]) -> Plan:
     """Check every resource, requirements first; a failure stops nothing."""
     todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE)]
     return Plan(_forward(todo, Outcome.CHECK), {}, goes_on=True)
+
+
+def plan_suspend(rows: Iterable[ResourceRecord]) -> Plan:
+    """Suspend every resource that is not suspended yet, dependents first."""
+    todo = [row for row in rows if row.verb is not Verb.INIT and not _is(row, Verb.SUSPEND)]
+    return Plan(_reverse(todo, Outcome.SUSPEND), {})
+
+
+def plan_resume(rows: Iterable[ResourceRecord]) -> Plan:
+    """Resume every resource that is not resumed yet, requirements first."""
+    todo = [row for row in rows if row.verb is not Verb.INIT and not _is(row, Verb.RESUME)]
+    return Plan(_forward(todo, Outcome.RESUME), {})
+
+
+def _is(row: ResourceRecord, done: Verb) -> bool:
+    return row.verb is done and row.status is Status.COMPLETE
 
 
 def plan_lock(rows: Iterable[ResourceRecord]) -> Plan:

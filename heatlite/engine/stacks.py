@@ -11,7 +11,6 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
-    NotSupported,
     Problem,
     RequestLimitExceeded,
     StackExists,
@@ -182,14 +181,12 @@ class Stacks:
         self._gate.start(self._gate.act(context, Operation.CHECK, stack), Verb.CHECK)
 
     def suspend(self, context: Context, stack: StackRecord) -> None:
-        """Not yet; what else is in the way is told first."""
-        with self._gate.allowed(self._gate.act(context, Operation.SUSPEND, stack)):
-            raise NotSupported("Suspending a stack is not supported.")
+        """Queue a suspend of every resource; nothing to do where the stack is SUSPEND_COMPLETE."""
+        self._gate.start(self._gate.act(context, Operation.SUSPEND, stack), Verb.SUSPEND)
 
     def resume(self, context: Context, stack: StackRecord) -> None:
-        """Not yet; what else is in the way is told first."""
-        with self._gate.allowed(self._gate.act(context, Operation.RESUME, stack)):
-            raise NotSupported("Resuming a stack is not supported.")
+        """Queue a resume of every resource; nothing to do where the stack is RESUME_COMPLETE."""
+        self._gate.start(self._gate.act(context, Operation.RESUME, stack), Verb.RESUME)
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
         """Ask the running operation to stop. Raises NotSupported if there is none that can be cancelled.

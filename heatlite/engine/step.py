@@ -104,6 +104,10 @@ def _handle(work: Work) -> None:
                 work.token = resource.handle_delete()
             case Verb.CHECK:
                 work.token = resource.handle_check()
+            case Verb.SUSPEND:
+                work.token = resource.handle_suspend()
+            case Verb.RESUME:
+                work.token = resource.handle_resume()
             case Verb.LOCK:
                 work.token = resource.handle_lock()
             case Verb.UNLOCK:
@@ -125,6 +129,10 @@ def _ask(work: Work) -> None:
             answer = resource.check_delete_complete(token)
         case Verb.CHECK:
             answer = resource.check_check_complete(token)
+        case Verb.SUSPEND:
+            answer = resource.check_suspend_complete(token)
+        case Verb.RESUME:
+            answer = resource.check_resume_complete(token)
         case Verb.LOCK:
             answer = resource.check_lock_complete(token)
         case Verb.UNLOCK:

@@ -61,7 +61,7 @@ class Transitions:
                 return self._keep(step, row, wanted)
             case Outcome.CREATE:
                 return self._create(step, row, wanted)
-            case Outcome.RESUME:
+            case Outcome.CONTINUE:
                 return self._resume(Work(step, row, self._resources.make(row), Verb.CREATE, wanted))
             case Outcome.REPLACE:
                 log.info("%s is replaced: %s", step.name, decision.cause)
@@ -107,7 +107,7 @@ class Transitions:
     def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> Work:
         return self._fail(step, row, Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE, reason)
 
-    # -- delete, check, lock, unlock ---------------------------------------------------------------
+    # -- delete, check, suspend, lock … -------------------------------------------------------------
 
     def begin_delete(self, step: Step) -> Work:
         """Delete the real object unless the policy retains it, then the row."""
@@ -132,6 +132,25 @@ class Transitions:
         else:
             self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
         return work
+
+    def begin_suspend(self, step: Step) -> Work:
+        """Suspend the real object where its type can (heat-engine §2: from which states)."""
+        row = self._row_of(step)
+        if row.verb is Verb.SUSPEND or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
+            return self._begin(step, row, Verb.SUSPEND)
+        return self._refuse(step, row, Verb.SUSPEND)
+
+    def begin_resume(self, step: Step) -> Work:
+        """Wake the real object where its type can (heat-engine §2: from which states)."""
+        row = self._row_of(step)
+        if row.verb is Verb.RESUME or row.verb is Verb.SUSPEND and row.status is Status.COMPLETE:
+            return self._begin(step, row, Verb.RESUME)
+        return self._refuse(step, row, Verb.RESUME)
+
+    def _refuse(self, step: Step, row: ResourceRecord, verb: Verb) -> Work:
+        """The row is in no state from which the operation could begin, and stays in it."""
+        text = f"Error: resources.{row.name}: State ('{row.verb}', '{row.status}') invalid for {verb.lower()}"
+        return Work(step, row, self._resources.make(row), verb, failure=text, silent=True)
 
     def begin_lock(self, step: Step) -> Work:
         """Lock the real object where its type can; remember the state that the unlock gives back."""

@@ -84,8 +84,6 @@ REFUSED = {
     "stack event show reads token 999999": "999999",
     "stack cancel reads": "not in cancelable state",
     "stack hook poll reads": "not IN_PROGRESS",
-    "stack suspend reads": "Suspending a stack is not supported.",
-    "stack resume reads": "Resuming a stack is not supported.",
     "stack export reads": "Stack Export is not supported.",
     "stack abandon reads": "Stack Abandon is not supported.",
     "stack delete --yes nothing": "Unable to delete 1 of the 1 stacks.",

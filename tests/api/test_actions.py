@@ -55,9 +55,16 @@ class TestActions:
         act(heat, path, cancel_update=None)
         heat.settle(path, "ROLLBACK_COMPLETE")
 
-    @pytest.mark.parametrize("action", ["suspend", "resume"])
-    def test_not_yet(self, heat: Heat, path: str, action: str) -> None:
-        assert heat.fault("POST", f"{path}/actions", {action: None})[0] == "NotSupported"
+    @pytest.mark.parametrize("beside", [None, "", {}])
+    def test_suspend_and_resume(self, heat: Heat, path: str, beside: object) -> None:
+        act(heat, path, suspend=beside)
+        stack = heat.settle(path, "SUSPEND_COMPLETE")
+        assert stack["stack_status_reason"] == "Stack SUSPEND completed successfully"
+        act(heat, path, suspend=beside)
+        assert heat.get(path)["stack"] == stack
+        assert heat.fault("PATCH", path, {})[0] == "NotSupported"
+        act(heat, path, resume=beside)
+        heat.settle(path, "RESUME_COMPLETE")
 
     def test_while_another_runs(self, heat: Heat) -> None:
         slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 30}}}

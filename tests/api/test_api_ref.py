@@ -349,6 +349,10 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
     heat.settle(play.stack, "UPDATE_COMPLETE")
     play("Check stack")
     heat.settle(play.stack, "CHECK_COMPLETE")
+    play("Suspend stack")
+    heat.settle(play.stack, "SUSPEND_COMPLETE")
+    play("Resume stack")
+    heat.settle(play.stack, "RESUME_COMPLETE")
 
     for title in ("Cancel update", "Cancel without rollback"):
         endless = updating(heat, "endless")

@@ -82,6 +82,12 @@ def marked(server: Embedded) -> None:
     server.rooms.health.mark(CALLER, stack_of(server), "a", True, None)
 
 
+def suspended(server: Embedded) -> None:
+    create_and_settle(server)
+    server.stacks.suspend(CALLER, stack_of(server))
+    settle(server)
+
+
 def locked(server: Embedded) -> None:
     create_and_settle(server)
     server.rooms.maintenance.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
@@ -149,6 +155,12 @@ SCENARIOS = {
     ),
     "delete during a create": Scenario(nothing, start_and_delete, (done(Verb.DELETE), CREATED)),
     "check": Scenario(create_and_settle, lambda s: s.stacks.check(CALLER, stack_of(s)), (done(Verb.CHECK),), CREATED),
+    "suspend": Scenario(
+        create_and_settle, lambda s: s.stacks.suspend(CALLER, stack_of(s)), (done(Verb.SUSPEND),), CREATED
+    ),
+    "resume": Scenario(
+        suspended, lambda s: s.stacks.resume(CALLER, stack_of(s)), (done(Verb.RESUME),), done(Verb.SUSPEND)
+    ),
     "lock": Scenario(
         create_and_settle,
         lambda s: s.rooms.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),

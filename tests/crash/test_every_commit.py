@@ -80,6 +80,9 @@ def recover(place: Path, name: str) -> None:
             server.rooms.maintenance.unlock(CALLER, stack_of(server))
             settle(server)
         assert not locks(place)
+        if stack.verb is Verb.SUSPEND:
+            server.stacks.resume(CALLER, stack)
+            settle(server)
         if stack.deleted_at is None:
             live_on(server, place)
     finally:

@@ -127,6 +127,14 @@ class Engine:
         self.stacks.check(self.who, self.get(stack))
         return self.settle(stack)
 
+    def suspend(self, stack: StackRecord, wait: bool = True) -> StackRecord:
+        self.stacks.suspend(self.who, self.get(stack))
+        return self.settle(stack) if wait else self.get(stack)
+
+    def resume(self, stack: StackRecord, wait: bool = True) -> StackRecord:
+        self.stacks.resume(self.who, self.get(stack))
+        return self.settle(stack) if wait else self.get(stack)
+
     def cancel(self, stack: StackRecord, rollback: bool, wait: bool = True) -> StackRecord:
         held = self.clock.is_held()
         if held:
