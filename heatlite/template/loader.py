@@ -35,14 +35,12 @@ Path = tuple[str | int, ...]
 Position = tuple[int, int]
 
 
-class _Place:
-    """Where a thing stands, and what is within it by key and index."""
+_Within = dict[str | int, "int | _Within"]
+"""What is within a container by key and index: its place, or for a container what is within that.
 
-    __slots__ = ("position", "within")
-
-    def __init__(self, position: Position = (0, 0)) -> None:
-        self.position = position
-        self.within: dict[str | int, _Place] | None = None
+A container's own place is under the key -1. A place is one number (`_place`), for there may be very many.
+"""
+_HERE: Final = -1
 
 
 class Source:
@@ -53,7 +51,7 @@ class Source:
         self.data = data
         self.text = text
         self._duplicates = duplicates
-        self._root: _Place | None = None
+        self._root: _Within | None = None
 
     @property
     def duplicates(self) -> tuple[Path, ...]:
@@ -64,25 +62,28 @@ class Source:
 
     def locate(self, path: Sequence[str | int]) -> Position:
         """Line and column, from 1, of what `path` leads to, or of the nearest thing around it; (0, 0) if unknown."""
-        place = self._root or self._read_places()
+        place: int | _Within = self._read_places() if self._root is None else self._root
         for step in path:
-            within = place.within.get(step) if place.within else None
+            within = place.get(step) if isinstance(place, dict) else None
             if within is None:
                 break
             place = within
-        return place.position
+        if isinstance(place, dict):
+            own = place.get(_HERE, 0)
+            place = own if isinstance(own, int) else 0
+        return place >> 32, place & 0xFFFFFFFF
 
-    def _read_places(self) -> _Place:
-        self._root = _Place()
+    def _read_places(self) -> _Within:
+        self._root = {}
         if self.text:
+            # A tab may stand between JSON tokens, but not between YAML ones.
+            reader = _PlaceReader(self.text.replace("\t", " "))
             try:
-                # A tab may stand between JSON tokens, but not between YAML ones.
-                builder = _Builder(self.text.replace("\t", " "), self._root)
-                builder.build()
+                self._root = reader.read()
             except (yaml.YAMLError, _Refused, ValueError):
-                self._root.within = None
+                pass
             else:
-                self._duplicates = tuple(builder.duplicates)
+                self._duplicates = tuple(reader.duplicates)
         return self._root
 
 
@@ -265,12 +266,11 @@ _TEXT_TAGS: Final = frozenset({"!", _PREFIX + "str", _PREFIX + "timestamp"})
 class _Frame:
     """A container that is still open."""
 
-    __slots__ = ("anchor", "container", "height", "key", "merged", "place", "size")
+    __slots__ = ("anchor", "container", "height", "key", "merged", "size")
 
-    def __init__(self, container: dict[str, Json] | list[Json], anchor: str | None, place: _Place | None) -> None:
+    def __init__(self, container: dict[str, Json] | list[Json], anchor: str | None) -> None:
         self.container = container
         self.anchor = anchor
-        self.place = place
         self.key: object = _NO_KEY
         self.merged: list[object] = []
         self.size = 1
@@ -284,14 +284,14 @@ class _Builder:
     does not recurse, and sees every alias and every duplicate key on its way.
     """
 
-    def __init__(self, text: str, root: _Place | None = None) -> None:
+    def __init__(self, text: str) -> None:
         self.loader = yaml.CSafeLoader(text)
-        self.root = root
-        """Gets the places of everything, if it is there."""
         self.duplicates: list[Path] = []
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[object, int, int]] = {}
         self.expansion = 0
+        self.plain: dict[str, object] = {}
+        """What texts without quotes, tags and anchors stand for."""
 
     def build(self) -> object:
         """The one document of the text, None if there is none."""
@@ -302,7 +302,7 @@ class _Builder:
         while True:
             event = next_event()
             if isinstance(event, yaml.ScalarEvent):
-                value = self._scalar(event)
+                value = self.scalar(event)
                 size, height = len(event.value) + 1, 0
             elif isinstance(event, yaml.CollectionStartEvent):
                 self._open(event)
@@ -334,18 +334,16 @@ class _Builder:
         mapping = type(event) is yaml.MappingStartEvent
         if event.tag not in (None, "!", _PREFIX + ("map" if mapping else "seq")):
             raise self._refuse(f"could not determine a constructor for the tag {event.tag!r}", event)
-        stack, place = self.stack, self.root
+        stack = self.stack
         if len(stack) >= MAX_DEPTH:
             raise self._refuse(f"nested more than {MAX_DEPTH} deep", event)
         if stack:
             above = stack[-1]
             if type(above.container) is dict and above.key is _NO_KEY:
                 raise self._refuse("a mapping key has to be a scalar", event)
-            if self.root is not None:
-                place = self._note(event) if type(above.container) is list else self._noted(above)
         if event.anchor is not None:
             self.anchors.pop(event.anchor, None)
-        stack.append(_Frame({} if mapping else [], event.anchor, place))
+        stack.append(_Frame({} if mapping else [], event.anchor))
 
     def _add(self, frame: _Frame, value: object, size: int, height: int, event: yaml.Event) -> None:
         frame.size += size
@@ -353,8 +351,6 @@ class _Builder:
             frame.height = height + 1
         container = frame.container
         if type(container) is list:
-            if self.root is not None and height == 0:
-                self._note(event)
             container.append("<<" if value is _MERGE else value)  # type: ignore[arg-type]  # values of events are JSON
             return
         assert type(container) is dict
@@ -364,12 +360,10 @@ class _Builder:
                 frame.key = _MERGE
                 return
             if type(value) is not str:
-                value = self._key_text(value, event)
+                value = self.key_text(value, event)
             if value in container and len(self.duplicates) < MAX_DUPLICATES:
                 self.duplicates.append((*self._path()[:-1], value))
             frame.key = value
-            if self.root is not None:
-                self._note(event)
             return
         frame.key = _NO_KEY
         if key is _MERGE:
@@ -379,7 +373,17 @@ class _Builder:
                 value = "<<"
             container[key] = value  # type: ignore[index, assignment]
 
-    def _scalar(self, event: yaml.ScalarEvent) -> object:
+    def scalar(self, event: yaml.ScalarEvent) -> object:
+        """What a scalar stands for; _MERGE for the key that merges."""
+        if event.tag is not None or event.anchor is not None or not event.implicit[0]:
+            return self._read_scalar(event)
+        text: str = event.value
+        value = self.plain.get(text, _NO_KEY)
+        if value is _NO_KEY:
+            value = self.plain[text] = self._read_scalar(event)
+        return value
+
+    def _read_scalar(self, event: yaml.ScalarEvent) -> object:
         text: str = event.value
         tag = event.tag
         value: object = text
@@ -434,7 +438,7 @@ class _Builder:
         merged.update(frame.container if isinstance(frame.container, dict) else {})
         return merged
 
-    def _key_text(self, value: object, event: yaml.Event) -> str:
+    def key_text(self, value: object, event: yaml.Event) -> str:
         """Keys are text, as they would be after a trip through JSON."""
         if value is None or isinstance(value, (bool, int, float)):
             return json.dumps(value)
@@ -449,23 +453,72 @@ class _Builder:
                 path.append(frame.key if isinstance(frame.key, str) else "<<")
         return tuple(path)
 
-    def _note(self, event: yaml.Event) -> _Place:
-        """Put down where the item or key at hand begins."""
-        mark, frame = event.start_mark, self.stack[-1]
-        place = _Place((mark.line + 1, mark.column + 1) if mark is not None else (0, 0))
-        key = len(frame.container) if type(frame.container) is list else frame.key
-        if frame.place is not None and isinstance(key, (str, int)):
-            if frame.place.within is None:
-                frame.place.within = {}
-            frame.place.within[key] = place
-        return place
-
-    def _noted(self, frame: _Frame) -> _Place:
-        """The place of the key at hand; what is merged has none."""
-        if frame.place is None or not frame.place.within or not isinstance(frame.key, str):
-            return _Place()
-        return frame.place.within[frame.key]
-
     def _refuse(self, text: str, event: yaml.Event) -> _Refused:
         mark = event.start_mark
         return _Refused(text, mark.line + 1, mark.column + 1) if mark is not None else _Refused(text)
+
+
+def _place(event: yaml.Event) -> int:
+    """Line and column, from 1, as one number."""
+    mark = event.start_mark
+    return 0 if mark is None else (mark.line + 1 << 32) + mark.column + 1
+
+
+class _PlaceReader:
+    """Where everything stands in a text that was loaded already, and which keys are written more than once."""
+
+    def __init__(self, text: str) -> None:
+        self.builder = _Builder(text)
+        self.duplicates: list[Path] = []
+        self.stack: list[_Within] = [{}]
+        """The containers that are open; the first one has the document in it."""
+        self.steps: list[str | int | None] = [0]
+        """For each of them the key or the index of the value that comes next; None where a key comes."""
+
+    def read(self) -> _Within:
+        next_event = self.builder.loader.get_event
+        stack, steps = self.stack, self.steps
+        while True:
+            event = next_event()
+            if isinstance(event, yaml.NodeEvent):
+                within, step = stack[-1], steps[-1]
+                if step is None:
+                    steps[-1] = self._key(within, event)
+                    continue
+                if type(step) is int:
+                    within[step] = _place(event)
+                if isinstance(event, yaml.CollectionStartEvent):
+                    own: _Within = {_HERE: within.get(step, 0)}
+                    within[step] = own
+                    stack.append(own)
+                    steps.append(None if type(event) is yaml.MappingStartEvent else 0)
+                    continue
+                if event.anchor is not None and type(event) is yaml.ScalarEvent:
+                    self.builder.scalar(event)  # may be a key later
+            elif isinstance(event, yaml.CollectionEndEvent):
+                stack.pop()
+                steps.pop()
+            elif event is None or isinstance(event, yaml.StreamEndEvent):
+                document = stack[0].get(0)
+                if not isinstance(document, dict):
+                    return {}
+                document.pop(_HERE)  # what is nowhere has no place
+                return document
+            else:
+                continue
+            # A value has ended.
+            step = steps[-1]
+            steps[-1] = step + 1 if type(step) is int else None
+
+    def _key(self, within: _Within, event: yaml.NodeEvent) -> str:
+        if isinstance(event, yaml.ScalarEvent):
+            value = self.builder.scalar(event)
+        else:
+            value = self.builder.anchors[event.anchor or ""][0]
+        if value is _MERGE:
+            return "<<"
+        key = value if isinstance(value, str) else self.builder.key_text(value, event)
+        if key in within and len(self.duplicates) < MAX_DUPLICATES:
+            self.duplicates.append((*(step for step in self.steps[1:-1] if step is not None), key))
+        within[key] = _place(event)
+        return key

@@ -234,6 +234,8 @@ class _Sequence(_Node):
         for item in items:
             steps += ways * item.steps
             ways *= item.ways
+            if steps.number(0) == TOO_MANY:
+                break  # whatever follows
         super().__init__(ways, steps, all(item.at_once for item in items))
         self.items = items
 
@@ -284,7 +286,9 @@ class _Repeat(_Node):
     def ends(self, starts: int, walk: _Walk) -> int:
         key = (id(self), starts)
         found = walk.known.get(key)
-        if found is None:
+        if found is not None:
+            walk.step()
+        else:
             if len(walk.known) * (len(walk.text) + 500) > REMEMBERED_BITS:
                 walk.known.clear()
             found = walk.known[key] = self._ends(starts, walk)
@@ -369,6 +373,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.leaves: dict[tuple[object, object, int], _Leaf] = {}
+        self.repeats: dict[tuple[int, int, int | None], _Repeat] = {}
+        """Of leaves."""
         self.folded = 0
         """Sets within which case is ignored."""
         self.slow = False
@@ -395,8 +401,14 @@ class _Reader:
                 return self.sequence(part, (flags | added) & ~removed, depth)
             case _constants.MAX_REPEAT | _constants.MIN_REPEAT:
                 low, high, part = argument
-                endless = high is _constants.MAXREPEAT
-                return _Repeat(self.sequence(part, flags, depth), int(low), None if endless else int(high))
+                most = None if high is _constants.MAXREPEAT else int(high)
+                item = self.sequence(part, flags, depth)
+                if not isinstance(item, _Leaf):
+                    return _Repeat(item, int(low), most)
+                key = (id(item), int(low), most)
+                if key not in self.repeats:
+                    self.repeats[key] = _Repeat(item, int(low), most)
+                return self.repeats[key]
             case _constants.ASSERT | _constants.ASSERT_NOT:
                 direction, part = argument
                 item = self.sequence(part, flags, depth)
