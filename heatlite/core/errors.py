@@ -239,6 +239,10 @@ class ResourceActionNotSupported(Unsupported):
     text = "{action} is not supported for resource."
 
 
+class ResourceActionRestricted(Unsupported):
+    text = "The environment does not allow to {action} it (restricted_actions)."
+
+
 class DatabaseUnavailable(Unavailable):
     text = "The database did not take the change: {reason}. Nothing was written; try again."
 

@@ -14,6 +14,9 @@ from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
 from heatlite.template.expression import resolve
 
+STAYS = frozenset({Outcome.KEEP, Outcome.UPDATE, Outcome.REFUSE, Outcome.RESTRICT})
+"""The object is the same one afterwards."""
+
 
 class Foresight:
     """The plan from `rows` to `definition`, as a preview shows it."""
@@ -26,7 +29,7 @@ class Foresight:
         rows_seen = dict(self._plan.kept)
         self._values = PlannedValues(resources, rows_seen)
         for step in self._plan.steps.values():
-            if step.row is not None and step.outcome in (Outcome.KEEP, Outcome.UPDATE, Outcome.REFUSE):
+            if step.row is not None and step.outcome in STAYS:
                 rows_seen[step.name] = step.row
                 self._values.to_change.add(step.name)
             else:
@@ -44,11 +47,14 @@ class Foresight:
             if step is None:
                 found[Outcome.KEEP].append(self._resource(wanted, self._plan.kept[name]))
             else:
-                found[step.outcome].append(self._resource(wanted, step.row))
+                row = step.row
+                if row is not None and step.outcome is Outcome.RESTRICT:
+                    row = replace(row, status_reason=step.cause)
+                found[step.outcome].append(self._resource(wanted, row))
         gone = [row for row in current_rows(self._rows) if row.name not in self._definition.resources]
         return Changes(
             unchanged=tuple(found[Outcome.KEEP]),
-            updated=tuple(found[Outcome.UPDATE] + found[Outcome.REFUSE]),
+            updated=tuple(found[Outcome.UPDATE] + found[Outcome.REFUSE] + found[Outcome.RESTRICT]),
             replaced=tuple(found[Outcome.REPLACE]),
             added=tuple(found[Outcome.CREATE] + found[Outcome.CONTINUE]),
             deleted=tuple(PreviewResource(row, (), {}) for row in gone),

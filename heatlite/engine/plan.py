@@ -20,6 +20,8 @@ class Outcome(StrEnum):
     """A new object first; the old one goes in the clean-up."""
     REFUSE = "refuse"
     """An immutable property would change: the step fails."""
+    RESTRICT = "restrict"
+    """The environment forbids what would be needed: the step fails, and the resource stays as it is."""
     DELETE = "delete"
     CHECK = "check"
     SUSPEND = "suspend"

@@ -8,7 +8,7 @@ The order of the tests is Heat's (heat-engine §6).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from heatlite.core.errors import HeatliteError, StackValidationFailed
+from heatlite.core.errors import HeatliteError, ResourceActionRestricted, StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
@@ -81,17 +81,21 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     return Decision(Outcome.KEEP, row)
 
 
-def choose(rows: Sequence[ResourceRecord], wanted: Wanted, resources: Resources) -> Decision:
+def choose(
+    rows: Sequence[ResourceRecord], wanted: Wanted, resources: Resources, restricted: frozenset[str]
+) -> Decision:
     """Which of the rows of one name stands for it: the newest that need not be replaced, else the newest.
 
     So a retry goes on with the newest object, and a rollback or a return to an earlier template takes the old object
-    back that was still waiting for its clean-up.
+    back that was still waiting for its clean-up. What the environment has `restricted` is RESTRICT.
     """
     decisions = [decide(row, wanted, resources) for row in sorted(rows, key=lambda row: row.id, reverse=True)]
-    for decision in decisions:
-        if decision.outcome is not Outcome.REPLACE:
-            return decision
-    return decisions[0]
+    kept = (decision for decision in decisions if decision.outcome is not Outcome.REPLACE)
+    decision = next(kept, decisions[0])
+    if decision.outcome in restricted:
+        cause = ResourceActionRestricted(action=decision.outcome.value).message
+        return replace(decision, outcome=Outcome.RESTRICT, cause=cause)
+    return decision
 
 
 def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:
@@ -139,7 +143,8 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
             values.to_make.add(name)
             continue
         try:
-            decision = choose(existing, evaluate(wanted, resources, values), resources)
+            restricted = definition.environment.restricted_actions(name)
+            decision = choose(existing, evaluate(wanted, resources, values), resources, restricted)
         except HeatliteError as error:
             # When its turn comes, the step meets the same error and fails with it; or all is known by then.
             decision = Decision(Outcome.UPDATE, existing[-1], cause=error.message)

@@ -156,12 +156,16 @@ class Judged:
 
 
 def judge(
-    definition: ResourceDefinition, rows: list[ResourceRecord], resources: Resources, values: Values
+    definition: ResourceDefinition,
+    rows: list[ResourceRecord],
+    resources: Resources,
+    values: Values,
+    restricted: frozenset[str],
 ) -> Judged:
     """Fill in the definition's values and decide what its rows (one at least) need. Raises nothing."""
     try:
         wanted = evaluate(definition, resources, values)
-        return Judged(wanted, choose(rows, wanted, resources))
+        return Judged(wanted, choose(rows, wanted, resources, restricted))
     except Exception as error:
         log.info("resource %s: its values failed", definition.name, exc_info=not isinstance(error, HeatliteError))
         return Judged(failure=failure_text(definition.name, error))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from heatlite.core.errors import ResourceActionRestricted
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
@@ -16,6 +17,7 @@ from heatlite.engine.step import Work, judge
 from heatlite.plugin.ports import Change
 from heatlite.store.records import BeforeLock, ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.environment import Environment
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class Transitions:
         self._resources = resources
         self._now = now
         self._definitions: dict[str, ResourceDefinition] = {}
+        self._environment = Environment()
         self._values = Values(resources, self.chosen)
 
     # -- converge ----------------------------------------------------------------------------------
@@ -41,7 +44,7 @@ class Transitions:
 
         A resource that is never reached then stays INIT_COMPLETE, as in Heat.
         """
-        self._definitions = definition.resources
+        self._definitions, self._environment = definition.resources, definition.environment
         self.chosen.clear()
         self.chosen.update(plan.kept)
         for step in plan.steps.values():
@@ -52,7 +55,8 @@ class Transitions:
         """Fill in the values, decide, and begin what has been decided."""
         definition = self._definitions[step.name]
         rows = self._journal.named(step.name)
-        judged = judge(definition, rows, self._resources, self._values)
+        restricted = self._environment.restricted_actions(step.name)
+        judged = judge(definition, rows, self._resources, self._values, restricted)
         if judged.wanted is None or judged.decision is None:
             return self._fail_unjudged(step, rows[-1], judged.failure or "")
         row, wanted, decision = judged.decision.row, judged.wanted, judged.decision
@@ -75,6 +79,8 @@ class Transitions:
                 names = ", ".join(sorted(decision.changed & wanted.kind.schema.immutable))
                 reason = f"Update to properties {names} of {row.name} ({row.type}) is not supported."
                 return self._fail(step, row, Verb.UPDATE, f"NotSupported: resources.{row.name}: {reason}")
+            case Outcome.RESTRICT:
+                return self._restrict(step, row, decision.cause)
             case _:
                 raise AssertionError(f"converging never decides to {decision.outcome}")
 
@@ -103,6 +109,13 @@ class Transitions:
         # Where only metadata differs, a type that cannot update has nothing to do.
         work = Work(step, row, resource, Verb.UPDATE, wanted, change=change, done=not wanted.kind.has("update"))
         return self._resume(work) if cut_off else work
+
+    def _restrict(self, step: Step, row: ResourceRecord, cause: str) -> Work:
+        """Tell that it fails; the row stays as it is, because so does the object (heat-engine §14)."""
+        reason = f"ResourceActionRestricted: resources.{row.name}: {cause}"
+        failed = replace(row, verb=Verb.UPDATE, status=Status.FAILED, status_reason=reason)
+        self._journal.tell(resource_event(failed, self._now()))
+        return Work(step, row, self._resources.make(row), Verb.UPDATE, failure=reason, silent=True)
 
     def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> Work:
         return self._fail(step, row, Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE, reason)
@@ -206,7 +219,11 @@ class Transitions:
         row = replace(work.row, physical_id=physical_id, data=data, token=None)
         if work.wants_replacement and work.wanted is not None:
             # The object is as it was; so is its row, apart from the attempt.
-            self._moved(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
+            row = self._moved(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
+            if Outcome.REPLACE in self._environment.restricted_actions(row.name):
+                cause = ResourceActionRestricted(action=Outcome.REPLACE.value).message
+                work.failure = self._restrict(work.step, row, cause).failure
+                return None
             new = self._new_row(self._definitions[row.name])
             return self._create(work.step, new, work.wanted)
         if work.failure is not None:

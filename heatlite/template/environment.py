@@ -127,6 +127,23 @@ class Environment:
             "encrypted_param_names": list(self.encrypted_param_names),
         }
 
+    def hooks(self, resource_name: str) -> frozenset[str]:
+        """The breakpoints of a resource of this stack, by its name or a pattern: ``pre-create`` and the like."""
+        return self._listed(resource_name, "hooks")
+
+    def restricted_actions(self, resource_name: str) -> frozenset[str]:
+        """What must not be done to a resource of this stack: `RESTRICTED_ACTIONS`."""
+        return self._listed(resource_name, "restricted_actions")
+
+    def _listed(self, resource_name: str, key: str) -> frozenset[str]:
+        blocks = self.resource_registry.get("resources")
+        found: set[str] = set()
+        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
+            if isinstance(block, Mapping) and key in block and fnmatchcase(resource_name, pattern):
+                content = block[key]
+                found.update(map(str, content if isinstance(content, list) else [content]))
+        return frozenset(found)
+
     def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
         """The environment of the nested stack that `target`, a template, makes of a resource.
 
