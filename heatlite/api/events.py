@@ -54,6 +54,11 @@ class Events(Handler):
         resp.media = {"event": views.event_detail(views.stack_url(req.base, stack), record)}
 
     def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[JsonMap]:
-        tree = bool(query.number(req, "nested_depth"))
         url = views.stack_url(req.base, stack)
-        return [views.event(url, record, root=tree) for record in self.store.events.list(stack.id, asked)]
+        depth = query.number(req, "nested_depth")
+        if not depth:
+            return [views.event(url, record) for record in self.store.events.list(stack.id, asked)]
+        names = self.store.stacks.nested(stack.id, depth)
+        urls = {key: views.url_of(req.base, stack.project, name, key) for key, name in names.items()} | {stack.id: url}
+        records = self.store.events.list(stack.id, asked, list(names))
+        return [views.event(urls[record.stack_id], record, root=url) for record in records]

@@ -35,7 +35,12 @@ def project_url(base: str, project: str) -> str:
 
 def stack_url(base: str, stack: StackRecord | StackSummary) -> str:
     """The canonical URL of a stack."""
-    return f"{project_url(base, stack.project)}/stacks/{quote(stack.name, safe='')}/{stack.id}"
+    return url_of(base, stack.project, stack.name, stack.id)
+
+
+def url_of(base: str, project: str, name: str, stack_id: str) -> str:
+    """The canonical URL of the stack with this name and id."""
+    return f"{project_url(base, project)}/stacks/{quote(name, safe='')}/{stack_id}"
 
 
 def link(rel: str, href: str) -> JsonMap:
@@ -217,16 +222,16 @@ def planned_resource(stack: StackRecord, item: PreviewResource, properties: bool
 # -- events -----------------------------------------------------------------------------------------
 
 
-def event(url: str, record: EventRecord, root: bool = False) -> JsonMap:
-    """An event as a list shows it; `url` is its stack's. `root`: tell which stack is the root of the tree."""
+def event(url: str, record: EventRecord, root: str | None = None) -> JsonMap:
+    """An event as a list shows it; `url` is its stack's, `root` that of the tree's root, where it is to be told."""
     resource_url = f"{url}/resources/{quote(record.resource_name, safe='')}"
     links = [
         link("self", f"{resource_url}/events/{record.id}"),
         link("resource", resource_url),
         link("stack", url),
     ]
-    if root:
-        links.append(link("root_stack", url))
+    if root is not None:
+        links.append(link("root_stack", root))
     return {
         "id": str(record.id),
         "links": links,

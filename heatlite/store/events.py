@@ -72,25 +72,18 @@ class Events:
         """Store events in their order."""
         self._table.insert([_row(record) for record in records])
 
-    def list(self, stack_id: str, query: EventQuery) -> list[EventRecord]:
-        """A page of a stack's events, without their properties."""
+    def list(self, stack_id: str, query: EventQuery, nested: Sequence[str] = ()) -> list[EventRecord]:
+        """A page of the events of a stack, and of those `nested` in it, without their properties."""
         if query.limit == 0:
             return []
         descending = query.sort_dir == "desc"
         order = [*(_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY), Event.id]
-        conditions: list[peewee.ColumnBase] = [Event.stack_id == stack_id]
-        for column, values in (
-            (Event.resource_name, query.resource_name),
-            (Event.verb, query.resource_action),
-            (Event.status, query.resource_status),
-            (Event.resource_type, query.resource_type),
-        ):
-            if values:
-                conditions.append(column.in_(list(values)))
+        # The ids one by one: a query for them in here makes PostgreSQL walk all events there are.
+        within = Event.stack_id.in_([stack_id, *nested]) if nested else Event.stack_id == stack_id
+        conditions = [within, *_filters(query)]
         marker = _number(query.marker)
         if marker is not None:
-            marked = Event.select(*order).where(Event.stack_id == stack_id, Event.id == marker)
-            for keys in self._database.select(marked):
+            for keys in self._database.select(Event.select(*order).where(within, Event.id == marker)):
                 conditions.append(after(order, keys, descending))
         select = Event.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
         return [_record(row) for row in self._database.select(select)]
@@ -105,6 +98,19 @@ class Events:
             Event.select(*columns, Event.id).where(Event.stack_id == stack_id, Event.id == number)
         )
         return _record(rows[0]) if rows else None
+
+
+def _filters(query: EventQuery) -> list[peewee.ColumnBase]:
+    return [
+        column.in_(list(values))
+        for column, values in (
+            (Event.resource_name, query.resource_name),
+            (Event.verb, query.resource_action),
+            (Event.status, query.resource_status),
+            (Event.resource_type, query.resource_type),
+        )
+        if values
+    ]
 
 
 def _number(event_id: str | None) -> int | None:

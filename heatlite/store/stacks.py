@@ -177,6 +177,15 @@ class Stacks:
             level = [child for parent in level for child in children.get(parent.id, [])]
         return out
 
+    def nested(self, stack_id: str, depth: int) -> dict[str, str]:
+        """The stacks nested in this one down to `depth`, deleted ones too: id → name."""
+        parent, child = Stack.alias(), Stack.alias()
+        first = parent.select(parent.id, parent.name, peewee.SQL("1")).where(parent.parent_id == stack_id)
+        tree = first.cte("tree", recursive=True, columns=("id", "name", "level"))
+        children = child.select(child.id, child.name, tree.c.level + 1).join(tree, on=(child.parent_id == tree.c.id))
+        tree = tree.union_all(children.where(tree.c.level < depth))
+        return dict(self._database.select(tree.select_from(tree.c.id, tree.c.name)))
+
     def expired_locks(self, now: float) -> list[StackRecord]:
         """The live stacks whose maintenance lock has expired."""
         rows = self._table.select("WHERE lock_expires_at <= ? AND deleted_at IS NULL ORDER BY lock_expires_at", (now,))

@@ -11,6 +11,7 @@ from webtest import TestApp, TestResponse
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.store.store import Store
 
 HEADERS = {"Content-Type": "application/json"}
 
@@ -76,11 +77,22 @@ class Heat:
 
 
 @pytest.fixture
-def heat(tmp_path: Path) -> Iterator[Heat]:
-    """A server with nothing in it."""
+def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
     server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
-    yield Heat(server.app)
+    yield server
     server.close()
+
+
+@pytest.fixture
+def store(server: wiring.Embedded) -> Store:
+    """What the server of `heat` remembers."""
+    return server.store
+
+
+@pytest.fixture
+def heat(server: wiring.Embedded) -> Heat:
+    """A server with nothing in it."""
+    return Heat(server.app)
 
 
 @pytest.fixture(scope="session")

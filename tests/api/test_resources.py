@@ -1,9 +1,14 @@
 """Resources and events: lists, details, health marks, signals (heat-api §6, §7; lock-and-health §1)."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from heatlite.core.ids import new_id
+from heatlite.store.records import EventRecord
+from heatlite.store.store import Store
 
 from .conftest import Heat, template, value
 
@@ -252,6 +257,30 @@ class TestEvents:
             root = {"rel": "root_stack", "href": f"http://localhost:80/v1/demo{path}"}
             assert event["links"][-1] == root
         assert heat.fault("GET", f"{path}/events?nested_depth=abc")[0] == "HTTPBadRequest"
+
+    def test_events_of_nested_stacks_lead_to_their_own_stack(self, heat: Heat, store: Store) -> None:
+        path = heat.create(template(a=value()))
+        root = store.stacks.get(path.rpartition("/")[2])
+        assert root is not None
+        child = replace(
+            root, id=new_id(), name="s-a-x", parent_id=root.id, root_id=root.id, depth=1, parent_resource="a"
+        )
+        event = EventRecord(child.id, "b", "OS::Heat::Value", "p", "CREATE", "COMPLETE", "state changed", 1.0)
+        with store.transaction():
+            store.stacks.insert(child)
+            store.events.append_many([event])
+        assert len(heat.get(f"{path}/events")["events"]) == 4
+        newest, *others = heat.get(f"{path}/events?nested_depth=1")["events"]
+        assert len(others) == 4
+        at = f"http://localhost:80/v1/demo/stacks/s-a-x/{child.id}"
+        assert newest["links"] == [
+            {"rel": "self", "href": f"{at}/resources/b/events/{newest['id']}"},
+            {"rel": "resource", "href": f"{at}/resources/b"},
+            {"rel": "stack", "href": at},
+            {"rel": "root_stack", "href": f"http://localhost:80/v1/demo{path}"},
+        ]
+        page = heat.get(f"{path}/events?nested_depth=1&limit=2&marker={others[0]['id']}")["events"]
+        assert page == others[1:3]
 
     def test_pages_as_clients_follow_them(self, heat: Heat) -> None:
         path = heat.create(PAIR)

@@ -642,6 +642,37 @@ def test_the_list_of_events(store: Store, query: EventQuery, expected: str) -> N
     assert store.events.list("s1", replace(query, marker="none")) == store.events.list("s1", query)
 
 
+@everywhere
+def test_the_events_of_a_tree_come_in_one_list(store: Store) -> None:
+    root = a_stack("root")
+    child = a_stack("child", parent_id=root.id, root_id=root.id, depth=1, deleted_at=5.0)
+    grandchild = a_stack("grandchild", parent_id=child.id, root_id=root.id, depth=2)
+    other = a_stack("other")
+    with store.transaction():
+        for stack in (root, child, grandchild, other):
+            store.stacks.insert(stack)
+        told = zip("abcxdef", (root, child, grandchild, other, child, root, grandchild), strict=True)
+        store.events.append_many([an_event(name, stack_id=stack.id) for name, stack in told])
+
+    assert store.stacks.nested(root.id, 1) == {child.id: "child"}
+    assert store.stacks.nested(root.id, 2) == {child.id: "child", grandchild.id: "grandchild"}
+    assert store.stacks.nested(child.id, 2**31 - 1) == {grandchild.id: "grandchild"}
+    assert store.stacks.nested(grandchild.id, 9) == {}
+
+    def names(top: StackRecord, depth: int, **query: object) -> str:
+        nested = list(store.stacks.nested(top.id, depth))
+        found = store.events.list(top.id, EventQuery(**query), nested)  # type: ignore[arg-type]
+        return "".join(event.resource_name for event in found)
+
+    assert names(root, 9) == "fedcba"
+    assert names(root, 1, sort_dir="asc") == "abde"
+    assert names(child, 1, sort_dir="asc") == "bcdf"
+    assert names(root, 2, sort_dir="asc", limit=3) == "abc"
+    (third,) = store.events.list(grandchild.id, EventQuery(sort_dir="asc", limit=1))
+    assert names(root, 2, sort_dir="asc", limit=3, marker=str(third.id)) == "def"
+    assert names(root, 2, resource_name=("c", "e", "x")) == "ec"
+
+
 # -- actions -------------------------------------------------------------------------------------
 
 
