@@ -158,7 +158,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
         maintenance=Maintenance(store, clock, gate),
         health=Health(store, clock, gate, reading),
-        signals=Signals(reading),
+        signals=Signals(store, clock, gate, reading),
         reading=reading,
         definitions=definitions,
         store=store,

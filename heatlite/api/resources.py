@@ -6,7 +6,6 @@ from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json
 from heatlite.engine.scope import current_rows
 from heatlite.store.records import ResourceRecord
 
@@ -77,12 +76,11 @@ class Resource(Handler):
     def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Its metadata."""
         stack = self.find(req, stack_name, stack_id)
-        metadata: Json = self.reading.resource(stack, resource_name).metadata
-        resp.media = {"metadata": metadata}
+        resp.media = {"metadata": self.reading.metadata(stack, self.reading.resource(stack, resource_name))}
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Tell it something."""
         details = bodies.signal(req)
         stack = self.find_live(req, stack_name, stack_id)
-        self.signals.signal(stack, resource_name, details)
+        self.signals.signal(req.caller, stack, self.reading.resource(stack, resource_name), details)
         resp.text = "null"

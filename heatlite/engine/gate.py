@@ -81,11 +81,14 @@ class Gate:
         return attempt
 
     @contextmanager
-    def allowed(self, attempt: Attempt) -> Iterator[StackRecord]:
-        """A transaction with the stack as it is now. Raises why the operation may not start."""
+    def allowed(self, attempt: Attempt, on: StackRecord | None = None) -> Iterator[StackRecord]:
+        """A transaction with the stack as it is now. Raises why the operation may not start.
+
+        `on` is the stack that will change where that is not the one that was addressed, but one nested in it.
+        """
         try:
             with self._store.transaction():
-                stack = self._store.stacks.hold(attempt.stack.id)
+                stack = self._store.stacks.hold((on or attempt.stack).id)
                 if stack is None:
                     raise StackNotFound(name=attempt.stack.name)
                 relatives = [*self._store.stacks.ancestors(stack), *self._store.stacks.descendants(stack)]

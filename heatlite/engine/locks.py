@@ -32,6 +32,7 @@ class Operation(StrEnum):
     CANCEL_UPDATE = "cancel_update"
     CANCEL_WITHOUT_ROLLBACK = "cancel_without_rollback"
     MARK = "mark_unhealthy"
+    SIGNAL = "signal"
     LOCK = "lock"
     UNLOCK = "unlock"
 

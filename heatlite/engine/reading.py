@@ -45,6 +45,13 @@ class Reading:
             values.pop("show", None)
         return values
 
+    def metadata(self, stack: StackRecord, row: ResourceRecord) -> JsonMap:
+        """A resource's metadata as it is now."""
+        if row.verb not in READABLE:
+            return row.metadata
+        with type_code():
+            return self.resources_of(stack).make(row).live_metadata()
+
     def resources_of(self, stack: StackRecord) -> Resources:
         """Makes resources of the stack's rows."""
         return Resources(stack, self._surroundings)

@@ -1,33 +1,130 @@
-"""Signals: what somebody tells a resource."""
+"""Signals: what somebody tells a resource (heat-engine §17, lock-and-health §2)."""
 
+import logging
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
 from heatlite.core.errors import (
+    Conflict,
     InvalidBreakPointHook,
     NotSupported,
     ResourceActionNotSupported,
     ResourceNotAvailable,
+    ResourceNotFound,
+    StackLocked,
 )
 from heatlite.core.json import JsonMap
-from heatlite.core.status import Verb
+from heatlite.core.status import Status, Verb
+from heatlite.engine.gate import Gate
+from heatlite.engine.journal import LONGEST_REASON, resource_event
+from heatlite.engine.locks import Operation
 from heatlite.engine.reading import Reading
-from heatlite.store.records import StackRecord
+from heatlite.engine.scope import current_rows, type_code
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.resource import NoActionNeeded, Resize
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+SIGNAL = "SIGNAL"
+"""The action that the event of a signal names; no resource is ever in such a state."""
+
+ALARM = frozenset({"previous", "current", "reason"})
+"""Keys of the details that an alarm sends."""
 
 
 class Signals:
     """Delivers signals."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, store: Store, clock: Clock, gate: Gate, reading: Reading) -> None:
+        self._store = store
+        self._clock = clock
+        self._gate = gate
         self._reading = reading
 
-    def signal(self, stack: StackRecord, resource: str, details: JsonMap | None) -> None:
-        """Deliver a signal to a resource. No type of this installation takes one that changes the topology.
+    def signal(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
+        """Deliver a signal to a resource. One that nothing is to be done about is taken all the same.
 
-        Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable, InvalidBreakPointHook.
+        Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before there is a resource,
+        NotSupported while it is deleted or suspended, InvalidBreakPointHook, and what the type finds wrong.
         """
-        row = self._reading.resource(stack, resource)
         if details and "unset_hook" in details:
             raise InvalidBreakPointHook(f"The hook {details['unset_hook']!r} is not set on resource {row.name}.")
-        if not self._reading.resources_of(stack).type_of(row).has("signal"):
+        kind = self._reading.resources_of(stack).type_of(row)
+        if not kind.has("signal"):
             raise ResourceActionNotSupported(action="signal")
         if row.verb is Verb.INIT:
             raise ResourceNotAvailable(resource_name=row.name)
-        raise NotSupported("Signals are not supported yet.")
+        if row.verb in kind.no_signal_during:
+            with self._store.transaction():
+                self._tell(row, row.verb, f"Cannot signal resource during {row.verb}")
+            raise NotSupported(f"Signal resource during {row.verb} is not supported.")
+        try:
+            self._deliver(context, stack, row, details)
+        except (NoActionNeeded, Conflict) as error:
+            log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
+
+    def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
+        """Hand the details to the type; all that comes of it is written together."""
+        with self._store.transaction():
+            # One signal after the other: each finds everything as the last one has left it.
+            self._store.stacks.hold(stack.id)
+            resource = self._reading.resources_of(stack).make(self._again(row, stack))
+            answer = resource.handle_signal(details)
+            if isinstance(answer, Resize):
+                try:
+                    self._resize(context, stack, row, details, answer)
+                except StackLocked:
+                    return  # That the gate has listed it is to be kept.
+                answer = answer.reason
+            self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
+
+    def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
+        """The row as it is now."""
+        for found in self._store.resources.by_name(stack.id, [row.name]):
+            if found.id == row.id:
+                return found
+        raise ResourceNotFound(resource_name=row.name, stack_name=stack.name)
+
+    def _resize(
+        self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None, resize: Resize
+    ) -> None:
+        """Update a group's nested stack. Raises NoActionNeeded, and as `Gate.allowed` what is in the way."""
+        path = f"/resources/{row.name}/signal"
+        attempt = self._gate.attempt(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
+        group = self._group(stack, resize.group)
+        nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
+        if nested is None:
+            raise NoActionNeeded
+        with self._gate.allowed(attempt, on=nested):
+            if group.status is not Status.COMPLETE:
+                raise NoActionNeeded
+            resource = self._reading.resources_of(stack).make(group)
+            assert isinstance(resource, StackResource)
+            resource.resized(resize.wanted)
+            raise NotSupported("Scaling is not supported yet.")
+
+    def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:
+        """The group that has a reference. Raises NoActionNeeded where there is none."""
+        resources = self._reading.resources_of(stack)
+        for row in current_rows(self._store.resources.of(stack.id)):
+            if issubclass(resources.type_of(row), StackResource):
+                with type_code():
+                    if resources.make(row).reference() == reference:
+                        return row
+        raise NoActionNeeded
+
+    def _tell(self, row: ResourceRecord, verb: str, reason: str) -> None:
+        event = replace(resource_event(row, self._clock.now()), verb=verb, status_reason=reason[:LONGEST_REASON])
+        self._store.events.append_many([event])
+
+
+def described(details: JsonMap | None) -> str:
+    """What the event of a signal says where the type says nothing itself (Heat's texts)."""
+    if not details:
+        return "No signal details provided"
+    if details.keys() >= ALARM:
+        return "alarm state changed from {previous} to {current} ({reason})".format_map(details)
+    return "Unknown"

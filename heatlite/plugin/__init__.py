@@ -4,7 +4,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.constraints import custom_constraint
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
-from heatlite.plugin.resource import ReplaceResource, Resource, ResourceType, SupportStatus
+from heatlite.plugin.resource import NoActionNeeded, ReplaceResource, Resize, Resource, ResourceType, SupportStatus
 from heatlite.plugin.schema import Schema, prop
 
 __all__ = [
@@ -15,7 +15,9 @@ __all__ = [
     "JsonMap",
     "Member",
     "Nested",
+    "NoActionNeeded",
     "ReplaceResource",
+    "Resize",
     "Resource",
     "ResourceType",
     "Schema",

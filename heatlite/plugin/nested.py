@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from heatlite.core.json import Json
 from heatlite.plugin.ports import Nested
-from heatlite.plugin.resource import P_co, Resource
+from heatlite.plugin.resource import NoActionNeeded, P_co, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,14 @@ class StackResource(Resource[P_co]):
         has left it. Another process may ask for the next round: whatever it has to know is in `data`.
         """
         return self.goal() if number == 0 else None
+
+    def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
+        """What the nested stack is to become because a signal asks for it (`Resize.wanted`).
+
+        Only asked while nothing else is under way; `nested` is the stack as it is. What it keeps in `data` is stored.
+        Raises NoActionNeeded.
+        """
+        raise NoActionNeeded
 
     @property
     def nested(self) -> Nested | None:

@@ -31,6 +31,18 @@ stored intent without a result, and the handler is called again. Hence:
   `handle_unlock` puts the recorded state back: it never clears a lock that was there before.
   `check_unlock_complete` forgets the record.
 - everything else: what is done twice must come out as done once.
+
+**Signals.** `handle_signal(details)` is called at once, whatever operation runs on the stack, within the transaction
+that also writes the event; it must not wait for anything. What it raises is the answer to the sender; NoActionNeeded
+means that there is nothing to do, and leaves no event. There are two kinds of signals:
+
+- one that *delivers data* keeps it in ``facts.services.mailbox``, under the address `physical_name`, and returns what
+  the event is to say, or None. It passes while a maintenance lock holds. Whatever it leaves in `data` is lost: a
+  running operation has the row.
+- one that *changes what there is* changes nothing itself and returns a `Resize`: the engine asks the group named
+  there for its new nested stack (`StackResource.resized`), and updates that if nothing is in the way. While a
+  maintenance lock holds or an operation runs, it is ignored; a lock lists it among the suppressed requests. What both
+  leave in `data` is stored together with the update.
 """
 
 import builtins
@@ -53,6 +65,22 @@ VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot",
 
 class ReplaceResource(Exception):
     """Raised by `handle_update`: the change cannot be made in place, make a new object."""
+
+
+class NoActionNeeded(Exception):
+    """Raised by `handle_signal` and `resized`: there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """What a signal asks of a group in the same stack."""
+
+    group: str
+    """The group's reference: what get_resource gives."""
+    wanted: JsonMap
+    """What the group's `resized` is given."""
+    reason: str = ""
+    """What the event of the signal is to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +132,8 @@ class Resource(Generic[P_co]):
     """The longest physical name, in characters."""
     snapshot_on_delete: ClassVar[bool] = False
     """Whether ``deletion_policy: Snapshot`` is allowed."""
+    no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
+    """Verbs during and after which no signal is taken."""
     any_attribute: ClassVar[bool] = False
     """Whether attributes beyond `attribute_names` may be asked for."""
 
@@ -233,6 +263,10 @@ class Resource(Generic[P_co]):
         """Detailed information about resource."""
         return None
 
+    def live_metadata(self) -> JsonMap:
+        """What GET …/metadata shows."""
+        return self.metadata
+
     # -- deciding ----------------------------------------------------------------------------------
 
     def needs_replace(self, change: Change) -> bool:
@@ -321,8 +355,11 @@ class Resource(Generic[P_co]):
     def check_unlock_complete(self, token: Json) -> bool | float:
         return True
 
-    def handle_signal(self, details: Json) -> None:
-        """Take a signal. Raises ResourceActionNotSupported where the type does not override it."""
+    def handle_signal(self, details: JsonMap | None) -> str | Resize | None:
+        """Take a signal; see the module's text. Raises ResourceActionNotSupported where the type takes none.
+
+        Details that make no sense: InvalidValue.
+        """
         raise ResourceActionNotSupported(action="signal")
 
 

@@ -1,6 +1,20 @@
 """Resource types that show one peculiarity each. Their package stands beside the tests, as any other plugin would."""
 
-from heatlite.plugin import Change, Json, Resource, Schema, prop
+from collections.abc import Mapping
+
+from heatlite.core.errors import InvalidValue
+from heatlite.plugin import (
+    Change,
+    ChildStack,
+    Json,
+    JsonMap,
+    NoActionNeeded,
+    Resize,
+    Resource,
+    Schema,
+    StackResource,
+    prop,
+)
 from heatlite.plugin.resource import ReplaceResource
 
 
@@ -150,3 +164,58 @@ class Odd(Resource[OddProps], type="Test::Odd"):
         """Nothing much."""
         self._odd("attribute")
         return ""
+
+
+class Ear(Plain, type="Test::Ear"):
+    """Keeps what it is told, counts it, and says so."""
+
+    def handle_signal(self, details: JsonMap | None) -> str | None:
+        wanted = details or {}
+        if wanted.get("nothing"):
+            raise NoActionNeeded
+        if wanted.get("wrong"):
+            raise InvalidValue("The details are wrong.")
+        heard = len(self.facts.services.mailbox.read(self.physical_name)) + 1
+        self.facts.services.mailbox.put(self.physical_name, str(heard), details)
+        self.data["lost"] = True
+        return str(wanted["answer"]) if "answer" in wanted else None
+
+    def live_metadata(self) -> JsonMap:
+        return {**self.metadata, **self.facts.services.mailbox.read(self.physical_name)}
+
+
+class Unwavering(Ear, type="Test::Unwavering"):
+    """Takes signals whatever is done to it."""
+
+    no_signal_during = frozenset()
+
+
+class PolicyProps(Schema):
+    group: str = prop(doc="The group to change.")
+
+
+class Policy(Resource[PolicyProps], type="Test::Policy"):
+    """Passes each signal on to a group."""
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
+
+    def handle_signal(self, details: JsonMap | None) -> Resize:
+        self.data["passed_on"] = True
+        return Resize(self.props.group, details or {})
+
+
+class Group(StackResource[Props], type="Test::Group"):
+    """A nested stack with as many members as it was last told."""
+
+    def goal(self) -> ChildStack:
+        number = self.data.get("size", 1)
+        assert isinstance(number, int)
+        members = {f"m{index}": {"type": "OS::Heat::None"} for index in range(number)}
+        return ChildStack({"heat_template_version": "2021-04-16", "resources": members})
+
+    def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
+        if "size" not in wanted:
+            raise NoActionNeeded
+        self.data["size"] = wanted["size"]
+        return self.goal()

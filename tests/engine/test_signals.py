@@ -1,0 +1,216 @@
+"""Signals: who takes them and when, what they leave, what a lock makes of them (heat-engine §17)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import (
+    InvalidValue,
+    NotSupported,
+    ResourceActionNotSupported,
+    ResourceNotAvailable,
+)
+from heatlite.core.ids import new_id
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
+from heatlite.store.records import ActionRecord, LockRecord, StackRecord
+
+from .conftest import Engine, ref, resource, template, thing
+
+
+def signal(engine: Engine, stack: StackRecord, name: str, details: JsonMap | None = None) -> None:
+    stack = engine.get(stack)
+    engine.rooms.signals.signal(engine.who, stack, engine.rooms.reading.resource(stack, name), details)
+
+
+def heard(engine: Engine, stack: StackRecord, name: str = "ear") -> list[Any]:
+    return list(engine.store.mail.read(engine.row(stack, name).physical_name).values())
+
+
+def told(engine: Engine, stack: StackRecord, since: int) -> list[tuple[str, str, str]]:
+    events = engine.events(stack)[since:]
+    return [(event.resource_name, state(event.verb, event.status), event.status_reason) for event in events]
+
+
+@pytest.fixture
+def stack(engine: Engine) -> StackRecord:
+    return engine.create(template(ear=resource("Test::Ear")))
+
+
+# -- what delivers data ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        (None, "No signal details provided"),
+        ({}, "No signal details provided"),
+        ({"a": 1}, "Unknown"),
+        ({"answer": "it works"}, "Signal: it works"),
+        ({"previous": "ok", "current": "alarm", "reason": "hot"}, "alarm state changed from ok to alarm (hot)"),
+        ({"answer": "x" * 300}, "Signal: " + "x" * 247),
+    ],
+)
+def test_a_signal_is_kept_and_told(engine: Engine, stack: StackRecord, details: JsonMap | None, reason: str) -> None:
+    since = engine.now_on(stack)
+    row = engine.row(stack, "ear")
+    signal(engine, stack, "ear", details)
+    assert heard(engine, stack) == [details]
+    assert told(engine, stack, since) == [("ear", "SIGNAL_COMPLETE", reason)]
+    assert engine.row(stack, "ear") == row, "the row is the operations'"
+    assert engine.get(stack).verb is Verb.CREATE
+
+
+def test_without_an_action_there_is_no_event(engine: Engine, stack: StackRecord) -> None:
+    since = engine.now_on(stack)
+    signal(engine, stack, "ear", {"nothing": True})
+    assert (heard(engine, stack), told(engine, stack, since)) == ([], [])
+
+
+def test_what_the_type_finds_wrong_is_the_answer(engine: Engine, stack: StackRecord) -> None:
+    since = engine.now_on(stack)
+    with pytest.raises(InvalidValue, match="wrong"):
+        signal(engine, stack, "ear", {"wrong": True})
+    assert (heard(engine, stack), told(engine, stack, since)) == ([], [])
+
+
+def test_a_resource_is_found_by_its_physical_id(engine: Engine, stack: StackRecord) -> None:
+    signal(engine, stack, engine.row(stack, "ear").physical_id or "", {"a": 1})
+    assert heard(engine, stack) == [{"a": 1}]
+
+
+def test_while_an_operation_runs_it_gets_through(engine: Engine, stack: StackRecord) -> None:
+    with engine.clock.held():
+        slow = template(ear=resource("Test::Ear", value="new"), slow=thing(wait_secs=60, depends_on="ear"))
+        engine.put(stack, slow, wait=False)
+        engine.begun(lambda: engine.states(stack).get("slow") == "CREATE_IN_PROGRESS")
+        signal(engine, stack, "ear", {"a": 1})
+    engine.settle(stack)
+    assert heard(engine, stack) == [{"a": 1}]
+    assert "ear SIGNAL_COMPLETE" in engine.told(stack)
+
+
+def test_while_a_lock_holds_it_gets_through(engine: Engine, stack: StackRecord) -> None:
+    engine.lock(stack)
+    signal(engine, stack, "ear", {"a": 1})
+    assert heard(engine, stack) == [{"a": 1}]
+    assert engine.store.suppressed.list(stack.id) == []
+
+
+def test_before_there_is_a_resource_it_is_not_available(engine: Engine) -> None:
+    with engine.clock.held():
+        made = template(slow=thing(wait_secs=60), ear=resource("Test::Ear", depends_on="slow"))
+        stack = engine.create(made, wait=False)
+        engine.begun(lambda: engine.states(stack).get("slow") == "CREATE_IN_PROGRESS")
+        with pytest.raises(ResourceNotAvailable):
+            signal(engine, stack, "ear")
+    engine.settle(stack)
+
+
+@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("verb", [Verb.DELETE, Verb.SUSPEND])
+def test_what_is_deleted_or_suspended_does_not_listen(
+    engine: Engine, stack: StackRecord, verb: Verb, status: Status
+) -> None:
+    engine.put_row(stack, "ear", verb, status)
+    since = engine.now_on(stack)
+    with pytest.raises(NotSupported, match=f"Signal resource during {verb} is not supported."):
+        signal(engine, stack, "ear", {"a": 1})
+    assert heard(engine, stack) == []
+    assert told(engine, stack, since) == [("ear", f"{verb}_{status}", f"Cannot signal resource during {verb}")]
+
+
+def test_some_types_listen_even_then(engine: Engine) -> None:
+    stack = engine.create(template(ear=resource("Test::Unwavering")))
+    engine.put_row(stack, "ear", Verb.SUSPEND, Status.COMPLETE)
+    signal(engine, stack, "ear", {"a": 1})
+    assert heard(engine, stack) == [{"a": 1}]
+
+
+def test_a_type_without_a_handler_takes_none(engine: Engine) -> None:
+    stack = engine.create(template(deaf=thing()))
+    since = engine.now_on(stack)
+    with pytest.raises(ResourceActionNotSupported):
+        signal(engine, stack, "deaf")
+    assert told(engine, stack, since) == []
+
+
+# -- what changes what there is ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def scaled(engine: Engine) -> StackRecord:
+    """A stack with a policy and its group, whose nested stack is put there by hand."""
+    stack = engine.create(template(group=resource("Test::Group"), policy=resource("Test::Policy", group=ref("group"))))
+    nested = replace(stack, id=new_id(), name="s-group", parent_id=stack.id, root_id=stack.id, parent_resource="group")
+    group = replace(engine.row(stack, "group"), physical_id=nested.id)
+    policy = engine.row(stack, "policy")
+    with engine.store.transaction():
+        engine.store.stacks.insert(nested)
+        engine.store.resources.save_many([group, replace(policy, properties={"group": nested.id})])
+    return engine.get(stack)
+
+
+def everything(engine: Engine) -> list[Any]:
+    """All rows that a signal might change."""
+    tables = ("stack", "resource", "event", "action", "mail")
+    return [engine.store.database.read(f"SELECT * FROM {table} ORDER BY id") for table in tables]
+
+
+def test_under_a_lock_it_is_ignored_and_listed(engine: Engine, scaled: StackRecord) -> None:
+    lock = LockRecord(LockLevel.ALL, "ada", False, engine.clock.now())
+    engine.put_stack(scaled, Verb.LOCK, Status.COMPLETE, lock)
+    before = everything(engine)
+    for _ in range(2):
+        signal(engine, scaled, "policy", {"size": 2})
+    assert everything(engine) == before
+    (entry,) = engine.store.suppressed.list(scaled.id)
+    assert (entry.request, entry.target, entry.requested_by) == ("signal", "policy", "mia")
+    assert (entry.method, entry.path, entry.body) == ("POST", "/resources/policy/signal", {"size": 2})
+    assert "under maintenance" in entry.detail
+
+
+@pytest.mark.parametrize("busy", ["group", "s"], ids=["the group", "its parent"])
+def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackRecord, busy: str) -> None:
+    stack_id = scaled.id if busy == "s" else engine.row(scaled, "group").physical_id or ""
+    running = ActionRecord(
+        id=new_id(),
+        stack_id=stack_id,
+        root_id=scaled.id,
+        project="demo",
+        verb=Verb.UPDATE,
+        status=ActionStatus.RUNNING,
+        requested_by="somebody",
+        created_at=engine.clock.now(),
+        owner="another engine",
+        lease_until=1e12,
+    )
+    with engine.store.transaction():
+        engine.store.actions.put(running)
+    before = everything(engine)
+    signal(engine, scaled, "policy", {"size": 2})
+    assert everything(engine) == before
+    assert engine.store.suppressed.list(scaled.id) == []
+
+
+@pytest.mark.parametrize("group", ["", "policy", "nobody"])
+def test_a_group_that_is_not_there_needs_no_action(engine: Engine, group: str) -> None:
+    stack = engine.create(template(policy=resource("Test::Policy", group=group)))
+    before = everything(engine)
+    signal(engine, stack, "policy", {"size": 2})
+    assert everything(engine) == before
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.IN_PROGRESS])
+def test_a_group_that_is_not_whole_is_left_alone(engine: Engine, scaled: StackRecord, status: Status) -> None:
+    engine.put_row(scaled, "group", Verb.UPDATE, status)
+    before = everything(engine)
+    signal(engine, scaled, "policy", {"size": 2})
+    assert everything(engine) == before
+
+
+def test_a_group_may_need_no_action(engine: Engine, scaled: StackRecord) -> None:
+    before = everything(engine)
+    signal(engine, scaled, "policy")
+    assert everything(engine) == before
