@@ -5,7 +5,7 @@ function may stand wherever a value may, and types of namespaces other than OS a
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from heatlite.core.errors import ResourceTypeUnavailable
@@ -13,8 +13,9 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Field, Kind, Schema
-from heatlite.template.dialects import DIALECTS
-from heatlite.template.parameters import TYPES
+from heatlite.template.dialects import DIALECTS, Dialect
+from heatlite.template.document import DELETION_POLICIES
+from heatlite.template.parameters import MODULO_SINCE, TAGS_SINCE, TYPES
 
 _CALL: Final[JsonMap] = {"$ref": "#/definitions/call"}
 _TEXT: Final[JsonMap] = {"type": ["string", "null"]}
@@ -54,6 +55,7 @@ def json_schema(types: Registry) -> JsonMap:
             "resources": _section("resource", "What a stack consists of."),
             "outputs": _section("output", "What a stack tells."),
         },
+        "allOf": _since(hot, tests),
         "definitions": {
             "call": _one_of_functions(calls, "A template function."),
             "condition_call": _one_of_functions(tests, "A condition function."),
@@ -83,6 +85,41 @@ def json_schema(types: Registry) -> JsonMap:
             **{f"properties of {name}": _properties(found) for name, found in classes.items()},
         },
     }
+
+
+def _since(hot: Sequence[Dialect], tests: Iterable[str]) -> list[Json]:
+    """What the older versions do not have.
+
+    Functions are not among it: where one stands, a schema cannot see the version, and what a version does not know is
+    data in it.
+    """
+    rules: list[Json] = []
+
+    def without(dialects: Sequence[Dialect], **sections: JsonMap | bool) -> None:
+        """Versions with parts of the entries of sections that they do not have, or with whole sections (False)."""
+        names: list[Json] = [name for dialect in dialects for name in (dialect.version, *dialect.aliases)]
+        parts: JsonMap = {
+            name: keys if isinstance(keys, bool) else {"additionalProperties": {"properties": keys}}
+            for name, keys in sections.items()
+        }
+        version: JsonMap = {"heat_template_version": {"enum": names}}
+        rules.append(
+            {"if": {"required": ["heat_template_version"], "properties": version}, "then": {"properties": parts}}
+        )
+
+    capital: JsonMap = {"not": {"enum": [name.lower() for name in DELETION_POLICIES]}}
+    without(
+        [dialect for dialect in hot if "conditions" not in dialect.sections],
+        conditions=False,
+        resources={"condition": False, "external_id": False, "deletion_policy": capital},
+        outputs={"condition": False},
+    )
+    for test in tests:
+        without([dialect for dialect in hot if test not in dialect.conditions], conditions={test: False})
+    modulo: JsonMap = {"constraints": {"items": {"properties": {"modulo": False}}}}
+    without([dialect for dialect in hot if dialect.version < MODULO_SINCE], parameters=modulo)
+    without([dialect for dialect in hot if dialect.version < TAGS_SINCE], parameters={"tags": False})
+    return rules
 
 
 def _class(types: Registry, name: str) -> ResourceType | None:
@@ -165,7 +202,7 @@ def _constraint() -> JsonMap:
 
 def _resource(names: list[str], classes: Mapping[str, ResourceType]) -> JsonMap:
     known: list[Json] = [{"const": name, "description": _summary(classes.get(name))} for name in names]
-    policies: list[Json] = ["Delete", "Retain", "Snapshot", "delete", "retain", "snapshot", None]
+    policies: list[Json] = [*DELETION_POLICIES, *map(str.lower, DELETION_POLICIES), None]
     return {
         "type": "object",
         "required": ["type"],

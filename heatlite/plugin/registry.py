@@ -111,8 +111,8 @@ class Registry:
         """The `resource_types` of GET /resource_types (heat-api §8.2).
 
         `name` is a regular expression that matches from the first character on; one that is not valid (or
-        too much work) matches nothing, as in Heat. `version` is the one that the type's support status names. Types are
-        loaded only where something other than `name` asks for it.
+        too much work) matches nothing, as in Heat. `version` is the one that the type's support status names. Hidden
+        types are never listed.
         Raises Invalid for an unknown support status.
         """
         names = self.names()
@@ -122,6 +122,7 @@ class Registry:
                 names = [known for known in names if pattern.begins(known)]
             except ValueError:
                 return []
+        names = [known for known in names if self._support_status(known) != "HIDDEN"]
         if support_status is not None:
             if support_status not in SUPPORT_STATUSES:
                 known = ", ".join(sorted(SUPPORT_STATUSES))
@@ -178,7 +179,7 @@ def _load(name: str, entries: list[EntryPoint]) -> ResourceType | UnavailableTyp
     entry = entries[0]
     try:
         loaded = entry.load()
-    except Exception as error:  # noqa: BLE001
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         return UnavailableType(name, f"{entry.value} cannot be loaded: {type(error).__name__}: {error}")
     if not (inspect.isclass(loaded) and issubclass(loaded, Resource)):
         return UnavailableType(name, f"{entry.value} is not a Resource class")

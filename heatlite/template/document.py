@@ -23,7 +23,7 @@ from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
 from heatlite.template.types import TypeCatalog
 
-_POLICIES: Final = ("Delete", "Retain", "Snapshot")
+DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,10 +467,10 @@ class Definition:
         if isinstance(policy, str):
             lower = self.template.dialect.lower_case_policies and policy == policy.lower()
             named = policy.capitalize() if lower else policy
-            if named in _POLICIES:
+            if named in DELETION_POLICIES:
                 return named
         text = f'Invalid deletion policy "{policy}"'
-        self._found(Phase.DEFINITIONS, path, text, hint=f"one of {', '.join(_POLICIES)}")
+        self._found(Phase.DEFINITIONS, path, text, hint=f"one of {', '.join(DELETION_POLICIES)}")
         return "Delete"
 
     # -- outputs -----------------------------------------------------------------------------------

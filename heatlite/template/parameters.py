@@ -222,6 +222,10 @@ _ALLOWED_FOR: Final[Mapping[str, frozenset[str]]] = {
     "custom_constraint": frozenset({"string", "number", "boolean", "comma_delimited_list"}),
 }
 
+MODULO_SINCE: Final = "2017-02-24"
+TAGS_SINCE: Final = "2018-03-02"
+"""Versions of HOT."""
+
 _KEYS: Final = (
     "type", "description", "default", "hidden", "label", "constraints", "immutable", "tags", "schema",
 )  # fmt: skip
@@ -273,7 +277,7 @@ class ParameterSchema:
         path: Path = ("parameters", name)
         if not isinstance(definition, Mapping):
             raise invalid(path, f"Invalid parameter definition for {name}: a map is needed")
-        keys = [key for key in _KEYS if key != "tags" or version >= "2018-03-02"]
+        keys = [key for key in _KEYS if key != "tags" or version >= TAGS_SINCE]
         problems: list[Problem] = []
         for key in definition:
             if key not in keys:
@@ -393,7 +397,7 @@ class ConstraintParser:
     def __call__(self, given: object, path: Path) -> Constraint:
         if not isinstance(given, Mapping):
             raise invalid(path, f"Invalid parameter constraints for parameter {self.parameter}, expected a mapping")
-        kinds = [kind for kind in _ALLOWED_FOR if kind != "modulo" or self.version >= "2017-02-24"]
+        kinds = [kind for kind in _ALLOWED_FOR if kind != "modulo" or self.version >= MODULO_SINCE]
         found = [key for key in given if key != "description"]
         problems: list[Problem] = []
         for key in found:

@@ -15,6 +15,7 @@ from heatlite.plugin.json_schema import json_schema
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.template.check import check
+from heatlite.template.dialects import DIALECTS
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load
 
@@ -135,6 +136,31 @@ def test_bad_templates(text: str) -> None:
 @pytest.mark.parametrize("version", ["2013-05-23", "2018-08-31", "rocky"])
 def test_versions(version: str) -> None:
     assert faults({"heat_template_version": version}) == []
+
+
+@pytest.mark.parametrize(
+    ("since", "text"),
+    [
+        ("2016-10-14", "conditions: {}"),
+        ("2016-10-14", "resources: {a: {type: OS::Heat::None, condition: true}}"),
+        ("2016-10-14", "resources: {a: {type: OS::Heat::None, external_id: x}}"),
+        ("2016-10-14", "resources: {a: {type: OS::Heat::None, deletion_policy: retain}}"),
+        ("2016-10-14", "outputs: {a: {value: 1, condition: true}}"),
+        ("2017-02-24", "parameters: {a: {type: number, constraints: [{modulo: {step: 2, offset: 1}}]}}"),
+        ("2017-09-01", "conditions: {a: {contains: [a, [a]]}}"),
+        ("2017-09-01", "conditions: {a: {yaql: {expression: 'true'}}}"),
+        ("2018-03-02", "parameters: {a: {type: string, tags: [b]}}"),
+    ],
+)
+def test_what_a_version_does_not_have(since: str, text: str) -> None:
+    """As the checker has it, version by version."""
+    for dialect in DIALECTS.values():
+        for name in (dialect.version, *dialect.aliases) if dialect.kind == "hot" else ():
+            source = load(f"heat_template_version: {name}\n{text}")
+            known = dialect.version >= since
+            assert (faults(source.data) == []) is known, name
+            if "output" not in text:  # Heat takes any key of an output
+                assert (check(source, Environment(), TYPES, strict=False) == []) is known, name
 
 
 @pytest.mark.parametrize(

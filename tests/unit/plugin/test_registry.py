@@ -40,12 +40,15 @@ def test_built_in_types_are_listed_sorted() -> None:
     assert Registry(BUILTIN).names() == sorted(Registry(BUILTIN).names())
 
 
-def test_listing_imports_nothing(packages: Path) -> None:
+def test_names_import_nothing(packages: Path) -> None:
+    """A listing does: it has to know what is hidden. What ends the process when it is imported ends nothing here."""
     install(packages, "quiet", {"Quiet::A": "quiet:A"}, "raise SystemExit('imported')")
     registry = Registry({})
     assert "Quiet::A" in registry.names()
-    assert registry.listing(name="Quiet") == ["Quiet::A"]
     assert "quiet" not in sys.modules
+    assert registry.listing(name="Quiet") == ["Quiet::A"]
+    with pytest.raises(ResourceTypeUnavailable, match="SystemExit: imported"):
+        registry.get("Quiet::A")
 
 
 def test_a_type_of_another_package_is_found(packages: Path) -> None:
@@ -184,6 +187,8 @@ def test_listing_by_name_matches_from_the_start(registry: Registry) -> None:
 
 def test_listing_by_support_status(registry: Registry) -> None:
     assert registry.listing(support_status="DEPRECATED") == ["Test::Old"]
+    assert registry.listing(name="Test::") == ["Test::Old"]
+    assert registry.listing(support_status="HIDDEN") == []
     with pytest.raises(Invalid, match="The support status ZZ is not known"):
         registry.listing(support_status="ZZ")
 
