@@ -147,7 +147,8 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
-    surroundings = Surroundings(types, clock.now, Services(StoredMailbox(store), public_url))
+    services = Services(StoredMailbox(store), public_url, settings.max_resources_per_stack)
+    surroundings = Surroundings(types, clock.now, services)
     reading = Reading(store, surroundings, definitions)
     containers = None
     if settings.files_containers is not None:

@@ -22,7 +22,7 @@ from heatlite.engine.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-from heatlite.template.check import Nested, check_definition, examine
+from heatlite.template.check import Nested, examine
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
 from heatlite.template.loader import Source, load_mapping, load_template
@@ -226,19 +226,20 @@ class Preparation:
             definition = before
         else:
             definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
-            raise_first(check_definition(definition, self._types))
+            problems, nested = examine(definition, self._types)
+            raise_first(problems)
             definition.refill()  # for a preview, which evaluates it next
             _check_possible(definition)
-            self._check_size(definition)
+            self._check_size(nested)
         if before is not None:
             changed = definition.parameters.immutable_changes(before.parameters)
             if changed:
                 raise ImmutableParameterModified(keys=", ".join(changed))
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition)
 
-    def _check_size(self, definition: Definition) -> None:
+    def _check_size(self, tree: Nested) -> None:
         limit = self._settings.max_resources_per_stack
-        if len(definition.resources) > limit:
+        if tree.resources > limit:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
 
 

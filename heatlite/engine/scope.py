@@ -15,7 +15,7 @@ from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import ResourceDefinition
-from heatlite.template.expression import UNKNOWN, select
+from heatlite.template.expression import UNKNOWN
 
 READABLE = frozenset(
     {
@@ -121,7 +121,7 @@ class Values:
         with type_code():
             if attribute is None:
                 return resource.attributes() if row.status is not Status.FAILED else None
-            return select(resource.attribute(attribute), path, None)
+            return resource.attribute_at(attribute, path)
 
     def _resource(self, row: ResourceRecord) -> Resource[Schema]:
         made = self._made.get(row.name)

@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from math import inf
+from typing import TYPE_CHECKING, Protocol
 
 from heatlite.core.json import Json, JsonMap
+
+if TYPE_CHECKING:
+    from heatlite.plugin.resource import Resource
+    from heatlite.plugin.schema import Schema
 
 
 class Mailbox(Protocol):
@@ -30,6 +35,8 @@ class Services:
     mailbox: Mailbox
     public_url: str
     """Where clients and machines reach the API: ``http://host:port``."""
+    max_resources: int = 20_000
+    """How many resources a stack may have; a type that makes resources by number asks before it makes them."""
 
 
 class Member(Protocol):
@@ -116,6 +123,10 @@ class Facts:
     """The update_policy section, resolved; only where the type makes a nested stack."""
     before: JsonMap | None = None
     """During an update the properties from before it."""
+    sibling: "Callable[[str], Resource[Schema] | None]" = lambda _: None
+    """The resource of the same stack that a reference (what get_resource gives) means; None where there is none."""
+    time_limit: float = inf
+    """Seconds that an operation on the stack may take in all."""
 
 
 @dataclass(frozen=True, slots=True)

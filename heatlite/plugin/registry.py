@@ -22,7 +22,7 @@ from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
 from heatlite.template.patterns import read_pattern
-from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView
+from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType, ResourceTypeView
 
 GROUP = "heatlite.resources"
 SUPPORT_STATUSES = frozenset({"UNKNOWN", "SUPPORTED", "DEPRECATED", "UNSUPPORTED", "HIDDEN"})
@@ -46,6 +46,9 @@ class UnavailableType:
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return []
+
+    def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:
+        return None
 
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), ResourceTypeUnavailable.text.format(type=self.name, reason=self.reason))]

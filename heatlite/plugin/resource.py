@@ -55,7 +55,8 @@ from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupp
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.ports import Change, Facts
 from heatlite.plugin.schema import Kind, Schema
-from heatlite.template.types import Fault, PropertyType
+from heatlite.template.expression import select
+from heatlite.template.types import Fault, NestedTemplate, PropertyType
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -224,6 +225,14 @@ class Resource(Generic[P_co]):
         return (cls.update_policy or Schema).check(given)
 
     @classmethod
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+        """For a type that makes a nested stack: its template, so that it is checked before anything is made.
+
+        `given` are resolved properties, in which UNKNOWN may stand. None: there is nothing to check.
+        """
+        return None
+
+    @classmethod
     def property_types(cls) -> Mapping[str, PropertyType]:
         """The properties by name, as the template checker sees them."""
         return cls.schema.property_types()
@@ -251,6 +260,13 @@ class Resource(Generic[P_co]):
                 return None
             raise InvalidTemplateAttribute(resource=self.name, key=name)
         return cast(Json, getattr(self, f"attr_{name}")())
+
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        """What get_attr gives: an attribute's value, or what `path` leads to within it; null where it leads nowhere.
+
+        A group asks its members for what the path names. Raises as `attribute`.
+        """
+        return cast(Json, select(self.attribute(name), path, None))
 
     def attributes(self) -> JsonMap:
         """Every attribute's value; `show` only where it has one."""

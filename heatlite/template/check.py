@@ -22,7 +22,7 @@ from heatlite.template.functions_hot import GetAttrSelecting, GetFile, GetParam,
 from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider
-from heatlite.template.types import Fault, ResourceTypeView, TypeCatalog
+from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog
 from heatlite.template.warnings import duplicate_keys
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
@@ -31,6 +31,8 @@ MAX_NESTED_DEPTH: Final = 5
 """How deep templates may lie within each other below the first (Heat's `max_nested_stack_depth`)."""
 MAX_NESTED_RESOURCES: Final = 10_000
 """How many resources of nested templates are looked at."""
+_MADE: Final = "nested_stack"
+"""What stands in messages for the name of a template that a type has made (Heat's)."""
 
 
 class _NothingYet:
@@ -79,11 +81,18 @@ def check_definition(definition: Definition, types: TypeCatalog) -> list[Problem
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """The templates that a definition uses for types, and those that they use, by resource."""
+    """The templates of a definition's nested stacks, and those within them, by resource."""
 
     type: str
     definition: Definition
     children: "Mapping[str, Nested]"
+    times: int = 1
+    """How often the stack holds what the definition holds."""
+
+    @property
+    def resources(self) -> int:
+        """How many resources the stack will have, those of the stacks within it counted."""
+        return self.times * (len(self.definition.resources) + sum(child.resources for child in self.children.values()))
 
     def describe(self) -> JsonMap:
         """The `NestedParameters` of POST /validate?show_nested=true; {} where there are none."""
@@ -188,27 +197,36 @@ class _Checker:
         facade = self.types.find(resource.type) if resource.type != file else None
         if facade is not None:
             for text in provider.check_facade(resource.type, facade):
-                problem = Problem(here, f"{self._where(resource)}: {text}")
+                problem = Problem(here, f"{self._where(resource, file)}: {text}")
                 self.findings.add(Phase.RESOURCES, problem)
 
-    def _where(self, resource: ResourceDefinition) -> str:
-        return f"{dotted(self.definition.place(resource.name))}<{resource.mapped_type}>"
+    def _where(self, resource: ResourceDefinition, within: str) -> str:
+        return f"{dotted(self.definition.place(resource.name))}<{within}>"
 
-    def _tell(self, resource: ResourceDefinition, problem: Problem, phase: Phase) -> None:
-        """A problem of the template that stands for a resource's type."""
-        file = resource.mapped_type
-        source = file if problem.source == "template" else problem.source
-        mark = (source, problem.path, problem.line, problem.text)
+    def _tell(
+        self, resource: ResourceDefinition, problem: Problem, phase: Phase, made: NestedTemplate | None = None
+    ) -> None:
+        """A problem of the template that stands for a resource's type, or that its type has made.
+
+        What was made has no text of its own: its problems lie where the definitions in it come from.
+        """
+        if problem.source != "template":
+            source, path = problem.source, problem.path
+        elif made is None:
+            source, path = resource.mapped_type, problem.path
+        else:
+            source = problem.source
+            path = (*self.definition.place(resource.name, "properties"), *made.origin, *problem.path[2:])
+        mark = (source, path, problem.line, problem.text)
         if mark not in self._run.told:
             self._run.told.add(mark)
-            text = f"{self._where(resource)}: {problem.text}"
-            self.findings.add(phase, replace(problem, text=text, source=source))
+            text = f"{self._where(resource, _MADE if made else resource.mapped_type)}: {problem.text}"
+            self.findings.add(phase, replace(problem, text=text, source=source, path=path))
 
-    def _check_nested(self, resource: ResourceDefinition, provider: Provider, given: Mapping[str, object]) -> None:
-        """Bind and check the template that stands for the resource's type, to the bottom."""
+    def _check_provided(self, resource: ResourceDefinition, provider: Provider, given: Mapping[str, object]) -> None:
+        """Check the template that stands for the resource's type, to the bottom."""
         target = self.definition.mapping.target(resource.name, resource.type)
         values = cast(JsonMap, provider.parameters(given))  # and UNKNOWN, which a definition takes
-        environment = self.definition.environment.for_child(resource.name, target, values)
         policy = self._resolved(resource.update_policy, (), "", tell=False)
         metadata = self._resolved(resource.metadata, (), "", tell=False)
         facade = {
@@ -216,10 +234,29 @@ class _Checker:
             "deletion_policy": resource.deletion_policy,
             "update_policy": UNKNOWN if policy is None else policy,
         }
-        key = repr((target.name, values, environment.resource_registry, sorted(environment.without), facade))
+        self._check_nested(resource, provider.template, target, values, facade)
+
+    def _check_made(self, resource: ResourceDefinition, made: NestedTemplate) -> None:
+        """Check the template that the resource's type makes of its properties, to the bottom."""
+        template = Template(made.document, self.definition.template.files)
+        self._check_nested(resource, template, Target(_MADE), {}, None, made)
+
+    def _check_nested(
+        self,
+        resource: ResourceDefinition,
+        template: Template,
+        target: Target,
+        values: JsonMap,
+        facade: Mapping[str, object] | None,
+        made: NestedTemplate | None = None,
+    ) -> None:
+        """Bind and check the template of a nested stack; `made` if a type has made it."""
+        environment = self.definition.environment.for_child(resource.name, target, values)
+        name = made.document if made is not None else target.name
+        key = repr((name, values, environment.resource_registry, sorted(environment.without), facade))
         here = self.definition.place(resource.name, "type")
         if key in self._above:
-            text = f"{self._where(resource)}: the template includes itself"
+            text = f"{self._where(resource, target.name)}: the template includes itself"
             self.findings.add(Phase.RESOURCES, Problem(here, text))
             return
         if len(self._above) >= MAX_NESTED_DEPTH:
@@ -228,7 +265,7 @@ class _Checker:
             return
         known = self._run.nested.get(key)
         if known is None:
-            definition = provider.template.definition(environment, {}, self.definition.strict, self.types, facade)
+            definition = template.definition(environment, {}, self.definition.strict, self.types, facade)
             self._run.resources += len(definition.resources)
             if self._run.resources > MAX_NESTED_RESOURCES:
                 if ("too many",) not in self._run.told:
@@ -241,8 +278,9 @@ class _Checker:
             checker.run()
             known = self._run.nested[key] = Nested(resource.type, definition, checker.children)
             for problem in checker.findings.ordered():
-                self._tell(resource, problem, Phase.RESOURCES)
-        self.children[resource.name] = replace(known, type=resource.type)
+                self._tell(resource, problem, Phase.RESOURCES, made)
+        times = made.times if made is not None else 1
+        self.children[resource.name] = replace(known, type=resource.type, times=times)
 
     # -- dependencies ------------------------------------------------------------------------------
 
@@ -308,19 +346,23 @@ class _Checker:
             self._check_update_policy(resource, view)
         path = place(resource.name, "properties")
         given = self._resolved(resource.properties, path, "Property error")
-        if given is not None:
-            for fault in self._property_faults(resource.mapped_type, view, given):
-                where = (*path, *fault.path)
-                problem = stated(where, fault.text, "Property error", hint=fault.hint)
-                unknown = fault.text.removeprefix("Unknown Property ")
-                if unknown != fault.text:
-                    # The message names what is around the property, for that is Heat's; the place is its own.
-                    problem = replace(problem, path=(*where, unknown))
-                self.findings.add(Phase.RESOURCES, problem)
+        faults = self._property_faults(resource.mapped_type, view, given) if given is not None else ()
+        for fault in faults:
+            where = (*path, *fault.path)
+            problem = stated(where, fault.text, "Property error", hint=fault.hint)
+            unknown = fault.text.removeprefix("Unknown Property ")
+            if unknown != fault.text:
+                # The message names what is around the property, for that is Heat's; the place is its own.
+                problem = replace(problem, path=(*where, unknown))
+            self.findings.add(Phase.RESOURCES, problem)
         if self.definition.strict:
             self._resolved(resource.metadata, place(resource.name, "metadata"), "")
         if isinstance(view, Provider):
-            self._check_nested(resource, view, given or {})
+            self._check_provided(resource, view, given or {})
+        elif given is not None and not faults:
+            made = view.nested_template(given)
+            if made is not None:
+                self._check_made(resource, made)
 
     def _check_update_policy(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
         path = self.definition.place(resource.name, "update_policy")

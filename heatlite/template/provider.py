@@ -11,7 +11,7 @@ from heatlite.template.expression import UNKNOWN, has_unknown
 from heatlite.template.loader import load_template
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.problems import MAX_HINTS, nearest
-from heatlite.template.types import Fault, PropertyType, ResourceTypeView, TypeCatalog
+from heatlite.template.types import Fault, NestedTemplate, PropertyType, ResourceTypeView, TypeCatalog
 
 _KINDS: Final[Mapping[str, str]] = {
     "string": "string",
@@ -74,6 +74,10 @@ class Provider:
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), f"Unknown Property {name}") for name in given]
+
+    def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:
+        """None: what stands for a type is not made by one."""
+        return None
 
     def check_facade(self, type_name: str, facade: ResourceTypeView) -> list[str]:
         """What keeps the template from standing for a known type."""

@@ -26,6 +26,18 @@ class PropertyType:
     updatable: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NestedTemplate:
+    """The template of the stack that a resource makes, as far as it is known before anything is there."""
+
+    document: JsonMap
+    """UNKNOWN may stand in it."""
+    times: int = 1
+    """How often the stack holds what the template holds: of members that are all alike, one is looked at."""
+    origin: tuple[str | int, ...] = ()
+    """Where in the resource's properties the definitions of the stack's resources come from."""
+
+
 class ResourceTypeView(Protocol):
     """One resource type, as far as a template's author can go wrong with it."""
 
@@ -52,6 +64,9 @@ class ResourceTypeView(Protocol):
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         """The same for the update_policy section."""
+
+    def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:
+        """For a type that makes a stack of a template of its own; None where nothing can be said of it."""
 
 
 @dataclass(frozen=True, slots=True)
