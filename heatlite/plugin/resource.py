@@ -225,7 +225,7 @@ class Resource(Generic[P_co]):
         return (cls.update_policy or Schema).check(given)
 
     @classmethod
-    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:  # noqa: ARG003
         """For a type that makes a nested stack: its template, so that it is checked before anything is made.
 
         `given` are resolved properties, in which UNKNOWN may stand. None: there is nothing to check.

@@ -75,7 +75,7 @@ class Provider:
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), f"Unknown Property {name}") for name in given]
 
-    def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:
+    def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:  # noqa: ARG002
         """None: what stands for a type is not made by one."""
         return None
 

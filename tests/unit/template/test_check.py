@@ -41,6 +41,9 @@ class Type:
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), f"Unknown Property {name}") for name in given if name != "batch"]
 
+    def nested_template(self, given: Mapping[str, object]) -> None:
+        return None
+
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         self.given = given
         faults = [
