@@ -229,10 +229,8 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
     sent = body.get("template") is not None or body.get("template_url") is not None
     if not sent and template == "required":
         raise HTTPBadRequest("No template specified")
-    converge = body.get("converge")
-    if converge is not None and query.truth("converge", converge):
-        raise NotSupported("converge (to compare with what the clouds say) is not supported.")
     timeout, rollback = body.get("timeout_mins"), body.get("disable_rollback")
+    converge = body.get("converge")
     return requests.Request(
         name=_as_text(body.get("stack_name")),
         template=body.get("template"),
@@ -246,6 +244,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
         tags=_tags(body.get("tags")),
         timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
         disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
+        converge=converge is not None and query.truth("converge", converge),
         body=body,
     )
 

@@ -65,6 +65,8 @@ class Settings:
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
     max_stacks_per_tenant: int = 512
+    observe_on_update: bool = False
+    """Whether each update looks at the real objects first, as one with `converge` does (Heat's)."""
     environment_dir: str = "/etc/heatlite/environment.d"
     """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()
@@ -103,6 +105,10 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
     """A value as the type of its field."""
     if kind == tuple[str, ...]:
         return _texts(name, value, origin)
+    if kind is bool:
+        if str(value).lower() not in ("true", "false"):
+            raise BadSetting(f"{origin}: {name} has to be true or false, not {value!r}.")
+        return str(value).lower() == "true"
     target = _KINDS.get(kind, str)
     if isinstance(value, bool) or not isinstance(value, str if target is str else str | int | float):
         raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}, not {value!r}.")

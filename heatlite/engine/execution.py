@@ -15,6 +15,7 @@ from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.gate import timeout_seconds
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.scope import Resources, Surroundings
+from heatlite.engine.step import DIFFERS
 from heatlite.engine.transitions import Transitions
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -106,6 +107,8 @@ class Execution:
 
     def _converge(self) -> None:
         if self._stack.verb is not Verb.ROLLBACK:
+            if self.action.inputs.get("converge"):
+                self._resources.observe(self._rows(), self._parts.pool.map)
             self._make(self._parts.definitions.of(self._stack))
             stop = self._executor.stop
             failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._executor.rolls_back
@@ -137,6 +140,7 @@ class Execution:
     def _start_rollback(self) -> None:
         """Tell of the failure, then turn to the previous definition, all in one commit."""
         now = self._parts.clock.now()
+        self._resources.forget()
         self._settle_leftovers()
         failed = moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
         self._journal.tell(stack_event(failed, now))
@@ -194,6 +198,9 @@ class Execution:
         reason = f"Stack {verb} completed successfully"
         if verb is Verb.CHECK and any(not self._resources.type_of(row).has("check") for row in self._rows()):
             reason += ". 'CHECK' not fully supported (see resources)"
+        drifted = [row.name for row in self._rows() if row.verb is verb and row.status_reason.startswith(DIFFERS)]
+        if verb is Verb.CHECK and drifted:
+            reason += f". Not as stored: {', '.join(sorted(drifted))} (see resources)"
         stack = moved(self._stack, verb, Status.COMPLETE, reason)
         if verb in (Verb.CREATE, Verb.UPDATE):
             stack = replace(stack, previous_template_id=None, previous_environment=None)

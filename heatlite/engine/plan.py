@@ -1,9 +1,10 @@
 """A plan is plain data: which steps there are, what each waits for, and what it will do as far as that is known."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from heatlite.core.json import JsonMap
 from heatlite.store.records import ResourceRecord
 
 
@@ -39,6 +40,8 @@ class Decision:
     changed: frozenset[str] = frozenset()
     """Properties that differ, as far as their values are known; an unknown value differs."""
     cause: str = ""
+    before: JsonMap = field(default_factory=dict)
+    """Of an update: the properties that it starts from."""
 
 
 @dataclass(frozen=True, slots=True)

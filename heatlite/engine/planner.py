@@ -65,19 +65,25 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
             return Decision(Outcome.REPLACE, row, cause=f"{row.verb} failed: {row.status_reason}")
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
         return Decision(Outcome.CONTINUE, row)
-    changed = kind.schema.diff(row.properties, wanted.properties)
+    before = resources.before(row)
+    if before is None:
+        return Decision(Outcome.REPLACE, row, cause="its object is gone")
+    changed = kind.schema.diff(before, wanted.properties)
     if changed:
         if changed & kind.schema.immutable:
             return Decision(Outcome.REFUSE, row, changed, "an immutable property changed")
-        change = Change(changed, row.properties, wanted.properties, row.metadata != wanted.metadata)
+        change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata)
         with type_code():
             needs_replace = resources.make(row).needs_replace(change)
         if needs_replace:
             return Decision(Outcome.REPLACE, row, changed, "the type asks for it")
         if not changed <= kind.schema.updatable or not kind.has("update"):
             return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
-    if changed or row.metadata != wanted.metadata or row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS:
-        return Decision(Outcome.UPDATE, row, changed, "the definition changed")
+    # Where the object is already as it is wanted, the row still has to be told.
+    stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
+    cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
+    if changed or stale or cut_off or row.metadata != wanted.metadata:
+        return Decision(Outcome.UPDATE, row, changed, "the definition changed", before)
     return Decision(Outcome.KEEP, row)
 
 

@@ -28,6 +28,8 @@ class Request:
     tags: tuple[str, ...] | None = None
     timeout_mins: int | None = None
     disable_rollback: bool | None = None
+    converge: bool = False
+    """Whether an update looks at the real objects first and starts from what it finds."""
     body: JsonMap | None = None
     """The request as it came, so that one which a lock refuses can be replayed."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable
 from heatlite.core.ids import physical_name
@@ -43,6 +44,10 @@ def type_code() -> Iterator[None]:
         raise TypeFailed(error=type(error).__name__, reason=error) from error
 
 
+Observed: TypeAlias = JsonMap | HeatliteError | None
+"""What a look at an object has given: properties, the reason why there are none, or None: the object is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all resources of an engine are made with."""
@@ -52,6 +57,14 @@ class Surroundings:
     services: Services
 
 
+def live_values(resource: Resource[Schema]) -> JsonMap | None:
+    """The resource's properties, and in their place what its object says of itself; None: there is no object."""
+    live = resource.live_properties()
+    if live is None:
+        return None
+    return cast(JsonMap, resource.schema.examine({**resource.facts.properties, **live})[0])
+
+
 class Resources:
     """Makes resources of a stack's rows: the place where the engine meets the types."""
 
@@ -59,6 +72,39 @@ class Resources:
         self.stack = stack
         self.types = surroundings.types
         self._surroundings = surroundings
+        self._observed: dict[str, Observed] = {}
+
+    def observe(
+        self,
+        rows: Iterable[ResourceRecord],
+        call: Callable[[Callable[[ResourceRecord], Observed], Iterable[ResourceRecord]], Iterable[Observed]] = map,
+    ) -> None:
+        """Look at the real objects: until `forget`, `before` tells of them. `call`: `map`, or that of a pool."""
+        made = [row for row in rows if row.status is Status.COMPLETE and row.verb not in (Verb.INIT, Verb.DELETE)]
+        todo = [row for row in made if self.type_of(row).has("live_properties")]
+        for row, found in zip(todo, call(self._look, todo), strict=True):
+            self._observed[row.id] = found
+
+    def forget(self) -> None:
+        """What was seen is so no more."""
+        self._observed.clear()
+
+    def _look(self, row: ResourceRecord) -> Observed:
+        try:
+            with type_code():
+                return live_values(self.make(row))
+        except HeatliteError as error:
+            return error
+
+    def before(self, row: ResourceRecord) -> JsonMap | None:
+        """The properties that an update starts from: as stored, or as seen; None where the object was found gone.
+
+        Raises why it could not be looked at.
+        """
+        found = self._observed.get(row.id, row.properties)
+        if isinstance(found, HeatliteError):
+            raise found
+        return found
 
     def type_of(self, row: ResourceRecord) -> ResourceType:
         """The class that owns the row; a stand-in (`Gone`) if its plugin is not there any more."""

@@ -132,7 +132,7 @@ class Stacks:
             after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            self._gate.queue(context, after, Verb.UPDATE)
+            self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
         self._gate.wake()
 
@@ -140,8 +140,13 @@ class Stacks:
         """What `update` would do, as far as that is known beforehand."""
         prepared = self._preparation.changed(stack, request, existing)
         after = _updated(stack, request, prepared, existing)
-        rows = self._store.resources.of(stack.id)
-        return Foresight(prepared.definition, rows, self._reading.resources_of(after)).changes()
+        rows, resources = self._store.resources.of(stack.id), self._reading.resources_of(after)
+        if self._converges(request):
+            resources.observe(rows)
+        return Foresight(prepared.definition, rows, resources).changes()
+
+    def _converges(self, request: Request) -> bool:
+        return request.converge or self._settings.observe_on_update
 
     def validate(self, context: Context, request: Request, show_nested: bool = False) -> JsonMap:
         """The answer of POST /validate. Raises what is wrong with the template."""

@@ -7,12 +7,12 @@ is merely asked, attributes and the like, goes through `scope.type_code`.)
 import logging
 from dataclasses import dataclass
 
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import EntityNotFound, HeatliteError
 from heatlite.core.json import Json, dump
 from heatlite.core.status import Verb
 from heatlite.engine.plan import Decision, Step
 from heatlite.engine.planner import Wanted, choose, evaluate
-from heatlite.engine.scope import Resources, Values
+from heatlite.engine.scope import Resources, Values, live_values
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ReplaceResource, Resource
 from heatlite.plugin.schema import Schema
@@ -24,6 +24,10 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 """Seconds between two questions to a type that does not say itself when to ask again; each pause doubles."""
+
+
+DIFFERS = "The object differs from what is stored: "
+"""How the reason of a check begins that has found something else than it should."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,8 @@ class Work:
     handled: bool = False
     """The handler has returned; its check is open."""
     token: Json = None
+    note: str = ""
+    """What there is to say of a success, in place of "state changed"."""
     pause: float = 0.0
     """Seconds until the check is asked again."""
 
@@ -63,6 +69,8 @@ def advance(work: Work) -> None:
             _ask(work)
         else:
             _handle(work)
+        if work.done and work.verb is Verb.CHECK:
+            _compare(work)
     except ReplaceResource:
         work.wants_replacement = True
     except Exception as error:
@@ -116,6 +124,20 @@ def _handle(work: Work) -> None:
                 raise NotImplementedError(f"no handler for {work.verb}")
         work.handled = True
     work.done = not resource.polls(work.verb.lower())
+
+
+def _compare(work: Work) -> None:
+    """Say where the object is not as it is stored. Nothing is mended; to differ is no failure, to be gone is."""
+    resource, schema = work.resource, work.resource.schema
+    stored, live = resource.facts.properties, live_values(resource)
+    if live is None:
+        raise EntityNotFound(entity=work.row.type, name=resource.physical_id or resource.physical_name)
+    found = [
+        f"{name} is {dump(schema.fields[name].given(live))}, not {dump(schema.fields[name].given(stored))}"
+        for name in sorted(schema.diff(stored, live))
+    ]
+    if found:
+        work.note = DIFFERS + "; ".join(found)
 
 
 def _ask(work: Work) -> None:

@@ -72,7 +72,7 @@ class Transitions:
                 return self._create(step, self._new_row(definition), wanted)
             case Outcome.UPDATE:
                 change = Change(
-                    decision.changed, row.properties, wanted.properties, row.metadata != wanted.metadata
+                    decision.changed, decision.before, wanted.properties, row.metadata != wanted.metadata
                 )
                 return self._update(step, row, wanted, change)
             case Outcome.REFUSE:
@@ -235,7 +235,7 @@ class Transitions:
         elif work.verb is Verb.UNLOCK:
             self._unlocked(row)
         else:
-            self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+            self._moved(row, work.verb, Status.COMPLETE, work.note or STATE_CHANGED)
         return None
 
     def fail(self, row: ResourceRecord, reason: str) -> None:

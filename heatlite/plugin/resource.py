@@ -204,9 +204,11 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def has(cls, handler: str) -> bool:
-        """Whether the type has work to do: a verb, "signal" (`handle_signal`) or "find"."""
-        if handler == "find":
-            return "find" in cls._defined
+        """Whether the type has work to do: a verb, "signal" (`handle_signal`), "find" or "live_properties"."""
+        if handler in ("find", "live_properties"):
+            return handler in cls._defined
+        if handler == "check" and "live_properties" in cls._defined:
+            return True
         return f"handle_{handler}" in cls._defined or f"check_{handler}_complete" in cls._defined
 
     @classmethod
@@ -300,6 +302,14 @@ class Resource(Generic[P_co]):
         """The physical id of the object called `physical_name`, or None; asked after a crash."""
         return None
 
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """The properties that the real object has now, those that it can tell; None: there is no such object.
+
+        Asked after a check, which says what differs from the stored ones, and before an update that is to start from
+        what is there (`converge`). Only looks.
+        """
+        return {}
+
     # -- handlers ----------------------------------------------------------------------------------
 
     def handle_create(self) -> Json:
@@ -386,6 +396,7 @@ _DEFAULTS: Mapping[str, object] = {
     name: getattr(Resource, name)
     for name in (
         "find",
+        "live_properties",
         "handle_signal",
         *(f"handle_{verb}" for verb in VERBS),
         *(f"check_{verb}_complete" for verb in VERBS),

@@ -294,14 +294,19 @@ class Field:
     def complete(self, value: object) -> object:
         """A coerced value with the defaults of known keys filled in."""
         if self.schema is not None and isinstance(value, Mapping):
-            return {name: field.complete(_given(value, field)) for name, field in self.schema.fields.items()}
+            return {name: field.complete(field.given(value)) for name, field in self.schema.fields.items()}
         if self.item is not None and isinstance(value, list):
             return [self.item.complete(element) for element in value]
         return value
 
+    def given(self, values: Mapping[str, object]) -> object:
+        """The property's value among coerced ones; its default where they have none."""
+        value = values.get(self.name)
+        return self.default if value is None else value
+
     def differs(self, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
         """Whether the property has another value, defaults applied on both sides."""
-        old, new = _given(before, self), _given(after, self)
+        old, new = self.given(before), self.given(after)
         if _same(old, new):
             return False
         nested = self.schema is not None or self.item is not None
@@ -354,11 +359,6 @@ def _constraints(rules: Rules) -> tuple[Constraint, ...]:
     if "custom" in rules:
         found.append(Custom(rules["custom"]))
     return tuple(found)
-
-
-def _given(values: Mapping[str, object], field: Field) -> object:
-    value = values.get(field.name)
-    return field.default if value is None else value
 
 
 def _same(one: object, other: object) -> bool:

@@ -30,6 +30,9 @@ class TestResourceProps(Schema):
     action_wait_secs: ActionWaitSecs | None = prop(
         update=True, doc="Seconds that single actions take, in place of wait_secs; below 0 never ends."
     )
+    live_value: str | None = prop(
+        update=True, doc="Another text that a look at the object finds, until the value is changed; for tests of check."
+    )
     attr_wait_secs: float = prop(
         0, update=True, doc=f"Seconds that reading the attribute takes, {LONGEST_ATTRIBUTE_WAIT} at the most."
     )
@@ -59,10 +62,18 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
     def needs_replace(self, change: Change) -> bool:
         return "update_replace" in change.changed and change.after.get("update_replace") is True
 
+    def live_properties(self) -> dict[str, Json]:
+        return {"value": self.data["live"]} if "live" in self.data else {}
+
+    def _drift(self) -> None:
+        if self.props.live_value is not None:
+            self.data["live"] = self.props.live_value
+
     def handle_create(self) -> Json:
         if not self.props.fail:
             self.data["value"] = self.props.value
             self.physical_id = self.physical_name
+            self._drift()
         waits = self.props.action_wait_secs
         return self._start(waits.create if waits else None)
 
@@ -70,10 +81,13 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
         return self._ended(token, self.props.fail)
 
     def handle_update(self, change: Change) -> Json:
+        if "live_value" in change.changed:
+            self._drift()
         if "value" not in change.changed:
             return self._start(0)
         if not self.props.fail:
             self.data["value"] = self.props.value
+            self.data.pop("live", None)
         waits = self.props.action_wait_secs
         return self._start(waits.update_ if waits else None)
 

@@ -76,7 +76,6 @@ REFUSED = {
     "stack create -t {story} --parameter zz=1 other": "The Parameter (zz) was not defined in template.",
     "stack create -t {story} --parameter token_length=7 other": "7 is out of range (min: 8, max: 64)",
     "stack create -t {story} 9lives": "must start with alpha",
-    "stack update -t {story} --converge reads": "not supported",
     "stack output show reads nothing": "Stack reads or output nothing not found.",
     "stack resource show reads nothing": "nothing",
     "stack resource signal reads token": "signal is not supported for resource.",

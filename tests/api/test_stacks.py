@@ -361,9 +361,22 @@ class TestUpdate:
             "UnknownUserParameter",
             "The Parameter (zz) was not defined in template.",
         )
-        assert heat.fault("PUT", path, {"template": FULL, "converge": True})[0] == "NotSupported"
+        assert heat.fault("PUT", path, {"template": FULL, "converge": "perhaps"})[0] == "HTTPBadRequest"
         assert heat.get(path) == before
-        heat.call("PUT", path, {"template": FULL, "converge": False}, code=202)
+        for converge in (False, "false", None):
+            heat.call("PUT", path, {"template": FULL, "converge": converge}, code=202)
+            heat.settle(path, "UPDATE_COMPLETE")
+
+    @pytest.mark.parametrize("method", ["PUT", "PATCH"])
+    def test_converge(self, heat: Heat, method: str) -> None:
+        drifting = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "live_value": "w"}}
+        body = {"template": template(a=drifting), "converge": True}
+        path = heat.create(template(a=drifting))
+        changes = heat.call(method, f"{path}/preview", body, code=200).json["resource_changes"]
+        assert [item["resource_name"] for item in changes["updated"]] == ["a"]
+        heat.call(method, path, body, code=202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        assert heat.get(f"{path}/resources/a")["resource"]["resource_status"] == "UPDATE_COMPLETE"
 
     def test_an_immutable_parameter(self, heat: Heat) -> None:
         fixed = {

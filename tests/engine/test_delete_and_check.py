@@ -230,6 +230,38 @@ class TestCheck:
         row = engine.row(stack, "a")
         assert (state(row.verb, row.status), row.status_reason) == ("CHECK_FAILED", "gone bad")
 
+    def test_it_says_what_differs(self, engine: Engine) -> None:
+        """Stored against live: told, not mended, and no failure."""
+        stack = engine.create(template(a=file(content="x"), b=file(content="y"), c=thing("v", live_value="w")))
+        path = Path(engine.row(stack, "a").physical_id or "")
+        path.write_text("z")
+        rows = {row.name: row for row in engine.rows(stack)}
+        stack = engine.check(stack)
+        assert final(stack) == "CHECK_COMPLETE"
+        assert stack.status_reason == "Stack CHECK completed successfully. Not as stored: a, c (see resources)"
+        reasons = {row.name: row.status_reason for row in engine.rows(stack)}
+        assert reasons == {
+            "a": 'The object differs from what is stored: content is "z", not "x"',
+            "b": "state changed",
+            "c": 'The object differs from what is stored: value is "w", not "v"',
+        }
+        assert path.read_text() == "z"
+        assert all(row.properties == rows[row.name].properties for row in engine.rows(stack))
+        # An ordinary update starts from what is stored: nothing is mended.
+        assert final(engine.patch(stack)) == "UPDATE_COMPLETE"
+        assert path.read_text() == "z"
+
+    def test_an_object_that_only_the_look_finds_gone(self, engine: Engine, plugins: Path) -> None:
+        stack = engine.create(template(a=resource("Test::Seen", place=str(plugins / "a"))))
+        stack = engine.check(stack)
+        assert (final(stack), stack.status_reason) == ("CHECK_COMPLETE", "Stack CHECK completed successfully")
+        (plugins / "a").unlink()
+        stack = engine.check(stack)
+        assert final(stack) == "CHECK_FAILED"
+        assert engine.row(stack, "a").status_reason == (
+            f"EntityNotFound: resources.a: The Test::Seen ({engine.row(stack, 'a').physical_id}) could not be found."
+        )
+
     def test_it_reads_only(self, engine: Engine) -> None:
         """A checked stack can be updated without a change."""
         stack = engine.check(engine.create(template(a=thing(), b=thing(ref("a")))))

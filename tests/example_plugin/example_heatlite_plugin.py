@@ -1,7 +1,7 @@
 """Example::Local::File: real files in a directory, which stands for a cloud.
 
 It shows every part of a type: an object that can be found again after a crash, asynchronous work, update in
-place, check, suspend, and a lock that restores what it found.
+place, check, a look at what is there, suspend, and a lock that restores what it found.
 """
 
 import os
@@ -67,6 +67,9 @@ class File(Resource[FileProps], type="Example::Local::File"):
     def handle_check(self) -> None:
         if not self.path.exists():
             raise FileNotFoundError(f"{self.path} is gone")
+
+    def live_properties(self) -> dict[str, Json] | None:
+        return {"content": self.path.read_text()} if self.path.exists() else None
 
     def handle_suspend(self) -> None:
         self.path.chmod(0o400)

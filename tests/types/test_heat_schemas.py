@@ -18,7 +18,7 @@ from heatlite.resources import BUILTIN
 FILE = os.environ.get("HEATLITE_HEAT_SCHEMAS", "")
 OURS = {
     "OS::Heat::TestResource": {"fail_lock", "fail_unlock", "action_wait_secs.check", "action_wait_secs.lock"}
-    | {"action_wait_secs.unlock"}
+    | {"action_wait_secs.unlock", "live_value"}
 }
 """Properties that Heat's types do not have."""
 

@@ -1,6 +1,8 @@
 """Resource types that show one peculiarity each. Their package stands beside the tests, as any other plugin would."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from heatlite.core.errors import InvalidValue
 from heatlite.plugin import (
@@ -219,3 +221,27 @@ class Group(StackResource[Props], type="Test::Group"):
             raise NoActionNeeded
         self.data["size"] = wanted["size"]
         return self.goal()
+
+
+class SeenProps(Schema):
+    place: str = prop(doc="The JSON file that stands for the object.")
+    value: str = prop("", update=True, doc="Some text.")
+    kind: str = prop("", doc="Some text that needs a new object.")
+
+
+class Seen(Resource[SeenProps], type="Test::Seen"):
+    """Is looked at; has no check of its own."""
+
+    def _write(self) -> None:
+        Path(self.props.place).write_text(json.dumps({"value": self.props.value, "kind": self.props.kind}))
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
+        self._write()
+
+    def handle_update(self, change: Change) -> None:
+        self._write()
+
+    def live_properties(self) -> dict[str, Json] | None:
+        place = Path(self.props.place)
+        return json.loads(place.read_text()) if place.exists() else None

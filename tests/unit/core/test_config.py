@@ -72,6 +72,17 @@ def test_a_list_is_one_in_the_file_and_has_commas_in_the_environment(tmp_path: P
             load(file=path, environ={})
 
 
+def test_a_switch_is_true_or_false(tmp_path: Path) -> None:
+    path = tmp_path / "heatlite.toml"
+    path.write_text("observe_on_update = true\n")
+    assert load(file=path, environ={}).observe_on_update is True
+    assert load(file=path, environ={"HEATLITE_OBSERVE_ON_UPDATE": "False"}).observe_on_update is False
+    for wrong in ("1", '"yes"', "[]"):
+        path.write_text(f"observe_on_update = {wrong}\n")
+        with pytest.raises(BadSetting, match="observe_on_update has to be true or false"):
+            load(file=path, environ={})
+
+
 def test_a_bad_variable_is_named() -> None:
     with pytest.raises(BadSetting, match=r"^HEATLITE_PORT: port has to be a number"):
         load(environ={"HEATLITE_PORT": "http", "XDG_CONFIG_HOME": "/nowhere"})
