@@ -3,7 +3,7 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -335,11 +335,9 @@ class ParameterSchema:
         except ValueError:
             return  # Heat tells only when the default is used.
         problems: list[Problem] = []
-        for constraint in self.constraints:
-            fault = "" if isinstance(constraint, CustomConstraint) else constraint.fault(value)
-            if fault:
-                text = f"Parameter '{self.name}' is invalid: Invalid default {to_text(self.default)} ({fault})"
-                problems += invalid(path, self.masked(text, self.default)).problems
+        for fault in _faults(value, [rule for rule in self.constraints if not isinstance(rule, CustomConstraint)]):
+            text = f"Parameter '{self.name}' is invalid: Invalid default {to_text(self.default)} ({fault})"
+            problems += invalid(path, self.masked(text, self.default)).problems
         raise_all(problems)
 
     def examine(self, given: Json, constrained: bool = True) -> tuple[Json, list[str]]:
@@ -349,8 +347,7 @@ class ParameterSchema:
             value = coerce(self.type, given)
         except ValueError as error:
             return given, [str(error)]
-        rules = self.constraints if constrained else ()
-        return value, [fault for constraint in rules if (fault := constraint.fault(value))]
+        return value, _faults(value, self.constraints if constrained else ())
 
     def masked(self, text: str, given: Json) -> str:
         """A message about a value, in which the value of a hidden parameter does not show."""
@@ -386,6 +383,11 @@ class ParameterSchema:
         if self.tags:
             shown["Tags"] = list(self.tags)
         return shown
+
+
+def _faults(value: Json, rules: Iterable[Constraint]) -> list[str]:
+    """What is wrong with a typed value; rules may share a description."""
+    return list(dict.fromkeys(fault for rule in rules if (fault := rule.fault(value))))
 
 
 @dataclass(frozen=True)

@@ -412,3 +412,16 @@ def test_a_member_list_holds_a_map(data: dict[str, str]) -> None:
     for i, (key, value) in enumerate(data.items()):
         members += [f".member.{i}.K={key}", f".member.{i}.V={value}"]
     assert evaluate({"Fn::MemberListToMap": ["K", "V", members]}) == data
+
+
+def test_rules_that_share_a_description_are_told_once() -> None:
+    parameter: Json = {
+        "Type": "Number",
+        "MinValue": 6,
+        "AllowedValues": [7],
+        "ConstraintDescription": "bad",
+        "Default": 5,
+    }
+    with pytest.raises(InvalidSchemaError) as caught:
+        find_dialect("AWSTemplateFormatVersion.2010-09-09").read_parameter("P", parameter)  # type: ignore[union-attr]
+    assert [problem.text for problem in caught.value.problems] == ["Parameter 'P' is invalid: Invalid default 5 (bad)"]
