@@ -24,6 +24,7 @@ from heatlite.engine.reading import Reading
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.stacks import Stacks
+from heatlite.engine.template_types import TemplateTypes
 from heatlite.engine.worker import Worker
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
@@ -148,7 +149,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     services = Services(StoredMailbox(store), public_url, settings.max_resources_per_stack)
-    surroundings = Surroundings(types, clock.now, services)
+    surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types))
     reading = Reading(store, surroundings, definitions)
     containers = None
     if settings.files_containers is not None:

@@ -51,6 +51,8 @@ class Control(StrEnum):
 
     CANCEL = "CANCEL"
     """Start nothing new, let what runs finish, end *_FAILED."""
+    FORCE_CANCEL = "FORCE_CANCEL"
+    """Stop at once, wait for nothing, end *_FAILED."""
     CANCEL_ROLLBACK = "CANCEL_ROLLBACK"
     """Start nothing new, then roll back."""
     ABORT = "ABORT"

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 
 from heatlite.core.json import JsonMap, canonical
 from heatlite.store.records import StackRecord
@@ -12,7 +13,9 @@ from heatlite.template.loader import load_mapping
 from heatlite.template.types import TypeCatalog
 
 MOST_RESOURCES = 30_000
-"""How many resources the kept definitions have in all; one of 10 000 takes some 20 MB."""
+"""How many resources the kept definitions weigh in all; one of 10 000 takes some 20 MB."""
+
+MOST_TEMPLATES = 64
 
 EMPTY_TEMPLATE: JsonMap = {"heat_template_version": "2018-08-31"}
 """No resources at all: what the rollback of a create goes back to."""
@@ -30,6 +33,8 @@ class Definitions:
         self._store = store
         self._types = types
         self._kept: OrderedDict[tuple[str, str, str], Definition] = OrderedDict()
+        self._weight = 0
+        self._templates: OrderedDict[str, Template] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, stack: StackRecord) -> Definition:
@@ -41,23 +46,48 @@ class Definitions:
                 self._kept.move_to_end(key)
                 kept.refill()
                 return kept
-        record = self._store.templates.get(stack.template_id)
-        template = Template(record.document, record.files)
+        template = self.template(stack.template_id)
         environment = Environment.parse(load_mapping(stack.environment, "environment", "Environment"))
-        definition = template.bind(environment, pseudo_parameters(stack), types=self._types, stored=True)
+        facade = None
+        if stack.inherited is not None:
+            without, facade = stack.inherited["without"], stack.inherited["facade"]
+            environment = replace(environment, without=frozenset(without))  # type: ignore[arg-type]  # written by us
+        definition = template.bind(
+            environment, pseudo_parameters(stack), types=self._types, facade=facade, stored=True  # type: ignore[arg-type]
+        )
         self.keep(stack, definition)
         return definition
+
+    def template(self, template_id: str) -> Template:
+        """A stored template: many nested stacks have the same one. Raises NotFound."""
+        with self._lock:
+            known = self._templates.get(template_id)
+            if known is not None:
+                self._templates.move_to_end(template_id)
+                return known
+        record = self._store.templates.get(template_id)
+        template = Template(record.document, record.files)
+        with self._lock:
+            self._templates[template_id] = template
+            if len(self._templates) > MOST_TEMPLATES:
+                self._templates.popitem(last=False)
+        return template
 
     def keep(self, stack: StackRecord, definition: Definition) -> None:
         """Remember a definition that was bound already, so that nobody binds it again."""
         key = _key(stack)
         with self._lock:
+            replaced = self._kept.pop(key, None)
             self._kept[key] = definition
-            self._kept.move_to_end(key)
-            weight = sum(len(kept.resources) for kept in self._kept.values())
-            while len(self._kept) > 1 and (weight > MOST_RESOURCES or len(self._kept) > 256):
+            self._weight += _weight(definition) - (0 if replaced is None else _weight(replaced))
+            while len(self._kept) > 1 and self._weight > MOST_RESOURCES:
                 _, dropped = self._kept.popitem(last=False)
-                weight -= len(dropped.resources)
+                self._weight -= _weight(dropped)
+
+
+def _weight(definition: Definition) -> int:
+    """In resources; an empty stack takes room, too."""
+    return 20 + len(definition.resources)
 
 
 def _key(stack: StackRecord) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 
@@ -10,13 +11,16 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
+from heatlite.engine.children import Children, Order
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.gate import timeout_seconds
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
+from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import Resources, Surroundings
 from heatlite.engine.step import DIFFERS
 from heatlite.engine.transitions import Transitions
+from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -26,7 +30,7 @@ log = logging.getLogger(__name__)
 RETRY_COMMIT = 1.0
 """Seconds until a commit that the database refused (locked, disk full) is tried again."""
 
-CANCELS = frozenset({Stop.CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
+CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Parts:
     definitions: Definitions
     pool: Pool
     """Where handlers run that may block."""
+    wake: Callable[[], None]
+    """Says that there is something to claim."""
 
 
 class Execution:
@@ -52,11 +58,15 @@ class Execution:
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
         self._transitions = Transitions(self._journal, self._resources, parts.clock.now)
+        limit = parts.settings.max_resources_per_stack
+        self._children = Children(parts.store, parts.clock, parts.definitions, self._resources, action, limit)
         self._executor = Executor(
             parts.clock,
             parts.pool,
             self._transitions,
+            self._children,
             self._commit_progress,
+            self._park,
             patience=parts.settings.error_wait_time,
             rolls_back=not stack.disable_rollback and stack.verb in (Verb.CREATE, Verb.UPDATE),
             deadline=action.deadline,
@@ -65,25 +75,38 @@ class Execution:
 
     def request(self, control: Control) -> None:
         """Somebody wants the action to stop (from any thread). A rollback only stops for a delete."""
-        if control is Control.ABORT or self._stack.verb is not Verb.ROLLBACK:
+        if control in (Control.ABORT, Control.FORCE_CANCEL) or self._stack.verb is not Verb.ROLLBACK:
             self._executor.request(control)
 
     def drain(self) -> None:
         """Give the action back at the next tick, so that another engine goes on with it (from any thread)."""
         self._executor.drain()
 
-    def run(self) -> None:
-        """Do the action. Raises `Fenced` when another worker has taken it over."""
+    def nudge(self) -> None:
+        """A nested stack has done something (from any thread)."""
+        self._executor.nudge()
+
+    def resume(self, action: ActionRecord) -> None:
+        """Go on with the action, which has been claimed again; `run` is advanced after this."""
+        self.action = action
+        if action.control is not None:
+            self.request(action.control)
+
+    def run(self) -> Iterator[None]:
+        """Do the action. Yields when it has let go of it to wait for nested stacks: `resume` it after that.
+
+        Raises `Fenced` when another worker has taken it over.
+        """
         if self.action.control is not None:
             self.request(self.action.control)
         walk, transitions = self._executor.walk, self._transitions
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE:
-                self._converge()
+                yield from self._converge()
             case Verb.DELETE:
-                self._delete()
+                yield from self._delete()
             case Verb.CHECK:
-                walk(planner.plan_check(self._rows()), transitions.begin_check)
+                yield from walk(planner.plan_check(self._rows()), transitions.begin_check)
                 self._end()
             case Verb.SUSPEND:
                 walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
@@ -92,10 +115,14 @@ class Execution:
                 walk(planner.plan_resume(self._rows()), transitions.begin_resume)
                 self._end()
             case Verb.LOCK if self.action.inputs.get("level") == LockLevel.ALL:
-                walk(planner.plan_lock(self._rows()), transitions.begin_lock)
+                yield from walk(planner.plan_lock(self._rows()), transitions.begin_lock)
                 self._end()
             case Verb.LOCK | Verb.UNLOCK:
-                walk(planner.plan_unlock(self._rows()), transitions.begin_unlock)
+                nested = planner.plan_nested(
+                    self._nested_rows(), Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
+                )
+                yield from walk(planner.plan_unlock(self._rows()), transitions.begin_unlock)
+                yield from walk(nested, transitions.begin_nested)
                 self._end()
             case _:
                 raise NotImplementedError(f"no such operation: {self.action.verb}")
@@ -103,20 +130,23 @@ class Execution:
     def _rows(self) -> list[ResourceRecord]:
         return list(self._journal.rows.values())
 
+    def _nested_rows(self) -> list[ResourceRecord]:
+        return [row for row in self._rows() if issubclass(self._resources.type_of(row), StackResource)]
+
     # -- operations of several walks ---------------------------------------------------------------
 
-    def _converge(self) -> None:
+    def _converge(self) -> Iterator[None]:
         if self._stack.verb is not Verb.ROLLBACK:
             if self.action.inputs.get("converge"):
                 self._resources.observe(self._rows(), self._parts.pool.map)
-            self._make(self._parts.definitions.of(self._stack))
+            yield from self._make(self._parts.definitions.of(self._stack))
             stop = self._executor.stop
             failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._executor.rolls_back
             if not failed and stop is not Stop.CANCEL_ROLLBACK:
                 self._end()
                 return
             self._start_rollback()
-        self._make(self._parts.definitions.of(self._rollback_target()))
+        yield from self._make(self._parts.definitions.of(self._rollback_target()))
         self._end()
 
     def _rollback_target(self) -> StackRecord:
@@ -126,16 +156,16 @@ class Execution:
             return stack
         return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
 
-    def _make(self, definition: Definition) -> None:
+    def _make(self, definition: Definition) -> Iterator[None]:
         """Make the stack what `definition` says, then remove what it no longer needs."""
         plan = planner.plan_converge(definition, self._rows(), self._resources)
         self._transitions.start_converging(definition, plan)
-        self._executor.walk(plan, self._transitions.begin_converge)
+        yield from self._executor.walk(plan, self._transitions.begin_converge)
         if self._executor.stop is None:
             # Everything that was asked for is there: that an old object does not go is no reason to undo it.
             self._executor.rolls_back = False
             keep = [row.id for row in self._transitions.chosen.values()]
-            self._executor.walk(planner.plan_cleanup(self._rows(), keep), self._transitions.begin_delete)
+            yield from self._executor.walk(planner.plan_cleanup(self._rows(), keep), self._transitions.begin_delete)
 
     def _start_rollback(self) -> None:
         """Tell of the failure, then turn to the previous definition, all in one commit."""
@@ -163,11 +193,11 @@ class Execution:
         if self._control is Control.ABORT:
             self.request(Control.ABORT)
 
-    def _delete(self) -> None:
+    def _delete(self) -> Iterator[None]:
         # Whatever a maintenance lock still holds might refuse to go.
-        self._executor.walk(planner.plan_unlock(self._rows()), self._transitions.begin_unlock)
+        yield from self._executor.walk(planner.plan_unlock(self._rows()), self._transitions.begin_unlock)
         self._executor.failures.clear()
-        self._executor.walk(planner.plan_cleanup(self._rows(), ()), self._transitions.begin_delete)
+        yield from self._executor.walk(planner.plan_cleanup(self._rows(), ()), self._transitions.begin_delete)
         self._end()
 
     # -- the end -----------------------------------------------------------------------------------
@@ -214,7 +244,7 @@ class Execution:
         match self._executor.stop:
             case Stop.TIMEOUT:
                 return "Timed out"
-            case Stop.CANCEL | Stop.CANCEL_ROLLBACK | Stop.ABORT:
+            case Stop.CANCEL | Stop.FORCE_CANCEL | Stop.CANCEL_ROLLBACK | Stop.ABORT:
                 return f"Stack {self._stack.verb} cancelled"
             case _:
                 return "; ".join(self._executor.failures)
@@ -223,28 +253,49 @@ class Execution:
 
     def _commit_progress(self) -> None:
         """Write what the tick has changed, if anything."""
-        if self._journal.dirty:
+        if self._journal.dirty or self._children.placed:
             self._commit()
 
     def _commit(self, stack: StackRecord | None = None, ends: ActionStatus | None = None) -> None:
         """One fenced transaction; a database that does not take it now is asked again until it does."""
-        writes = self._journal.take()
+        writes, orders = self._journal.take(), self._children.take()
         while True:
             try:
-                self._write(writes, stack, ends)
-                return
+                self._write(writes, orders, stack, ends)
+                break
             except DatabaseUnavailable as error:
                 log.warning("stack %s: not written yet, trying again: %s", self._stack.name, error)
                 self._parts.clock.wait(threading.Event(), RETRY_COMMIT)
+        if orders:
+            self._children.keep(orders)
+            self._parts.wake()
 
-    def _write(self, writes: Writes, stack: StackRecord | None, ends: ActionStatus | None) -> None:
+    def _park(self, children: int) -> bool:
+        """Let go of the action until one of its `children` has ended; False if one has, or something is asked of it."""
+        store, action = self._parts.store, self.action
+        with store.transaction():
+            lease = self._parts.settings.lease_seconds
+            self._control = store.actions.hold(
+                action.id, action.owner or "", action.attempt, self._parts.clock.now(), lease
+            )
+            parked = self._control is None and store.actions.park(action, children)
+        if self._control is not None:
+            self.request(self._control)
+        return parked
+
+    def _write(
+        self, writes: Writes, orders: list[Order], stack: StackRecord | None, ends: ActionStatus | None
+    ) -> None:
         store, action, now = self._parts.store, self.action, self._parts.clock.now()
         with store.transaction():
             lease = self._parts.settings.lease_seconds
+            if ends is not None:
+                store.actions.hold_parent(action)
             self._control = store.actions.hold(action.id, action.owner or "", action.attempt, now, lease)
             store.resources.insert_many(writes.new)
             store.resources.save_many(writes.changed)
             store.resources.delete_many(writes.gone)
+            self._children.write(orders)
             events = writes.events
             if stack is not None and self._control is Control.ABORT:
                 # A delete has taken the stack's state over; only the resources' story is still ours to tell.

@@ -8,24 +8,32 @@ what its row says is `transitions`' business.
 
 import heapq
 import itertools
+import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as Pool
 from enum import Enum
 
 from heatlite.core.clock import Clock
-from heatlite.core.status import Control, Verb
+from heatlite.core.errors import HeatliteError
+from heatlite.core.status import ActionStatus, Control, Verb
+from heatlite.engine.children import Children, Order, nested_failure
 from heatlite.engine.plan import Plan, Step, waiting
-from heatlite.engine.step import Work, advance
+from heatlite.engine.step import Work, advance, failure_text
 from heatlite.engine.transitions import Transitions
+from heatlite.plugin.nested import StackResource
+
+log = logging.getLogger(__name__)
 
 STEPS_PER_TICK = 500
 """How many steps one commit covers at the most: enough to make the commit cheap, few enough to be watched."""
 
 LONGEST_WAIT = 60.0
 """Seconds after which a walk looks up even if nothing has called it."""
+LONGEST_WAIT_FOR_CHILDREN = 1.0
+"""The same while it waits for nested stacks, whose engine may be in another process."""
 
 
 class Stop(Enum):
@@ -34,6 +42,7 @@ class Stop(Enum):
     FAILURE = "another resource failed"
     TIMEOUT = "Timed out"
     CANCEL = "the operation was cancelled"
+    FORCE_CANCEL = "the operation was given up"
     CANCEL_ROLLBACK = "the operation was cancelled and is rolled back"
     ABORT = "the stack is being deleted"
     DRAIN = "the engine shuts down"
@@ -41,6 +50,7 @@ class Stop(Enum):
 
 CONTROLS = {
     Control.CANCEL: Stop.CANCEL,
+    Control.FORCE_CANCEL: Stop.FORCE_CANCEL,
     Control.CANCEL_ROLLBACK: Stop.CANCEL_ROLLBACK,
     Control.ABORT: Stop.ABORT,
 }
@@ -62,7 +72,9 @@ class Executor:
         clock: Clock,
         pool: Pool,
         transitions: Transitions,
+        children: Children,
         commit: Callable[[], None],
+        park: Callable[[int], bool],
         patience: float,
         rolls_back: bool,
         deadline: float | None,
@@ -76,7 +88,9 @@ class Executor:
         self._clock = clock
         self._pool = pool
         self._transitions = transitions
+        self._children = children
         self._commit = commit
+        self._park = park
         self._patience = patience
         self._patience_ends: float | None = None
         self._requested: Control | None = None
@@ -86,6 +100,12 @@ class Executor:
         self._calling = 0
         self._after_commit: list[Work] = []
         self._pauses: list[tuple[float, int, Work]] = []
+        self._orders: dict[int, Order] = {}
+        """By the identity of the work: what it asks of its nested stack once its pause is over."""
+        self._awaited: dict[str, Work] = {}
+        """By the id of the action on its nested stack that a work waits for."""
+        self._stopped: dict[str, Control] = {}
+        """What such an action has been asked for."""
         self._sequence = itertools.count()
         self._goes_on = False
         self._ready: deque[str] = deque()
@@ -97,6 +117,10 @@ class Executor:
     def request(self, control: Control) -> None:
         """Somebody wants the action to stop."""
         self._requested = control
+        self._wakeup.set()
+
+    def nudge(self) -> None:
+        """Something has happened that the walk may wait for."""
         self._wakeup.set()
 
     def drain(self) -> None:
@@ -113,14 +137,19 @@ class Executor:
         self.deadline = deadline
         self.rolls_back = False
 
-    def walk(self, plan: Plan, begin: Callable[[Step], Work]) -> None:
-        """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way."""
+    def walk(self, plan: Plan, begin: Callable[[Step], Work]) -> Iterator[None]:
+        """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way.
+
+        Yields when it has let go of the action because there is nothing but nested stacks to wait for: it needs no
+        thread until it is claimed again.
+        """
         self._goes_on = plan.goes_on
         self._open, self._dependents = waiting(plan.steps.values())
         self._ready = deque(key for key, count in self._open.items() if count == 0)
         while True:
             self._wakeup.clear()
             self._take_answers()
+            self._look_at_children()
             self._look_up()
             for _ in range(STEPS_PER_TICK):
                 if not self._ready or self.stop is not None:
@@ -130,16 +159,23 @@ class Executor:
             for work in self._take_after_commit():
                 self._call(work)
             if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
-                if not self._calling and (not self._pauses or self.stop is Stop.DRAIN):
+                if not self._calling and (not (self._pauses or self._awaited) or self.stop is Stop.DRAIN):
                     break
-                self._wait()
+                if self._calling or self._pauses or self.stop is not None:
+                    self._wait()
+                elif self._park(len(self._awaited)):
+                    yield
         self._pauses.clear()
+        self._orders.clear()
+        self._awaited.clear()
         self._commit()
 
     def _go_on(self, work: Work) -> None:
         """A work has begun: call its handler at once if it is quick, after the commit of its intent otherwise."""
         if work.ended:
             self._settle(work)
+        elif isinstance(work.resource, StackResource):
+            self._go_on_nested(work)
         elif work.resource.quick and not work.handled:
             self._call(work)
         else:
@@ -151,6 +187,10 @@ class Executor:
 
     def _call(self, work: Work) -> None:
         """Call the type's next handler or check: here if it is quick, else in a thread of the pool."""
+        order = self._orders.pop(id(work), None)
+        if order is not None:
+            self._place(work, order)
+            return
         if work.resource.quick:
             advance(work)
             self._answered(work)
@@ -196,6 +236,79 @@ class Executor:
             if self._open[key] == 0:
                 self._ready.append(key)
 
+    # -- nested stacks -------------------------------------------------------------------------------
+
+    def _go_on_nested(self, work: Work) -> None:
+        """Wait for what an earlier attempt has asked of the nested stack, or ask for the first thing."""
+        if work.handled and isinstance(work.token, dict):
+            work.awaits, work.round = str(work.token["action"]), int(work.token["round"])
+            self._awaited[work.awaits] = work
+        else:
+            self._order(work)
+
+    def _order(self, work: Work) -> None:
+        """Ask for the next thing; with nothing more to ask for, the work is done."""
+        order = None
+        try:
+            if work.verb not in (Verb.CREATE, Verb.UPDATE):
+                order = self._children.forward(work, self.deadline)
+            elif self.stop is None:
+                urgent = work.step.key in self._dependents
+                order = self._children.converge(work, self._transitions.definition, urgent, self.deadline)
+            else:
+                work.failure = aborted_text(work.verb, self.stop)
+        except Exception as error:
+            log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
+            work.failure = failure_text(work.row.name, error)
+        if order is None:
+            work.done = work.failure is None
+            self._settle(work)
+        elif order.pause > 0:
+            self._orders[id(work)] = order
+            heapq.heappush(self._pauses, (self._clock.now() + order.pause, next(self._sequence), work))
+        else:
+            self._place(work, order)
+
+    def _place(self, work: Work, order: Order) -> None:
+        work.awaits = order.action.id
+        work.token = {"action": order.action.id, "round": work.round}
+        self._transitions.note_order(work, order.stack.id)
+        self._children.place(order)
+        self._awaited[work.awaits] = work
+
+    def _look_at_children(self) -> None:
+        """Go on with the works whose nested stacks have done what was asked of them."""
+        if not self._awaited:
+            return
+        for action in self._children.ended(list(self._awaited)):
+            work = self._awaited.pop(action.id)
+            self._stopped.pop(action.id, None)
+            if action.status is not ActionStatus.SUCCEEDED:
+                work.failure = nested_failure(work.row.name, action.status_reason)
+                self._settle(work)
+            elif work.verb in (Verb.CREATE, Verb.UPDATE):
+                work.round += 1
+                self._order(work)
+            else:
+                work.done = True
+                self._settle(work)
+
+    def _stop_children(self) -> None:
+        """Ask nested stacks to stop, at once or when what runs in them has ended. They are waited for."""
+        wanted: dict[Control, list[str]] = {}
+        for action_id, work in self._awaited.items():
+            if self._must_abort(work):
+                control = Control.FORCE_CANCEL
+            elif self.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
+                control = Control.CANCEL
+            else:
+                continue
+            if self._stopped.get(action_id) is not control:
+                self._stopped[action_id] = control
+                wanted.setdefault(control, []).append(action_id)
+        for control, action_ids in wanted.items():
+            self._children.stop(action_ids, control)
+
     # -- stopping ----------------------------------------------------------------------------------
 
     def _look_up(self) -> None:
@@ -205,12 +318,13 @@ class Executor:
             self._halt(Stop.DRAIN)
         if self._requested is not None and self.stop is not Stop.DRAIN:
             wanted = CONTROLS[self._requested]
-            if self.stop in REVISABLE or wanted is Stop.ABORT:
+            if self.stop in REVISABLE or wanted in (Stop.ABORT, Stop.FORCE_CANCEL) and self.stop is not Stop.ABORT:
                 self._halt(wanted)
         if self.stop is None and self.deadline is not None and self._clock.now() >= self.deadline:
             self._halt(Stop.TIMEOUT)
         if self.stop is not None and self.stop is not Stop.DRAIN:
             self._abort()
+            self._stop_children()
 
     def _halt(self, stop: Stop) -> None:
         self.stop = stop
@@ -225,14 +339,17 @@ class Executor:
             self._pauses = [item for item in self._pauses if not self._must_abort(item[2])]
             heapq.heapify(self._pauses)
             for _, _, work in aborted:
+                self._orders.pop(id(work), None)
                 # Its row tells of it; the stack's reason stays with what went wrong first.
                 work.failure = aborted_text(work.verb, self.stop)
                 self._transitions.finish(work)
 
     def _must_abort(self, work: Work) -> bool:
         """A half-made object is removed by the rollback anyway; one that changes in place had better finish."""
-        if self.stop in (Stop.ABORT, Stop.TIMEOUT):
+        if self.stop in (Stop.ABORT, Stop.TIMEOUT, Stop.FORCE_CANCEL):
             return True
+        if id(work) in self._orders:
+            return True  # it has not begun
         if self._patience_ends is not None and self._clock.now() >= self._patience_ends:
             return True
         rolls_back = self.stop is Stop.CANCEL_ROLLBACK or self.stop is Stop.FAILURE and self.rolls_back
@@ -245,13 +362,13 @@ class Executor:
             until.append(self._pauses[0][0])
         if self.deadline is not None and self.stop is None:
             until.append(self.deadline)
-        if self._patience_ends is not None and self._pauses:
+        if self._patience_ends is not None and (self._pauses or self._awaited):
             until.append(self._patience_ends)
         seconds = min(until) - now
         if seconds <= 0:
             return
-        if self._calling:
-            # A call takes the machine's time, whatever the clock says: its answer may come at any moment.
-            self._wakeup.wait(seconds)
+        if self._calling or self._awaited:
+            # They take the machine's time, whatever the clock says: an answer may come at any moment.
+            self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_CHILDREN) if self._awaited else seconds)
         else:
             self._clock.wait(self._wakeup, seconds)

@@ -75,7 +75,7 @@ class Foresight:
                 description=wanted.description,
             )
         row = replace(row, properties=self._foreseen(wanted.properties), metadata=self._foreseen(wanted.metadata))
-        kind = self._resources.types.get(wanted.mapped_type)
+        kind = self._resources.kind(self._definition, wanted.name)
         attributes: dict[str, Json] = dict.fromkeys(kind.attribute_names - {"show"})
         return PreviewResource(row, tuple(self._required_by.get(wanted.name, ())), attributes)
 

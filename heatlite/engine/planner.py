@@ -13,6 +13,8 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
 from heatlite.engine.scope import PlannedValues, Resources, Values, type_code
+from heatlite.engine.template_types import TemplateResource
+from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
@@ -27,14 +29,21 @@ class Wanted:
     kind: ResourceType
     properties: JsonMap
     metadata: JsonMap
+    update_policy: JsonMap
+    """Only where the type makes a nested stack."""
 
 
-def evaluate(definition: ResourceDefinition, resources: Resources, values: Values) -> Wanted:
-    """Fill in the values. Raises what the functions and the schema say of bad ones."""
-    kind = resources.types.get(definition.mapped_type)
-    definition.refill()
-    properties = kind.schema.coerce(_section("properties", resolve(definition.properties, values)))
-    return Wanted(kind, properties, _section("metadata", resolve(definition.metadata, values)))
+def evaluate(definition: Definition, name: str, resources: Resources, values: Values) -> Wanted:
+    """Fill in the values of one resource. Raises what the functions and the schema say of bad ones."""
+    wanted = definition.resources[name]
+    kind = resources.kind(definition, name)
+    wanted.refill()
+    properties = kind.schema.coerce(_section("properties", resolve(wanted.properties, values)))
+    metadata = _section("metadata", resolve(wanted.metadata, values))
+    policy = {}
+    if wanted.update_policy and issubclass(kind, StackResource):
+        policy = _section("update_policy", resolve(wanted.update_policy, values))
+    return Wanted(kind, properties, metadata, policy)
 
 
 def _section(name: str, value: object) -> JsonMap:
@@ -54,8 +63,12 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         return Decision(Outcome.CREATE, row)
     if row.verb is Verb.DELETE:
         return Decision(Outcome.REPLACE, row, cause="its deletion has begun")
+    if issubclass(kind, TemplateResource):
+        kind = TemplateResource  # another template is an update, as in Heat
     if resources.type_of(row) is not kind:
         return Decision(Outcome.REPLACE, row, cause=f"type changed from {row.type}")
+    if issubclass(kind, StackResource):
+        return _decide_nested(row, wanted, resources)
     if row.status is Status.FAILED:
         if row.verb is Verb.CHECK:
             return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
@@ -85,6 +98,26 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     if changed or stale or cut_off or row.metadata != wanted.metadata:
         return Decision(Outcome.UPDATE, row, changed, "the definition changed", before)
     return Decision(Outcome.KEEP, row)
+
+
+def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decision:
+    """A nested stack that is there is always updated: its members decide (heat-engine §6, §11)."""
+    nested = resources.nested(row.physical_id)
+    if nested is None:
+        return Decision(Outcome.REPLACE, row, cause="its nested stack is gone")
+    unhealthy = (Verb.CHECK, Status.FAILED)
+    if (row.verb, row.status) == unhealthy != (nested.action, nested.status):
+        # Somebody has marked it. (Where the nested stack's own check has failed, its members are to be replaced.)
+        return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
+    if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
+        return Decision(Outcome.CONTINUE, row)
+    changed = wanted.kind.schema.diff(row.properties, wanted.properties)
+    if changed & wanted.kind.schema.immutable:
+        return Decision(Outcome.REFUSE, row, changed, "an immutable property changed")
+    if not changed <= wanted.kind.schema.updatable:
+        return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
+    cause = "the definition changed" if changed or row.metadata != wanted.metadata else "its members decide"
+    return Decision(Outcome.UPDATE, row, changed, cause)
 
 
 def choose(
@@ -150,7 +183,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
             continue
         try:
             restricted = definition.environment.restricted_actions(name)
-            decision = choose(existing, evaluate(wanted, resources, values), resources, restricted)
+            decision = choose(existing, evaluate(definition, name, resources, values), resources, restricted)
         except HeatliteError as error:
             # When its turn comes, the step meets the same error and fails with it; or all is known by then.
             decision = Decision(Outcome.UPDATE, existing[-1], cause=error.message)
@@ -212,6 +245,12 @@ def plan_unlock(rows: Iterable[ResourceRecord]) -> Plan:
     """Unlock every resource that was locked, requirements first; a failure stops nothing."""
     todo = [row for row in rows if row.before_lock is not None]
     return Plan(_forward(todo, Outcome.UNLOCK), {}, goes_on=True)
+
+
+def plan_nested(rows: Iterable[ResourceRecord], outcome: Outcome) -> Plan:
+    """Lock or unlock the nested stacks of resources that are not locked themselves; a failure stops nothing."""
+    todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE) and row.before_lock is None]
+    return Plan(_forward(todo, outcome), {}, goes_on=True)
 
 
 def _forward(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step]:

@@ -246,9 +246,6 @@ class Preparation:
 def _check_possible(definition: Definition) -> None:
     """Raise NotSupported for what the language knows and the engine does not yet."""
     for resource in definition.resources.values():
-        if resource.mapped_type.endswith(TEMPLATE_SUFFIXES):
-            text = f"resources.{resource.name}: a nested stack ({resource.mapped_type}) is not supported yet."
-            raise NotSupported(f"{text} The template can be validated.")
         if resource.external_id is not None:
             raise NotSupported(f"resources.{resource.name}: to adopt an object (external_id) is not supported yet.")
 

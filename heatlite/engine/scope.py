@@ -1,22 +1,31 @@
 """The values that template functions see: what the resources of one stack are and have."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from typing import TypeAlias, cast
 
 from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.engine.definitions import Definitions
 from heatlite.engine.gone import gone
+from heatlite.engine.template_types import TemplateResource, TemplateTypes
+from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Facts, Services
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.document import ResourceDefinition
-from heatlite.template.expression import UNKNOWN
+from heatlite.store.store import Store
+from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.environment import TEMPLATE_SUFFIXES
+from heatlite.template.expression import UNKNOWN, resolve
+
+log = logging.getLogger(__name__)
 
 READABLE = frozenset(
     {
@@ -31,6 +40,10 @@ class TypeFailed(HeatliteError):
     """A type's own code has raised something while it was asked for a value."""
 
     text = "{error}: {reason}"
+
+
+def _no_nested() -> None:
+    """For a type that makes no nested stack."""
 
 
 @contextmanager
@@ -55,6 +68,9 @@ class Surroundings:
     types: Registry
     now: Callable[[], float]
     services: Services
+    store: Store
+    definitions: Definitions
+    template_types: TemplateTypes
 
 
 def live_values(resource: Resource[Schema]) -> JsonMap | None:
@@ -110,16 +126,44 @@ class Resources:
         """The class that owns the row; a stand-in (`Gone`) if its plugin is not there any more."""
         return self._type(row.mapped_type)
 
+    def nested(self, stack_id: str | None) -> "NestedView | None":
+        """A nested stack as it is now; None if there is none."""
+        stack = None if stack_id is None else self._surroundings.store.stacks.get(stack_id)
+        return None if stack is None or stack.deleted_at is not None else NestedView(stack, self._surroundings)
+
+    def viewer(self, stack_id: str | None) -> "Callable[[], NestedView | None]":
+        """What gives a nested stack as it is when first asked."""
+        return cache(partial(self.nested, stack_id))
+
     def _type(self, name: str) -> ResourceType:
+        if name.endswith(TEMPLATE_SUFFIXES):
+            return TemplateResource
         try:
             return self.types.get(name)
         except (EntityNotFound, ResourceTypeUnavailable) as error:
             return gone(error)
 
-    def make(self, row: ResourceRecord, properties: JsonMap | None = None) -> Resource[Schema]:
-        """The resource of a row; with `properties`, as it is to become."""
+    def kind(self, definition: Definition, name: str) -> ResourceType:
+        """The type of a resource of the stack's definition. Raises why there is none."""
+        resource = definition.resources[name]
+        if resource.mapped_type.endswith(TEMPLATE_SUFFIXES):
+            return self._surroundings.template_types.kind(definition, resource)
+        return self.types.get(resource.mapped_type)
+
+    def make(
+        self,
+        row: ResourceRecord,
+        properties: JsonMap | None = None,
+        kind: ResourceType | None = None,
+        update_policy: JsonMap | None = None,
+    ) -> Resource[Schema]:
+        """The resource of a row; with `properties`, as it is to become.
+
+        A type that a template makes is only known with its definition: `kind`.
+        """
         stack = self.stack
-        return self.type_of(row)(
+        kind = kind or self.type_of(row)
+        return kind(
             Facts(
                 name=row.name,
                 stack_id=stack.id,
@@ -132,6 +176,8 @@ class Resources:
                 data=dict(row.data),
                 now=self._surroundings.now,
                 services=self._surroundings.services,
+                nested=self.viewer(row.physical_id) if issubclass(kind, StackResource) else _no_nested,
+                update_policy=update_policy or {},
                 before=None if properties is None else row.properties,
             )
         )
@@ -193,6 +239,88 @@ class PlannedValues(Values):
         if name in self.to_make or name in self.to_change:
             return UNKNOWN
         return super().attribute(name, attribute, path)
+
+
+class NestedView:
+    """A nested stack, read when first asked (`plugin.ports.Nested`)."""
+
+    def __init__(self, stack: StackRecord, surroundings: Surroundings) -> None:
+        self.stack = stack
+        self._surroundings = surroundings
+
+    @property
+    def id(self) -> str:
+        return self.stack.id
+
+    @property
+    def action(self) -> str:
+        return self.stack.verb
+
+    @property
+    def status(self) -> str:
+        return self.stack.status
+
+    @property
+    def template(self) -> Mapping[str, Json]:
+        return self._definition.template.document
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        return list(self._definition.outputs)
+
+    @cached_property
+    def members(self) -> Sequence["MemberView"]:
+        found = [row for row in self._values.rows.values() if row.name in self._definition.resources]
+        return [MemberView(row, self._values) for row in sorted(found, key=lambda row: (row.created_at, row.id))]
+
+    def output(self, name: str) -> Json:
+        found = self._definition.outputs.get(name)
+        if found is None or not found.condition:
+            return None
+        try:
+            return without_unknown(resolve(found.value, self._values))
+        except HeatliteError as error:
+            log.info("stack %s, output %s: %s", self.stack.name, name, error)
+            return None
+
+    @cached_property
+    def _definition(self) -> Definition:
+        return self._surroundings.definitions.of(self.stack)
+
+    @cached_property
+    def _values(self) -> Values:
+        rows = current_rows(self._surroundings.store.resources.of(self.stack.id))
+        return Values(Resources(self.stack, self._surroundings), {row.name: row for row in rows})
+
+
+class MemberView:
+    """One resource of a nested stack (`plugin.ports.Member`)."""
+
+    def __init__(self, row: ResourceRecord, values: Values) -> None:
+        self._row = row
+        self._values = values
+
+    @property
+    def name(self) -> str:
+        return self._row.name
+
+    @property
+    def action(self) -> str:
+        return self._row.verb
+
+    @property
+    def status(self) -> str:
+        return self._row.status
+
+    @property
+    def created_at(self) -> float:
+        return self._row.created_at
+
+    def reference(self) -> Json:
+        return without_unknown(self._values.reference(self.name))
+
+    def attribute(self, name: str, path: Sequence[Json] = ()) -> Json:
+        return without_unknown(self._values.attribute(self.name, name, path))
 
 
 def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:

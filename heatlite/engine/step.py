@@ -17,7 +17,7 @@ from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ReplaceResource, Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
-from heatlite.template.document import ResourceDefinition
+from heatlite.template.document import Definition
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,10 @@ class Work:
     token: Json = None
     note: str = ""
     """What there is to say of a success, in place of "state changed"."""
+    round: int = 0
+    """Of a nested stack: how many times it has been told what to become."""
+    awaits: str | None = None
+    """Of a nested stack: the action on it that has to end."""
     pause: float = 0.0
     """Seconds until the check is asked again."""
 
@@ -178,19 +182,20 @@ class Judged:
 
 
 def judge(
-    definition: ResourceDefinition,
+    definition: Definition,
+    name: str,
     rows: list[ResourceRecord],
     resources: Resources,
     values: Values,
     restricted: frozenset[str],
 ) -> Judged:
-    """Fill in the definition's values and decide what its rows (one at least) need. Raises nothing."""
+    """Fill in a resource's values and decide what its rows (one at least) need. Raises nothing."""
     try:
-        wanted = evaluate(definition, resources, values)
+        wanted = evaluate(definition, name, resources, values)
         return Judged(wanted, choose(rows, wanted, resources, restricted))
     except Exception as error:
-        log.info("resource %s: its values failed", definition.name, exc_info=not isinstance(error, HeatliteError))
-        return Judged(failure=failure_text(definition.name, error))
+        log.info("resource %s: its values failed", name, exc_info=not isinstance(error, HeatliteError))
+        return Judged(failure=failure_text(name, error))
 
 
 def failure_text(name: str, error: Exception) -> str:

@@ -15,9 +15,10 @@ from heatlite.engine.planner import Wanted
 from heatlite.engine.scope import Resources, Values
 from heatlite.engine.step import Work, judge
 from heatlite.plugin.ports import Change
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
 from heatlite.store.records import BeforeLock, ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
-from heatlite.template.environment import Environment
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,8 @@ class Transitions:
         self._journal = journal
         self._resources = resources
         self._now = now
+        self._definition: Definition | None = None
         self._definitions: dict[str, ResourceDefinition] = {}
-        self._environment = Environment()
         self._values = Values(resources, self.chosen)
 
     # -- converge ----------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ class Transitions:
 
         A resource that is never reached then stays INIT_COMPLETE, as in Heat.
         """
-        self._definitions, self._environment = definition.resources, definition.environment
+        self._definition, self._definitions = definition, definition.resources
         self.chosen.clear()
         self.chosen.update(plan.kept)
         for step in plan.steps.values():
@@ -55,8 +56,8 @@ class Transitions:
         """Fill in the values, decide, and begin what has been decided."""
         definition = self._definitions[step.name]
         rows = self._journal.named(step.name)
-        restricted = self._environment.restricted_actions(step.name)
-        judged = judge(definition, rows, self._resources, self._values, restricted)
+        restricted = self.definition.environment.restricted_actions(step.name)
+        judged = judge(self.definition, step.name, rows, self._resources, self._values, restricted)
         if judged.wanted is None or judged.decision is None:
             return self._fail_unjudged(step, rows[-1], judged.failure or "")
         row, wanted, decision = judged.decision.row, judged.wanted, judged.decision
@@ -66,7 +67,7 @@ class Transitions:
             case Outcome.CREATE:
                 return self._create(step, row, wanted)
             case Outcome.CONTINUE:
-                return self._resume(Work(step, row, self._resources.make(row), Verb.CREATE, wanted))
+                return self._resume(Work(step, row, self._made(row, wanted), Verb.CREATE, wanted))
             case Outcome.REPLACE:
                 log.info("%s is replaced: %s", step.name, decision.cause)
                 return self._create(step, self._new_row(definition), wanted)
@@ -96,7 +97,7 @@ class Transitions:
 
     def _create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
         row = self._converged(row, wanted, Verb.CREATE, Status.IN_PROGRESS, row.physical_id, row.data)
-        return Work(step, row, self._resources.make(row), Verb.CREATE, wanted, done=not wanted.kind.has("create"))
+        return Work(step, row, self._made(row, wanted), Verb.CREATE, wanted, done=not wanted.kind.has("create"))
 
     def _update(self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change) -> Work:
         cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
@@ -105,7 +106,7 @@ class Transitions:
             new = planner.used_by(self._definitions[row.name], self.chosen)
             row = replace(row, uses=tuple(sorted({*row.uses, *new})))
             row = self._moved(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
-        resource = self._resources.make(row, wanted.properties)
+        resource = self._resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
         # Where only metadata differs, a type that cannot update has nothing to do.
         work = Work(step, row, resource, Verb.UPDATE, wanted, change=change, done=not wanted.kind.has("update"))
         return self._resume(work) if cut_off else work
@@ -116,6 +117,9 @@ class Transitions:
         failed = replace(row, verb=Verb.UPDATE, status=Status.FAILED, status_reason=reason)
         self._journal.tell(resource_event(failed, self._now()))
         return Work(step, row, self._resources.make(row), Verb.UPDATE, failure=reason, silent=True)
+
+    def _made(self, row: ResourceRecord, wanted: Wanted) -> Resource[Schema]:
+        return self._resources.make(row, kind=wanted.kind, update_policy=wanted.update_policy)
 
     def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> Work:
         return self._fail(step, row, Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE, reason)
@@ -192,6 +196,30 @@ class Transitions:
             work.token, work.handled = work.row.token["token"], True
         return work
 
+    # -- nested stacks -----------------------------------------------------------------------------
+
+    @property
+    def definition(self) -> Definition:
+        """While converging: what the stack is to be."""
+        assert self._definition is not None
+        return self._definition
+
+    def note_order(self, work: Work, stack_id: str) -> None:
+        """Write what the work now waits for, and its nested stack's id."""
+        resource = work.resource
+        resource.physical_id = stack_id
+        if not work.silent:
+            work.row = replace(
+                work.row, token={"token": work.token}, physical_id=stack_id, data=dict(resource.data)
+            )
+            self._journal.save(work.row)
+
+    def begin_nested(self, step: Step) -> Work:
+        """Pass a lock or an unlock that touches no resource on to a nested stack; the resource stays as it is."""
+        row = self._row_of(step)
+        verb = Verb.LOCK if step.outcome is Outcome.LOCK else Verb.UNLOCK
+        return Work(step, row, self._resources.make(row), verb, silent=True)
+
     # -- going on and ending -----------------------------------------------------------------------
 
     def note_progress(self, work: Work) -> bool:
@@ -220,7 +248,7 @@ class Transitions:
         if work.wants_replacement and work.wanted is not None:
             # The object is as it was; so is its row, apart from the attempt.
             row = self._moved(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")
-            if Outcome.REPLACE in self._environment.restricted_actions(row.name):
+            if Outcome.REPLACE in self.definition.environment.restricted_actions(row.name):
                 cause = ResourceActionRestricted(action=Outcome.REPLACE.value).message
                 work.failure = self._restrict(work.step, row, cause).failure
                 return None

@@ -29,6 +29,21 @@ SWEEP = 1.0
 """Seconds between two looks at what nobody has called us for: lost wake-ups, controls, expired locks."""
 
 
+class Attempt:
+    """An execution that has begun, and how to go on with it. `lock` is held while it does."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+        self.lock = threading.Lock()
+        self._steps = execution.run()
+
+    def go_on(self) -> bool:
+        """Do what there is to do; whether the action has been let go of until its nested stacks are done."""
+        for _ in self._steps:
+            return True
+        return False
+
+
 class Worker:
     """One engine. `start` it once; `stop` gives back what it has not finished."""
 
@@ -43,9 +58,13 @@ class Worker:
         self._maintenance = maintenance
         self._handlers = ThreadPoolExecutor(settings.handler_threads, "handler")
         self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
-        self._parts = Parts(store, surroundings, clock, settings, definitions, self._handlers)
-        self._claimed: set[str] = set()
-        self._running: dict[str, Execution] = {}
+        self._parts = Parts(store, surroundings, clock, settings, definitions, self._handlers, self.wake)
+        self._claimed: set[tuple[str, int]] = set()
+        """Actions and attempts that have a slot: an action may be claimed anew before its slot of before is free."""
+        self._running: dict[str, tuple[int, Execution]] = {}
+        """By action: the attempt, and what carries it out."""
+        self._begun: dict[str, Attempt] = {}
+        """What has not ended: it runs, or it waits for nested stacks and needs no slot."""
         self._lock = threading.Lock()
         self._called = threading.Event()
         self._stopping = threading.Event()
@@ -69,7 +88,7 @@ class Worker:
         self._stopping.set()
         self._called.set()
         with self._lock:
-            for execution in self._running.values():
+            for _, execution in self._running.values():
                 execution.drain()
         for thread in self._threads:
             thread.join()
@@ -107,20 +126,23 @@ class Worker:
         action = self._store.actions.claim(self.owner, self._clock.now(), self._settings.lease_seconds)
         if action is not None:
             with self._lock:
-                self._claimed.add(action.id)
+                self._claimed.add((action.id, action.attempt))
         return action
 
     def _carry_out(self, action: ActionRecord) -> None:
         try:
-            stack = self._store.stacks.get(action.stack_id)
-            if stack is None:
-                raise LookupError(f"action {action.id} has no stack")
-            execution = Execution(self._parts, action, stack, self._store.resources.of(stack.id))
+            attempt = self._attempt(action)
+            with attempt.lock:
+                with self._lock:
+                    self._running[action.id] = action.attempt, attempt.execution
+                    self._begun[action.id] = attempt
+                    if self._stopping.is_set():
+                        attempt.execution.drain()
+                if attempt.go_on():
+                    return
             with self._lock:
-                self._running[action.id] = execution
-                if self._stopping.is_set():
-                    execution.drain()
-            execution.run()
+                if self._begun.get(action.id) is attempt:
+                    del self._begun[action.id]
         except Fenced:
             log.warning("action %s: another engine has taken it over", action.id)
         except DatabaseUnavailable as error:
@@ -132,9 +154,26 @@ class Worker:
             self._give_up(action)
         finally:
             with self._lock:
-                self._running.pop(action.id, None)
-                self._claimed.discard(action.id)
+                if self._running.get(action.id, (None,))[0] == action.attempt:
+                    del self._running[action.id]
+                self._claimed.discard((action.id, action.attempt))
+                parent = self._running.get(action.parent_id or "")
+            if parent is not None:
+                parent[1].nudge()
             self._called.set()
+
+    def _attempt(self, action: ActionRecord) -> Attempt:
+        """What has let go of the action here, if nobody else has gone on with it since; or a new beginning."""
+        with self._lock:
+            known = self._begun.pop(action.id, None)
+        if known is not None and known.execution.action.attempt + 1 == action.attempt:
+            with known.lock:  # its last thread may still be on its way out
+                known.execution.resume(action)
+            return known
+        stack = self._store.stacks.get(action.stack_id)
+        if stack is None:
+            raise LookupError(f"action {action.id} has no stack")
+        return Attempt(Execution(self._parts, action, stack, self._store.resources.of(stack.id)))
 
     def _give_back(self, action: ActionRecord) -> None:
         """Let go of an action that could not even be read, as soon as the database takes that."""
@@ -163,6 +202,7 @@ class Worker:
         with self._store.transaction():
             now = self._clock.now()
             lease = self._settings.lease_seconds
+            self._store.actions.hold_parent(action)
             control = self._store.actions.hold(action.id, self.owner, action.attempt, now, lease)
             stack = self._store.stacks.get(action.stack_id)
             # A delete that waits for this action has taken the stack's state over, and sees to the rows.
@@ -188,7 +228,7 @@ class Worker:
             return
         for action_id, control in self._store.actions.controls(self.owner).items():
             if action_id in running:
-                running[action_id].request(control)
+                running[action_id][1].request(control)
 
     def _sweep_loop(self) -> None:
         beaten, renewed = 0.0, self._clock.now()
@@ -206,6 +246,8 @@ class Worker:
                             ServiceRecord(self.owner, socket.gethostname(), "heatlite-engine", self._began, now)
                         )
                 self._maintenance.expire_locks()
+                if self._store.actions.wake_parked(now):
+                    self._called.set()
             except DatabaseUnavailable as error:
                 log.warning("cannot sweep: %s", error)
             except Exception:

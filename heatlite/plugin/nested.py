@@ -38,6 +38,18 @@ class StackResource(Resource[P_co]):
 
     quick = True
 
+    @classmethod
+    def has(cls, handler: str) -> bool:
+        """Every verb is passed on to the nested stack."""
+        return handler != "find" and (handler != "signal" or super().has(handler))
+
+    def reference(self) -> Json:
+        """The nested stack's ARN, as in Heat; the resource's name while there is none."""
+        facts = self.facts
+        if facts.physical_id is None:
+            return facts.name
+        return f"arn:openstack:heat::{facts.project}:stacks/{facts.physical_name}/{facts.physical_id}"
+
     @abstractmethod
     def goal(self) -> ChildStack:
         """What the nested stack is to be in the end. Raises what is wrong.

@@ -40,6 +40,8 @@ _COLUMNS = (
 )
 
 _LIVE = "status IN ('READY', 'WAITING', 'RUNNING')"
+_PARKED = "status = 'WAITING' AND waits_for IS NULL"
+"""It waits for the actions derived from it."""
 _MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
 
 
@@ -74,6 +76,13 @@ class Actions:
                 f"Another request for stack {record.stack_id} came first: it has an action already. Try again later."
             ) from error
 
+    def put_many(self, records: Sequence[ActionRecord]) -> None:
+        """Queue actions derived from one that runs; none of them waits for another. Raises ActionConflict."""
+        try:
+            self._table.insert([_row(record) for record in records])
+        except Duplicate as error:
+            raise ActionConflict("A nested stack has another action already. Try again later.") from error
+
     def get(self, action_id: str) -> ActionRecord | None:
         """An action by its id."""
         found = self._select("WHERE id = ?", (action_id,))
@@ -89,7 +98,11 @@ class Actions:
     def signal(self, action_id: str, control: Control) -> bool:
         """Ask a live action for something. False when it has ended, or has to stop for a delete anyway."""
         unless = "" if control is Control.ABORT else " AND (control IS NULL OR control <> 'ABORT')"
-        return self._write(f"UPDATE action SET control = ? WHERE id = ? AND {_LIVE}{unless}", (control, action_id)) == 1
+        sql = f"UPDATE action SET control = ? WHERE id = ? AND {_LIVE}{unless}"
+        taken = self._write(sql, (control, action_id)) == 1
+        if taken:
+            self._write(f"UPDATE action SET status = 'READY' WHERE id = ? AND {_PARKED}", (action_id,))
+        return taken
 
     def cancel_queued(self, stack_ids: Sequence[str], reason: str, now: float) -> list[str]:
         """End what has not been started on the stacks, as CANCELLED; the ids of those actions."""
@@ -143,8 +156,19 @@ class Actions:
         ((control,),) = self._database.read(f"SELECT control FROM action WHERE id = {mark}", (action_id,))
         return None if control is None else Control(control)
 
+    def hold_parent(self, action: ActionRecord) -> None:
+        """Keep the action that this one derives from as it is until the transaction ends.
+
+        To be called before `hold` where `finish` follows: the parent either sees this one ended, or is woken by it.
+        """
+        if self._served and action.parent_id is not None:
+            self._database.read("SELECT id FROM action WHERE id = %s FOR UPDATE", (action.parent_id,))
+
     def finish(self, action: ActionRecord, status: ActionStatus, reason: str, now: float) -> None:
-        """End an action that this worker holds and make READY what waits for it. Raises Fenced."""
+        """End an action that this worker holds and make READY what waits for it. Raises Fenced.
+
+        A parent that waits for several goes on when the last has ended, or one that is urgent, or one that has failed.
+        """
         self._hold_stack(action.id)
         sql = (
             "UPDATE action SET status = ?, status_reason = ?, finished_at = ?, lease_until = NULL, "
@@ -153,6 +177,55 @@ class Actions:
         if self._write(sql, (status, reason, now, action.id, action.owner, action.attempt)) == 0:
             raise Fenced(action.id)
         self._wake(action.id)
+        if action.parent_id is not None:
+            self._wake_parent(action.parent_id, action.urgent or status is not ActionStatus.SUCCEEDED)
+
+    def _wake_parent(self, action_id: str, at_once: bool) -> None:
+        if not at_once:
+            sql = f"SELECT 1 FROM action WHERE parent_id = ? AND {_LIVE} LIMIT 1"
+            if self._database.read(self._marked(sql), (action_id,)):
+                return
+        self._write(f"UPDATE action SET status = 'READY' WHERE id = ? AND {_PARKED}", (action_id,))
+
+    def park(self, action: ActionRecord, children: int) -> bool:
+        """Let go of an action that only waits for `children` derived ones; False if one of them has ended already.
+
+        In a transaction after `hold`.
+        """
+        sql = f"SELECT COUNT(*) FROM action WHERE parent_id = ? AND {_LIVE}"
+        ((count,),) = self._database.read(self._marked(sql), (action.id,))
+        if count < children:
+            return False
+        sql = (
+            "UPDATE action SET status = 'WAITING', waits_for = NULL, owner = NULL, lease_until = NULL,"
+            f" open_children = ? {_MINE} AND control IS NULL"
+        )
+        return self._write(sql, (count, action.id, action.owner, action.attempt)) == 1
+
+    def wake_parked(self, now: float) -> int:
+        """Make READY what waits for derived actions of which one has ended since, or whose time is up."""
+        sql = (
+            f"SELECT id FROM action WHERE {_PARKED} AND (deadline <= ? OR open_children > "
+            "(SELECT COUNT(*) FROM action AS child WHERE child.parent_id = action.id"
+            " AND child.status IN ('READY', 'WAITING', 'RUNNING')))"
+        )
+        woken = 0
+        for (action_id,) in self._database.read(self._marked(sql), (now,)):
+            with self._database.transaction():
+                woken += self._write(f"UPDATE action SET status = 'READY' WHERE id = ? AND {_PARKED}", (action_id,))
+        return woken
+
+    def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
+        """Those of the actions that have ended."""
+        out: list[ActionRecord] = []
+        for some in in_parts(action_ids):
+            out += self._select(f"WHERE id IN ({', '.join('?' * len(some))}) AND NOT {_LIVE}", some)
+        return out
+
+    def derived(self, parent_id: str, stack_id: str) -> ActionRecord | None:
+        """The live action on a stack that was derived from `parent_id`."""
+        found = self._select(f"WHERE parent_id = ? AND stack_id = ? AND {_LIVE}", (parent_id, stack_id))
+        return found[0] if found else None
 
     def controls(self, owner: str) -> dict[str, Control]:
         """What is asked of the actions that this worker runs, by action id."""

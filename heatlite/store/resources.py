@@ -59,6 +59,16 @@ class Resources:
         rest = "WHERE stack_id = ? AND physical_id = ? ORDER BY id"
         return [_record(row) for row in self._table.select(rest, (stack_id, name_or_physical_id))]
 
+    def count_in_tree(self, root_id: str) -> int:
+        """How many rows a stack and the live stacks nested in it have."""
+        resource, stack = self._database.quote("resource"), self._database.quote("stack")
+        sql = (
+            f"SELECT COUNT(*) FROM {resource} WHERE stack_id = ? OR stack_id IN"
+            f" (SELECT id FROM {stack} WHERE root_id = ? AND deleted_at IS NULL)"
+        )
+        ((count,),) = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
+        return int(count)
+
     def insert_many(self, records: Sequence[ResourceRecord]) -> None:
         """Add rows."""
         self._table.insert([_row(record) for record in records])

@@ -132,6 +132,14 @@ class Stacks:
                 raise StackExists(stack_name=record.name) from error
             raise
 
+    def insert_many(self, records: Sequence[StackRecord]) -> None:
+        """Add stacks whose names nobody else can have. Raises Duplicate."""
+        self._table.insert([_row(record) for record in records])
+
+    def save_many(self, records: Sequence[StackRecord]) -> None:
+        """As `save`, for several."""
+        self._table.update([_row(record) for record in records])
+
     def save(self, record: StackRecord) -> None:
         """Write everything about a stack that exists; with `deleted_at` its name is free again."""
         self._table.update([_row(record)])

@@ -160,6 +160,16 @@ STACK = StackRecord(
 )
 
 
+class NoChildren:
+    """No resource here makes a nested stack."""
+
+    placed = False
+
+
+def no_park(_children: int) -> bool:
+    raise AssertionError("there are no nested stacks to wait for")
+
+
 class World:
     """The committed rows."""
 
@@ -168,7 +178,9 @@ class World:
         registry = Registry({})
         registry.register(Thing)
         self.resources = Resources(
-            STACK, Surroundings(registry, Clock().now, Services(MemoryMailbox(), "http://127.0.0.1:8004"))
+            STACK,
+            # No resource here makes a nested stack, so nobody asks for store, definitions and types of templates.
+            Surroundings(registry, Clock().now, Services(MemoryMailbox(), "http://127.0.0.1:8004"), *[None] * 3),
         )
 
     def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:
@@ -190,13 +202,15 @@ class World:
             for key in writes.gone:
                 del self.rows[key]
 
-        executor = Executor(Clock(), Inline(), transitions, commit, patience=0.0, rolls_back=False, deadline=None)
+        executor = Executor(
+            Clock(), Inline(), transitions, NoChildren(), commit, no_park, patience=0.0, rolls_back=False, deadline=None
+        )
         plan = planner.plan_converge(definition, journal.rows.values(), self.resources)
         transitions.start_converging(definition, plan)
-        executor.walk(plan, transitions.begin_converge)
+        list(executor.walk(plan, transitions.begin_converge))
         if executor.stop is None:
             keep = [row.id for row in transitions.chosen.values()]
-            executor.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.begin_delete)
+            list(executor.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.begin_delete))
         return executor.stop is None
 
     def update(self, wishes: Mapping[str, Wish], crashes: list[tuple[int | None, int | None]]) -> bool:

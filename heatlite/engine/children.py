@@ -1,0 +1,260 @@
+"""What an execution does with the nested stacks of its resources.
+
+Each thing that a nested stack has to do is an order: its row as it becomes, and an action derived from the
+execution's own. An order is written in the commit that writes its resource's state, so that there is never one
+without the other; then the resource waits until the action has ended.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.errors import ImmutableParameterModified, NotFound, RequestLimitExceeded
+from heatlite.core.ids import new_id
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import ActionStatus, Control, Status, Verb
+from heatlite.engine.definitions import Definitions, pseudo_parameters
+from heatlite.engine.journal import moved, stack_event
+from heatlite.engine.scope import Resources
+from heatlite.engine.step import Work
+from heatlite.engine.template_types import TemplateResource
+from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.check import MAX_NESTED_DEPTH
+from heatlite.template.document import Definition, Template
+
+_FAILED_RESOURCE = re.compile(r"(?:Resource \w+ failed: )?(\w+): (resources\..*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a nested stack is to do."""
+
+    stack: StackRecord
+    """As it becomes when the action is queued."""
+    action: ActionRecord
+    is_new: bool = False
+    template: Template | None = None
+    """What it is to be, where that changes."""
+    definition: Definition | None = None
+    pause: float = 0.0
+    """Seconds until it is to begin."""
+
+
+class Children:
+    """Makes the orders of one execution, and writes them."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        definitions: Definitions,
+        resources: Resources,
+        action: ActionRecord,
+        most_resources: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._definitions = definitions
+        self._resources = resources
+        self._action = action
+        self._most_resources = most_resources
+        self._room: int | None = None
+        """How many resources the tree may still get."""
+        self._placed: list[Order] = []
+        self._templates: dict[int, tuple[Mapping[str, Json], Template, str]] = {}
+        """By the identity of the document: what many nested stacks share is read once."""
+
+    # -- making orders -------------------------------------------------------------------------------
+
+    def converge(self, work: Work, definition: Definition, urgent: bool, deadline: float | None) -> Order | None:
+        """What the next round of a create or an update asks of the nested stack; None after the last.
+
+        Raises what is wrong with it, which is the resource's failure.
+        """
+        resource = work.resource
+        assert isinstance(resource, StackResource)
+        resource.facts.nested = self._resources.viewer(resource.physical_id)
+        child = resource.child(work.round)
+        if child is None:
+            return None
+        view = self._resources.nested(resource.physical_id)
+        stack, template, bound = self._bound(work, definition, child, None if view is None else view.stack)
+        if not isinstance(resource, TemplateResource):
+            urgent = True  # another round may follow
+        return Order(stack, self._derived(stack, urgent, deadline), view is None, template, bound, child.pause)
+
+    def _bound(
+        self, work: Work, definition: Definition, child: ChildStack, before: StackRecord | None
+    ) -> tuple[StackRecord, Template, Definition]:
+        """The nested stack as it becomes, with its definition."""
+        row, parent = work.row, self._resources.stack
+        if parent.depth >= MAX_NESTED_DEPTH:
+            raise RequestLimitExceeded(message=f"Recursion depth exceeds {MAX_NESTED_DEPTH}.")
+        target = definition.mapping.target(row.name, definition.resources[row.name].type)
+        environment = definition.environment.for_child(row.name, target, dict(child.parameters))
+        facade: JsonMap = {
+            "metadata": row.metadata,
+            "deletion_policy": row.deletion_policy,
+            "update_policy": work.resource.facts.update_policy,
+        }
+        inherited: JsonMap = {"facade": facade, "without": sorted(environment.without)}
+        now = self._clock.now()
+        if before is None:
+            stack = StackRecord(
+                id=new_id(),
+                name=row.physical_name,
+                project=parent.project,
+                username=parent.username,
+                template_id="",
+                environment={},
+                verb=Verb.CREATE,
+                status=Status.IN_PROGRESS,
+                status_reason="Stack CREATE started",
+                created_at=now,
+                parent_id=parent.id,
+                root_id=parent.root_id or parent.id,
+                timeout_mins=parent.timeout_mins,
+                parent_resource=row.name,
+                depth=parent.depth + 1,
+            )
+        else:
+            stack = replace(moved(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
+        template, address = self._template(child.template, definition)
+        bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)
+        stack = replace(stack, template_id=address, environment=environment.to_dict(), inherited=inherited)
+        known = 0
+        if before is not None:
+            earlier = self._definitions.of(before)
+            known = len(earlier.resources)
+            changed = bound.parameters.immutable_changes(earlier.parameters)
+            if changed:
+                raise ImmutableParameterModified(keys=", ".join(changed))
+        self._take_room(len(bound.resources) - known)
+        return stack, template, bound
+
+    def _template(self, document: Mapping[str, Json], definition: Definition) -> tuple[Template, str]:
+        """The nested template, with the parent's files, and its address in the store."""
+        known = self._templates.get(id(document))
+        if known is None:
+            template = Template(document, definition.template.files)
+            address = self._store.templates.address(template.document, template.files)
+            known = self._templates[id(document)] = document, template, address
+        return known[1], known[2]
+
+    def _take_room(self, more: int) -> None:
+        """Raises RequestLimitExceeded where the tree would have too many resources."""
+        if self._room is None:
+            root = self._resources.stack.root_id or self._resources.stack.id
+            self._room = self._most_resources - self._store.resources.count_in_tree(root)
+        if more > self._room:
+            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {self._most_resources}.")
+        self._room -= max(0, more)
+
+    def forward(self, work: Work, deadline: float | None) -> Order | None:
+        """Pass the operation on to the nested stack. None where there is nothing to do. Raises NotFound."""
+        verb = work.verb
+        view = self._resources.nested(work.resource.physical_id)
+        if view is None:
+            if verb in (Verb.DELETE, Verb.LOCK, Verb.UNLOCK):
+                return None
+            raise NotFound(entity="nested stack", name=work.resource.physical_id or work.row.name)
+        stack = moved(view.stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        if verb is Verb.DELETE:
+            stack = replace(stack, updated_at=self._clock.now(), lock=None)
+        elif verb is Verb.LOCK:
+            stack = replace(stack, lock=self._resources.stack.lock)
+        action = self._derived(stack, False, deadline, self._action.inputs)
+        return Order(stack, action)
+
+    def _derived(
+        self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap | None = None
+    ) -> ActionRecord:
+        return ActionRecord(
+            id=new_id(),
+            stack_id=stack.id,
+            root_id=stack.root_id or stack.id,
+            project=stack.project,
+            verb=stack.verb,
+            status=ActionStatus.READY,
+            requested_by=self._action.requested_by,
+            created_at=self._clock.now(),
+            inputs=inputs or {},
+            deadline=deadline,
+            parent_id=self._action.id,
+            urgent=urgent,
+        )
+
+    # -- writing orders ------------------------------------------------------------------------------
+
+    def place(self, order: Order) -> None:
+        """Have the order written with the next commit."""
+        self._placed.append(order)
+
+    @property
+    def placed(self) -> bool:
+        """Whether there are orders to write."""
+        return bool(self._placed)
+
+    def take(self) -> list[Order]:
+        """The orders that are not written yet; from now on they count as written."""
+        orders, self._placed = self._placed, []
+        return orders
+
+    def write(self, orders: Sequence[Order]) -> None:
+        """Write orders, in the caller's transaction."""
+        now = self._clock.now()
+        templates = {order.stack.template_id: order.template for order in orders if order.template is not None}
+        for address, template in templates.items():
+            self._store.templates.put(template.document, template.files, address)
+        self._store.stacks.insert_many([order.stack for order in orders if order.is_new])
+        self._store.stacks.save_many([order.stack for order in orders if not order.is_new])
+        self._store.events.append_many([stack_event(order.stack, now) for order in orders])
+        self._store.actions.put_many([order.action for order in orders if order.action.verb is not Verb.DELETE])
+        for order in orders:
+            if order.action.verb is Verb.DELETE:
+                holder = self._abort(order.stack)
+                waiting = ActionStatus.WAITING if holder else ActionStatus.READY
+                self._store.actions.put(replace(order.action, status=waiting, waits_for=holder))
+
+    def _abort(self, stack: StackRecord) -> str | None:
+        """Have whatever still runs on a nested stack stop for its deletion; the id of the action that does run."""
+        self._store.actions.cancel_queued([stack.id], "the stack is deleted", self._clock.now())
+        holder = None
+        for action in self._store.actions.live([stack.id]):
+            self._store.actions.signal(action.id, Control.ABORT)
+            holder = action.id
+        return holder
+
+    def keep(self, orders: Sequence[Order]) -> None:
+        """Remember the definitions of orders that are written, so that nobody binds them again."""
+        for order in orders:
+            if order.definition is not None:
+                self._definitions.keep(order.stack, order.definition)
+
+    # -- what came of them ---------------------------------------------------------------------------
+
+    def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
+        """Those of the actions that have ended."""
+        return self._store.actions.ended(action_ids)
+
+    def stop(self, action_ids: Sequence[str], control: Control) -> None:
+        """Ask actions to stop."""
+        with self._store.transaction():
+            for action_id in action_ids:
+                self._store.actions.signal(action_id, control)
+
+
+def nested_failure(name: str, reason: str) -> str:
+    """What a resource says of its nested stack's failure: the path to the root cause, as Heat's.
+
+    ``ValueError: resources.group.resources.0: no room`` for resource 0 of the nested stack of `group`.
+    """
+    found = _FAILED_RESOURCE.fullmatch(reason)
+    if found is not None:
+        return f"{found[1]}: resources.{name}.{found[2]}"
+    return f"ResourceFailure: resources.{name}: {reason}"
+
+

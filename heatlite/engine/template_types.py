@@ -1,0 +1,112 @@
+"""Templates as the types of resources."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from threading import Lock
+from typing import ClassVar
+
+from heatlite.core.errors import InvalidTemplateAttribute, Problem, StackValidationFailed
+from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.resource import ResourceType
+from heatlite.plugin.schema import Schema
+from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.provider import Provider, read_provider
+from heatlite.template.types import Fault, TypeCatalog
+
+MOST_PROVIDERS = 512
+
+
+class TemplateResource(StackResource[Schema]):
+    """A resource whose type is a template: parameters are its properties, outputs its attributes (hot-language §9)."""
+
+    provider: ClassVar[Provider]
+    any_attribute = True
+
+    def goal(self) -> ChildStack:
+        parameters = self.provider.parameters(self.facts.properties)
+        return ChildStack(self.provider.template.document, parameters)  # type: ignore[arg-type]  # JSON, or UNKNOWN
+
+    def reference(self) -> Json:
+        """The output ``OS::stack_id`` if there is one."""
+        nested = self.nested
+        if nested is not None and "OS::stack_id" in nested.outputs:
+            return nested.output("OS::stack_id")
+        return super().reference()
+
+    def attribute(self, name: str) -> Json:
+        """An output, or what ``resource.<name>[.<attribute>]`` leads to within."""
+        nested = self.nested
+        if nested is None or name == "show":
+            return None
+        if name in nested.outputs:
+            return nested.output(name)
+        _, dot, rest = name.partition("resource.")
+        if dot:
+            resource, _, attribute = rest.partition(".")
+            for member in nested.members:
+                if member.name == resource:
+                    return member.attribute(attribute) if attribute else member.reference()
+        raise InvalidTemplateAttribute(resource=self.name, key=name)
+
+    def attributes(self) -> JsonMap:
+        nested = self.nested
+        return {} if nested is None else {name: nested.output(name) for name in nested.outputs}
+
+
+def _typed(provider: Provider) -> ResourceType:
+    """The type that a template makes. (The class of rows, `TemplateResource`, knows no template: it may be gone.)"""
+
+    class Parameters(Schema):
+        @classmethod
+        def check(cls, values: Mapping[str, object]) -> list[Fault]:
+            return provider.check_properties(values)
+
+        @classmethod
+        def coerce(cls, values: Mapping[str, object]) -> JsonMap:
+            faults = provider.check_properties(values)
+            if faults:
+                problems = tuple(Problem(("properties", *fault.path), fault.text, fault.hint) for fault in faults)
+                raise StackValidationFailed(f"Property error: {problems[0].where}: {problems[0].text}", problems)
+            return {name: value for name, value in values.items() if value is not None}  # type: ignore[misc]
+
+        @classmethod
+        def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
+            return frozenset(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+    class OfTemplate(TemplateResource):
+        schema = Parameters
+        attribute_names = provider.attribute_names
+
+    Parameters.updatable = frozenset(provider.template.parameters)
+    OfTemplate.provider = provider
+    return OfTemplate
+
+
+class TemplateTypes:
+    """Makes types of templates, each once."""
+
+    def __init__(self, types: TypeCatalog) -> None:
+        self._types = types
+        self._kinds: OrderedDict[tuple[str, bool, str, str], tuple[Mapping[str, str], ResourceType]] = OrderedDict()
+        self._lock = Lock()
+
+    def kind(self, definition: Definition, resource: ResourceDefinition) -> ResourceType:
+        """The type of a resource whose definition maps it to a template. Raises what is wrong with the template."""
+        target = definition.mapping.target(resource.name, resource.type)
+        files = definition.template.files
+        text = (self._types.installation.files if target.system else files).get(target.name, "")
+        defaults = definition.environment.parameter_defaults
+        key = (target.name, target.system, text, canonical(defaults))
+        with self._lock:
+            found = self._kinds.get(key)
+            # The template takes its files with it, so they have to be the same ones, too.
+            if found is not None and (found[0] is files or found[0] == files):
+                self._kinds.move_to_end(key)
+                return found[1]
+        kind = _typed(read_provider(target, definition.template, self._types, defaults))
+        with self._lock:
+            self._kinds[key] = files, kind
+            if len(self._kinds) > MOST_PROVIDERS:
+                self._kinds.popitem(last=False)
+        return kind
