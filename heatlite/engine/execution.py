@@ -109,10 +109,10 @@ class Execution:
                 yield from walk(planner.plan_check(self._rows()), transitions.begin_check)
                 self._end()
             case Verb.SUSPEND:
-                walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
+                yield from walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
                 self._end()
             case Verb.RESUME:
-                walk(planner.plan_resume(self._rows()), transitions.begin_resume)
+                yield from walk(planner.plan_resume(self._rows()), transitions.begin_resume)
                 self._end()
             case Verb.LOCK if self.action.inputs.get("level") == LockLevel.ALL:
                 yield from walk(planner.plan_lock(self._rows()), transitions.begin_lock)

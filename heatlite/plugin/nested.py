@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from heatlite.core.json import Json
 from heatlite.plugin.ports import Nested
-from heatlite.plugin.resource import NoActionNeeded, P_co, Resource
+from heatlite.plugin.resource import VERBS, NoActionNeeded, P_co, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class StackResource(Resource[P_co]):
     @classmethod
     def has(cls, handler: str) -> bool:
         """Every verb is passed on to the nested stack."""
-        return handler != "find" and (handler != "signal" or super().has(handler))
+        return handler in VERBS or super().has(handler)
 
     def reference(self) -> Json:
         """The nested stack's ARN, as in Heat; the resource's name while there is none."""
