@@ -294,7 +294,7 @@ def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
         own = type(value).result is not Function.result  # of references: they need the scope
         return value.result(scope) if own else value.computed(arguments)
     except Invalid as error:
-        failed.append((value, error))
+        failed.append((value, error.with_traceback(None)))  # there may be very many, and each would keep its frames
         return UNKNOWN
 
 

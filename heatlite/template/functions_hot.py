@@ -832,7 +832,7 @@ class And(Function):
             try:
                 decided.append(call.bindings.decide(item, (*call.path, i)))
             except StackValidationFailed as error:
-                errors.append(error)
+                errors.append(error.with_traceback(None))
         raise_together(errors)
         return decided
 

@@ -3,7 +3,8 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ MEMORY_QUOTA: Final = 10_000
 MOST_CHARACTERS: Final = 10_000
 """How long an expression may be."""
 
+WORK_OF_QUERY: Final = 200
+"""What it is at least to evaluate an expression, in things looked at (`MOST_WORK`); and to parse one:"""
+WORK_OF_PARSING: Final = 600
 MOST_STEPS: Final = 20_000_000
 """What one search for a pattern may take: some 0.4 s."""
 STEPS_OF_WORK: Final = 16
@@ -57,7 +61,9 @@ class Yaql(Function):
             raise wrong(f'The "expression" argument to "{self.name}" must be a string')
         if len(expression) > MOST_CHARACTERS:
             raise wrong(f'The expression of "{self.name}" has more than {MOST_CHARACTERS} characters')
-        return _parsed(expression)
+        self.bindings.charge(WORK_OF_QUERY)
+        with _charged(self.bindings.charge):
+            return _parsed(expression)
 
     def apply(self, arguments: object) -> object:
         assert isinstance(arguments, Mapping)
@@ -69,8 +75,18 @@ class Yaql(Function):
         return result
 
 
+@contextmanager
+def _charged(charge: Charge) -> Iterator[None]:
+    counted = _charge.set(charge)
+    try:
+        yield
+    finally:
+        _charge.reset(counted)
+
+
 @functools.lru_cache(maxsize=256)
 def _parsed(expression: str) -> Query:
+    _charge.get()(WORK_OF_PARSING + 10 * len(expression))
     try:
         return _language()(expression)
     except Exception as error:  # the library raises whatever its parser's parts raise
@@ -95,15 +111,13 @@ def _language() -> Callable[[str], Query]:
         statement = engine(expression)
 
         def evaluate(data: object, charge: Charge) -> object:
-            counted = _charge.set(charge)
             try:
-                return _plain(statement.evaluate({"data": data}, root.create_child_context()))
+                with _charged(charge):
+                    return _plain(statement.evaluate({"data": data}, root.create_child_context()))
             except StackValidationFailed:
                 raise
             except Exception as error:  # an expression may fail in any way that Python knows
                 raise wrong(f"{type(error).__name__}: {error}") from error
-            finally:
-                _charge.reset(counted)
 
         return evaluate
 

@@ -222,6 +222,8 @@ _ALLOWED_FOR: Final[Mapping[str, frozenset[str]]] = {
     "custom_constraint": frozenset({"string", "number", "boolean", "comma_delimited_list"}),
 }
 
+MAX_WRONG_VALUES: Final = 1000
+"""How many of the allowed values of one parameter are told of."""
 MODULO_SINCE: Final = "2017-02-24"
 TAGS_SINCE: Final = "2018-03-02"
 """Versions of HOT."""
@@ -462,6 +464,8 @@ class ConstraintParser:
             except ValueError as error:
                 text = f"AllowedValues must be of the parameter's type: {error}"
                 problems += invalid((*path, i), text).problems
+                if len(problems) == MAX_WRONG_VALUES:
+                    break
         raise_all(problems)
         return AllowedValues(description, tuple(rule), tuple(typed))
 

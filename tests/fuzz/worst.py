@@ -55,7 +55,9 @@ def _one_pattern(piece: str, value: str) -> Maker:
         half = size // 2 - 200
         pattern = piece * (half // len(piece.encode()))
         text = value * (half // len(value.encode()))
-        return f"{HEAD}parameters: {{p: {{type: string, default: '{text}', constraints: [allowed_pattern: '{pattern}']}}}}"
+        return (
+            f"{HEAD}parameters: {{p: {{type: string, default: '{text}', constraints: [allowed_pattern: '{pattern}']}}}}"
+        )
 
     return make
 
@@ -79,7 +81,9 @@ def _dependencies(size: int) -> str:
     """Some hundred resources, each of which depends on every other one."""
     count = int((size / 8) ** 0.5)
     names = ",".join(f"r{number}" for number in range(count))
-    return HEAD + "resources:\n" + "".join(f"  r{number}: {{type: T, depends_on: [{names}]}}\n" for number in range(count))
+    return (
+        HEAD + "resources:\n" + "".join(f"  r{number}: {{type: T, depends_on: [{names}]}}\n" for number in range(count))
+    )
 
 
 def _deep(opening: str, closing: str, levels: int = 90) -> Maker:
@@ -340,5 +344,38 @@ WORST: Final[dict[str, Maker]] = {
     "outputs": lambda size: _many(size, "  o@: {value: {get_resource: r@}}\n", "outputs:\n"),
     "get_attrs": lambda size: _many(
         size, "{get_attr: [r, @]},", "resources: {r: {type: OS::Heat::Value}}\noutputs: {o: {value: [", "]}}\n"
+    ),
+    # yaql
+    "yaql searches": lambda size: _many(
+        size, "  o@: {value: {yaql: {expression: 'regex(\".*.*b\").search($.data)', data: *t}}}\n",
+        "x: &t " + "a" * 200 + "\noutputs:\n",
+    ),
+    "yaql matches": lambda size: _many(
+        size, "  o@: {value: {yaql: {expression: '$.data =~ \"(a+)+(b|c)*d$\"', data: *t}}}\n",
+        "x: &t " + "a" * 2000 + "\noutputs:\n",
+    ),
+    "yaql matches in a loop": lambda size: _many(
+        size, "  o@: {value: {yaql: {expression: '$.data.select($ =~ \"(a+)+(b|c)*d$\")', data: *t}}}\n",
+        "x: &t [" + "aaaaaaaaaaaaaaaaaaaaaaaaa, " * 150 + "]\noutputs:\n",
+    ),
+    "yaql expressions": lambda size: _many(
+        size, "  o@: {value: {yaql: {expression: '$.data + @ + 1 - 2 * $.data'}}}\n", "outputs:\n"
+    ),
+    # functions that fail
+    "functions that fail": lambda size: _around(size, "outputs: {o: {value: [", "{digest: [zz, a]},", "]}}"),
+    "functions that fail within others": lambda size: _many(
+        size, "  o@: {value: " + "{list_join: ['', [a, {digest: [zz, a]}, " * 24 + "a" + "]]}" * 24 + "}\n", "outputs:\n"
+    ),
+    "functions that fail in properties": lambda size: _many(
+        size, "  r@: {type: OS::Heat::Value, properties: {value: [{digest: [zz, a]}, {get_param: zz}]}}\n", "resources:\n"
+    ),
+    "conditions that fail": lambda size: _around(
+        size, "conditions: {c: {and: [", "{equals: [{get_param: z}, 1]},", "true]}}"
+    ),
+    "rules that are broken": lambda size: _around(
+        size, "parameters: {p: {type: string, default: " + "a" * 50 + ", constraints: [", "{length: {max: 1}},", "]}}"
+    ),
+    "rules that are wrong": lambda size: _around(
+        size, "parameters: {p: {type: number, constraints: [allowed_values: [", "a,", "]]}}"
     ),
 }  # fmt: skip
