@@ -9,6 +9,7 @@ from pathlib import Path
 
 from heatlite.api.app import App, create_app
 from heatlite.api.handler import Rooms
+from heatlite.api.streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import Conflict, Invalid
@@ -91,6 +92,7 @@ class Embedded:
         """Give unfinished actions back and let go of the database."""
         if self.worker is not None:
             self.worker.stop()
+        self.rooms.streams.close()
         self.store.close()
         if self.lock is not None:
             self.lock.close()
@@ -134,6 +136,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     rooms = _rooms(settings, store, clock, gate)
     worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, rooms.maintenance)
     gate.wake = worker.wake
+    store.database.committed = rooms.streams.wake
     app = _application(settings, rooms)
     worker.start()
     return Embedded(app, rooms, worker, lock)
@@ -166,6 +169,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         store=store,
         types=types,
         surroundings=surroundings,
+        streams=Streams(store, settings.max_event_streams),
         clock=clock,
     )
 

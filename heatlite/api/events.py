@@ -1,5 +1,7 @@
 """What has happened to a stack."""
 
+from dataclasses import replace
+
 from falcon import Response
 
 from heatlite.api import query, views
@@ -9,6 +11,8 @@ from heatlite.core.errors import EventNotFound
 from heatlite.core.json import JsonMap
 from heatlite.store.events import EventQuery
 from heatlite.store.records import StackRecord
+
+EVENT_STREAM = "text/event-stream"
 
 
 def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
@@ -29,9 +33,16 @@ class Events(Handler):
     """S/events, and S/resources/{resource_name}/events and below."""
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """The events of a stack, newest first."""
+        """The events of a stack, newest first; or, as a stream, oldest first and those to come."""
         asked = event_query(req, query.values(req, "resource_name"))
-        resp.media = {"events": self._list(req, self.find(req, stack_name, stack_id), asked)}
+        stack = self.find(req, stack_name, stack_id)
+        if query.flag(req, "stream") or EVENT_STREAM in (req.get_header("Accept") or ""):
+            asked = replace(asked, marker=req.get_header("Last-Event-ID") or asked.marker)
+            resp.stream = self.streams.follow(req, stack, query.number(req, "nested_depth") or 0, asked)
+            resp.content_type = EVENT_STREAM
+            resp.cache_control = ("no-store",)
+        else:
+            resp.media = {"events": self._list(req, stack, asked)}
 
     def on_get_of_resource(
         self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from heatlite.api.request import Request
+from heatlite.api.streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import Status, Verb
@@ -31,6 +32,7 @@ class Rooms:
     store: Store
     types: Registry
     surroundings: Surroundings
+    streams: Streams
     clock: Clock
 
 
@@ -46,6 +48,7 @@ class Handler:
         self.definitions = rooms.definitions
         self.store = rooms.store
         self.types = rooms.types
+        self.streams = rooms.streams
         self.clock = rooms.clock
 
     def find(self, req: Request, stack_name: str, stack_id: str) -> StackRecord:

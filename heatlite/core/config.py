@@ -51,6 +51,8 @@ class Settings:
     """How clients reach the server, for links and redirects; None: as the request says."""
     threads: int = 8
     """Requests answered at once."""
+    max_event_streams: int = 100
+    """Clients that may follow events as they happen, at once. They take none of the `threads`."""
     engine_slots: int = 8
     """Stack actions carried out at once."""
     handler_threads: int = 16

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -117,6 +117,8 @@ class Database:
         self.mark = self.peewee.param
         self._state = _ThreadState()
         self._writing = threading.Lock()
+        self.committed: Callable[[], None] = lambda: None
+        """Called by each thread after it has changed something."""
         _renew_after_fork(self)
 
     def _new(self) -> peewee.Database:
@@ -263,6 +265,7 @@ class Database:
                 yield
                 self._check_sound()
                 self._run("COMMIT", ())
+                self.committed()
             except BaseException:
                 self._roll_back()
                 raise

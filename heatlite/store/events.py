@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import peewee
 
 from heatlite.core.json import dump
-from heatlite.store.batch import Table
+from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Database, Row, Value
 from heatlite.store.paging import after, directed
 from heatlite.store.records import EventRecord
@@ -72,6 +72,13 @@ class Events:
         """Store events in their order."""
         self._table.insert([_row(record) for record in records])
 
+    def after(self, stack_id: str, number: int, limit: int, query: EventQuery = EventQuery()) -> list[EventRecord]:
+        """The first events of a stack that come after a number and pass the filters of `query`, with properties."""
+        columns = [getattr(Event, name) for name in _COLUMNS]
+        conditions = [Event.stack_id == stack_id, Event.id > number, *_filters(query)]
+        select = Event.select(*columns, Event.id).where(*conditions).order_by(Event.id).limit(limit)
+        return [_record(row) for row in self._database.select(select)]
+
     def list(self, stack_id: str, query: EventQuery, nested: Sequence[str] = ()) -> list[EventRecord]:
         """A page of the events of a stack, and of those `nested` in it, without their properties."""
         if query.limit == 0:
@@ -81,16 +88,24 @@ class Events:
         # The ids one by one: a query for them in here makes PostgreSQL walk all events there are.
         within = Event.stack_id.in_([stack_id, *nested]) if nested else Event.stack_id == stack_id
         conditions = [within, *_filters(query)]
-        marker = _number(query.marker)
+        marker = event_number(query.marker)
         if marker is not None:
             for keys in self._database.select(Event.select(*order).where(within, Event.id == marker)):
                 conditions.append(after(order, keys, descending))
         select = Event.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
         return [_record(row) for row in self._database.select(select)]
 
+    def heads(self, stack_ids: Sequence[str]) -> dict[str, int]:
+        """The number of each stack's newest event."""
+        out: dict[str, int] = {}
+        for some in in_parts(stack_ids):
+            select = Event.select(Event.stack_id, peewee.fn.MAX(Event.id)).where(Event.stack_id.in_(some))
+            out.update(self._database.select(select.group_by(Event.stack_id)))
+        return out
+
     def get(self, stack_id: str, event_id: str) -> EventRecord | None:
         """One event of a stack, with its properties."""
-        number = _number(event_id)
+        number = event_number(event_id)
         if number is None:
             return None
         columns = [getattr(Event, name) for name in _COLUMNS]
@@ -113,7 +128,7 @@ def _filters(query: EventQuery) -> list[peewee.ColumnBase]:
     ]
 
 
-def _number(event_id: str | None) -> int | None:
+def event_number(event_id: str | None) -> int | None:
     """An event's id from text; None when no event can have it."""
     if event_id is None or not (event_id.isascii() and event_id.isdecimal()) or len(event_id) > 18:
         return None

@@ -12,7 +12,7 @@ import peewee
 from heatlite.core.errors import NotFound, StackExists
 from heatlite.core.json import Json, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb
-from heatlite.store.batch import Table
+from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Database, Dialect, Row, Value
 from heatlite.store.errors import Duplicate
 from heatlite.store.paging import after, directed
@@ -193,6 +193,14 @@ class Stacks:
         children = child.select(child.id, child.name, tree.c.level + 1).join(tree, on=(child.parent_id == tree.c.id))
         tree = tree.union_all(children.where(tree.c.level < depth))
         return dict(self._database.select(tree.select_from(tree.c.id, tree.c.name)))
+
+    def live(self, stack_ids: Sequence[str]) -> set[str]:
+        """Those of the stacks that are not deleted."""
+        found: set[str] = set()
+        for some in in_parts(stack_ids):
+            select = Stack.select(Stack.id).where(Stack.id.in_(some), Stack.deleted_at.is_null())
+            found.update(stack_id for (stack_id,) in self._database.select(select))
+        return found
 
     def expired_locks(self, now: float) -> list[StackRecord]:
         """The live stacks whose maintenance lock has expired."""

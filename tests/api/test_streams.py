@@ -1,0 +1,136 @@
+"""What a stream of events sends, seen at the other end of its connection."""
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from io import TextIOWrapper
+from pathlib import Path
+
+import pytest
+from falcon.testing import create_environ
+
+from heatlite.api.request import Request
+from heatlite.api.streams import PAGE, Streams
+from heatlite.core.ids import new_id
+from heatlite.core.status import Status, Verb
+from heatlite.store.events import EventQuery
+from heatlite.store.records import EventRecord, StackRecord
+from heatlite.store.store import Store
+
+from .conftest import Heat, template, value
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(f"sqlite:///{tmp_path / 'heat.db'}")
+    store.upgrade()
+    yield store
+    store.close()
+
+
+def stack(known: Store, name: str, parent: StackRecord | None = None) -> StackRecord:
+    made = StackRecord(new_id(), name, "demo", "mia", "", {}, Verb.CREATE, Status.COMPLETE, "", 1.0)
+    if parent is not None:
+        made = replace(made, parent_id=parent.id, root_id=parent.root_id or parent.id, depth=parent.depth + 1)
+    with known.transaction():
+        known.stacks.insert(made)
+    return made
+
+
+def tell(known: Store, *told: tuple[StackRecord, str]) -> None:
+    with known.transaction():
+        known.events.append_many(
+            [EventRecord(of.id, name, "T", None, "CREATE", "COMPLETE", "state changed", 1.0) for of, name in told]
+        )
+
+
+class Client:
+    """The other end."""
+
+    def __init__(self, streams: Streams, of: StackRecord, depth: int = 0, marker: str | None = None) -> None:
+        self.sock, server = socket.socketpair()
+        self.sock.settimeout(20)
+        request = Request(create_environ(http_version="1.0"))
+        request.env["gunicorn.socket"] = server
+        with server:
+            for chunk in streams.follow(request, of, depth, EventQuery(marker=marker)):
+                server.sendall(chunk)
+        self.lines: TextIOWrapper = self.sock.makefile("r")
+
+    def names(self, count: int) -> str:
+        out = ""
+        while len(out) < count:
+            line = self.lines.readline()
+            assert line, "the stream has ended"
+            if line.startswith("data: "):
+                out += json.loads(line[6:])["resource_name"]
+        return out
+
+    def close(self) -> None:
+        self.lines.close()
+        self.sock.close()
+
+
+def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) -> None:
+    streams = Streams(known, most=2)
+    known.database.committed = streams.wake
+    root = stack(known, "root")
+    child = stack(known, "child", root)
+    other = stack(known, "other")
+    tell(known, (root, "a"), (child, "b"), (other, "x"), (child, "c"), *[(root, "d")] * (2 * PAGE), (child, "e"))
+    whole, alone = Client(streams, root, depth=2), Client(streams, root)
+    count = 2 * PAGE + 4
+    assert whole.names(count) == "abc" + "d" * (2 * PAGE) + "e"
+    assert alone.names(2 * PAGE + 1) == "a" + "d" * (2 * PAGE)
+    grandchild = stack(known, "grandchild", child)
+    tell(known, (grandchild, "f"), (root, "g"))
+    assert whole.names(2) == "fg"
+    assert alone.names(1) == "g"
+
+    with known.transaction():
+        known.stacks.save(replace(root, deleted_at=9.0))
+        tell(known, (grandchild, "h"), (root, "i"))
+    assert whole.names(2) == "hi"
+    assert alone.names(1) == "i"
+    assert [whole.lines.read(), alone.lines.read()] == ["\n", "\n"]  # the end
+    again = Client(streams, root, depth=1, marker="1")
+    assert again.names(count)[:2] == "bc"
+    for client in (whole, alone, again):
+        client.close()
+    streams.close()
+
+
+def test_a_comment_breaks_the_silence(known: Store) -> None:
+    streams = Streams(known, most=1, heartbeat=0.05)
+    client = Client(streams, stack(known, "s"))
+    assert [client.lines.readline() for _ in range(6)] == [":\n", "\n"] * 3
+    streams.close()
+    assert client.lines.read().replace(":\n\n", "") == ""
+    client.close()
+
+
+def test_what_a_slow_client_has_not_taken_waits_for_him(known: Store) -> None:
+    streams = Streams(known, most=2)
+    known.database.committed = streams.wake
+    of = stack(known, "s" * 255)
+    slow, quick = Client(streams, of), Client(streams, of)
+    count = 20 * PAGE  # more than a connection holds
+    tell(known, *[(of, "a")] * count)
+    assert quick.names(count) == "a" * count
+    tell(known, (of, "b"))
+    assert quick.names(1) == "b"
+    assert slow.names(count + 1) == "a" * count + "b"
+    for client in (slow, quick):
+        client.close()
+    streams.close()
+
+
+def test_where_nothing_can_be_streamed(heat: Heat) -> None:
+    path = heat.create(template(a=value()))
+    assert heat.fault("GET", f"{path}/events?stream=true") == (
+        "NotSupported",
+        "Streaming of events is not supported without a server.",
+    )
+    assert heat.fault("GET", f"{path}/events?stream=maybe")[0] == "HTTPBadRequest"
+    assert heat.of("other").fault("GET", f"{path}/events?stream=true", code=404)[0] == "EntityNotFound"
