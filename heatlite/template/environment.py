@@ -7,6 +7,7 @@ from typing import Final
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
+from heatlite.template.expression import raise_together
 from heatlite.template.loader import Source
 from heatlite.template.parameters import MASK, ParameterSchema
 from heatlite.template.problems import MAX_HINTS, nearest, raise_first
@@ -313,24 +314,28 @@ def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) 
 
     How values of one parameter come together is said by the first file that sets it, overwriting by default.
     Once a file has set parameters, parameters unknown to the template are dropped from the later ones, as Heat
-    drops them. Raises StackValidationFailed where strategies contradict each other or do not fit the type.
+    drops them. Raises StackValidationFailed, with all such places, where strategies contradict each other or do not fit
+    the type.
     """
     parameters: JsonMap = {}
     defaults: JsonMap = {}
     sinks: list[Json] = []
     encrypted: list[str] = []
     fixed: dict[str, str] = {}
+    errors: list[StackValidationFailed] = []
     for environment in files:
-        first = not parameters
-        for name, value in environment.parameters.items():
-            if first or name in schemas:
-                strategy = _strategy(name, environment.merge_strategies, fixed)
-                parameters[name] = _merged(name, parameters.get(name), value, strategy, schemas.get(name))
-        for name, value in environment.parameter_defaults.items():
-            strategy = _strategy(name, environment.merge_strategies, fixed)
-            defaults[name] = _merged(name, defaults.get(name), value, strategy, schemas.get(name))
+        known = schemas if parameters else environment.parameters
+        given = {name: value for name, value in environment.parameters.items() if name in known}
+        for merged, values in ((parameters, given), (defaults, environment.parameter_defaults)):
+            for name, value in values.items():
+                try:
+                    strategy = _strategy(name, environment.merge_strategies, fixed)
+                    merged[name] = _merged(name, merged.get(name), value, strategy, schemas.get(name))
+                except StackValidationFailed as error:
+                    errors.append(error.with_traceback(None))
         sinks.extend(environment.event_sinks)
         encrypted.extend(environment.encrypted_param_names)
+    raise_together(errors)
     registry = merged_registry(*(environment.resource_registry for environment in files))
     return Environment(parameters, defaults, registry, tuple(sinks), tuple(encrypted))
 

@@ -212,6 +212,16 @@ def test_strategies_that_contradict_each_other() -> None:
         merge(list(map(parse, files)), SCHEMAS)
 
 
+def test_all_that_cannot_be_merged_is_told() -> None:
+    files: list[Json] = [
+        {"parameters": {"text": "a", "number": 1, "flag": True}, "parameter_merge_strategies": {"default": "merge"}},
+        {"parameters": {"text": "b", "number": 2, "flag": True}, "parameter_merge_strategies": {"text": "overwrite"}},
+    ]
+    with pytest.raises(StackValidationFailed) as caught:
+        merge(list(map(parse, files)), SCHEMAS)
+    assert [problem.path[-1] for problem in caught.value.problems] == ["text", "number", "flag"]
+
+
 def test_later_files_win_and_sections_add_up() -> None:
     environment = merge(
         [
