@@ -24,6 +24,7 @@ from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
+from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.template_types import TemplateTypes
 from heatlite.engine.worker import Worker
@@ -151,7 +152,8 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
-    services = Services(StoredMailbox(store), public_url, settings.max_resources_per_stack)
+    software = Software(store, clock, settings, types)
+    services = Services(StoredMailbox(store), public_url, software, settings.max_resources_per_stack)
     surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types))
     reading = Reading(store, surroundings, definitions)
     containers = None
@@ -164,6 +166,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         maintenance=Maintenance(store, clock, gate),
         health=Health(store, clock, gate, reading),
         signals=Signals(store, clock, gate, reading),
+        software=software,
         reading=reading,
         definitions=definitions,
         store=store,

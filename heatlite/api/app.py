@@ -15,6 +15,7 @@ from heatlite.api.locks import Lock
 from heatlite.api.middleware import Frame
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
+from heatlite.api.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.core.json import dump
 
@@ -83,6 +84,15 @@ def create_app(rooms: Rooms, public_url: str | None = None, max_body: int = 4 * 
     template_versions = TemplateVersions()
     route(P + "/template_versions", template_versions)
     route(P + "/template_versions/{version}/functions", template_versions, suffix="functions")
+
+    configs = SoftwareConfigs(rooms)
+    route(P + "/software_configs", configs)
+    route(P + "/software_configs/{config_id}", configs, suffix="one")
+
+    deployments = SoftwareDeployments(rooms)
+    route(P + "/software_deployments", deployments)
+    route(P + "/software_deployments/{deployment_id}", deployments, suffix="one")
+    route(P + "/software_deployments/metadata/{server_id}", deployments, suffix="metadata")
 
     route(P + "/validate", Validate(rooms))
     route(P + "/build_info", BuildInfo())

@@ -14,6 +14,7 @@ from heatlite.core.errors import HTTPBadRequest, InvalidValue, NotSupported, Req
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import LockLevel
 from heatlite.engine import requests
+from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
 MAX_DEPTH = 100
 """Levels of lists and maps in a body; whatever walks it later may then recurse."""
@@ -59,12 +60,71 @@ LOCK = Draft202012Validator(
 )
 REASON = Draft202012Validator({"type": ["string", "null"]})
 
+_TEXT: JsonMap = {"type": ["string", "null"]}
+_SHORT_TEXT: JsonMap = {"type": ["string", "null"], "maxLength": 255}
+_MAP: JsonMap = {"type": ["object", "null"]}
+_FLAG: JsonMap = {"type": ["boolean", "null"]}
+
+
+def _items(**more: Json) -> JsonMap:
+    """The inputs or the outputs of a software config."""
+    kinds: JsonMap = {"enum": ["String", "Number", "CommaDelimitedList", "Json", "Boolean", None]}
+    known: JsonMap = {"name": {"type": "string"}, "description": _TEXT, "type": kinds, **more}
+    item: JsonMap = {"type": "object", "properties": known, "required": ["name"], "additionalProperties": False}
+    return {"type": "array", "items": item}
+
+
+SOFTWARE_CONFIG = Draft202012Validator(
+    {
+        "properties": {
+            "name": _TEXT,
+            "group": _TEXT,
+            "config": {"type": ["string", "object", "null"]},
+            "inputs": _items(default=True, value=True, replace_on_change=_FLAG),
+            "outputs": _items(error_output=_FLAG),
+            "options": _MAP,
+        },
+        "required": ["inputs", "outputs"],
+    }
+)
+_CHANGES: JsonMap = {
+    "config_id": _TEXT,
+    "input_values": _MAP,
+    "output_values": _MAP,
+    "action": _SHORT_TEXT,
+    "status": _SHORT_TEXT,
+    "status_reason": _TEXT,
+}
+DEPLOYMENT_CHANGES = Draft202012Validator({"properties": _CHANGES})
+DEPLOYMENT = Draft202012Validator(
+    {
+        "properties": {
+            **_CHANGES,
+            "config_id": {"type": "string"},
+            "server_id": {"type": "string", "maxLength": 255},
+            "stack_user_project_id": {"type": ["string", "null"], "maxLength": 64},
+        },
+        "required": ["config_id", "server_id"],
+    }
+)
+
 
 class Mark(NamedTuple):
     """What a health mark says."""
 
     unhealthy: bool
     reason: str | None
+
+
+class Deployment(NamedTuple):
+    """A software deployment that a client adds."""
+
+    server_id: str
+    config_id: str
+    input_values: JsonMap
+    action: str
+    status: str
+    status_reason: str
 
 
 class Lock(NamedTuple):
@@ -175,7 +235,7 @@ def _kind(value: object) -> str:
 def _check(schema: Draft202012Validator, value: object, start: str = "") -> None:
     for error in schema.iter_errors(value):
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        raise HTTPBadRequest(f"{(start + where).lstrip('.')}: {_text(error)}")
+        raise HTTPBadRequest(f"{(start + where).lstrip('.') or 'The body'}: {_text(error)}")
 
 
 def _text(error: ValidationError) -> str:
@@ -188,7 +248,10 @@ def _text(error: ValidationError) -> str:
         case "maxLength":
             return f"may have at most {expected} characters."
         case "enum":
-            return f"has to be one of: {', '.join(expected)}."
+            return f"has to be one of: {', '.join(one for one in expected if one is not None)}."
+        case "required":
+            missing: Any = error.instance
+            return f"needs {', '.join(name for name in expected if name not in missing)}."
         case _:
             schema: Any = error.schema
             instance: Any = error.instance
@@ -332,3 +395,46 @@ def signal(req: Request) -> JsonMap | None:
     """The details of a signal: an object or nothing."""
     body = read(req)
     return None if body is None else _object(body)
+
+
+def software_config(req: Request) -> SoftwareConfig:
+    """The body of a software config (heat-api §11). What an input or output leaves out gets its default."""
+    body = _object(read(req))
+    _check(SOFTWARE_CONFIG, body)
+    return SoftwareConfig(
+        name=_as_text(body.get("name")) or "",
+        group=_as_text(body.get("group")) or UNGROUPED,
+        config=body.get("config"),
+        inputs=_as_items(body["inputs"], "replace_on_change"),
+        outputs=_as_items(body["outputs"], "error_output"),
+        options=_as_map(body.get("options")),
+    )
+
+
+def _as_items(value: Json, flag: str) -> list[JsonMap]:
+    items = [_as_map(item) for item in value] if isinstance(value, list) else []
+    return [
+        {"type": "String", flag: False, **{key: part for key, part in item.items() if part is not None}}
+        for item in items
+    ]
+
+
+def deployment(req: Request) -> Deployment:
+    """The body of a new software deployment."""
+    body = _object(read(req))
+    _check(DEPLOYMENT, body)
+    return Deployment(
+        server_id=str(body["server_id"]),
+        config_id=str(body["config_id"]),
+        input_values=_as_map(body.get("input_values")),
+        action=_as_text(body.get("action")) or "INIT",
+        status=_as_text(body.get("status")) or "COMPLETE",
+        status_reason=_as_text(body.get("status_reason")) or "",
+    )
+
+
+def deployment_changes(req: Request) -> JsonMap:
+    """The fields of a software deployment that a PUT changes: those that the body has and that are not null."""
+    body = _object(read(req))
+    _check(DEPLOYMENT_CHANGES, body)
+    return {name: body[name] for name in _CHANGES if body.get(name) is not None}

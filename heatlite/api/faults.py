@@ -44,7 +44,10 @@ EXPLANATIONS: dict[int, str] = {
 }
 """Fixed texts that go with the codes; the specific text is in `error.message` (heat-observed: error body)."""
 
-UNDER_STACKS = {"stacks", "resource_types", "template_versions", "validate", "build_info", "services"}
+UNDER_STACKS = {
+    "stacks", "resource_types", "template_versions", "validate", "build_info", "services", "software_configs",
+    "software_deployments",
+}  # fmt: skip
 """First segments of what every project has: seen right below the root they mean that the project is missing."""
 
 

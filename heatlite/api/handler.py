@@ -13,6 +13,7 @@ from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.reading import Reading
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
+from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
@@ -27,6 +28,7 @@ class Rooms:
     maintenance: Maintenance
     health: Health
     signals: Signals
+    software: Software
     reading: Reading
     definitions: Definitions
     store: Store
@@ -44,6 +46,7 @@ class Handler:
         self.maintenance = rooms.maintenance
         self.health = rooms.health
         self.signals = rooms.signals
+        self.software = rooms.software
         self.reading = rooms.reading
         self.definitions = rooms.definitions
         self.store = rooms.store

@@ -6,6 +6,7 @@ from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import JsonMap
 from heatlite.engine.scope import current_rows
 from heatlite.store.records import ResourceRecord
 
@@ -74,9 +75,12 @@ class Resource(Handler):
         resp.text = "null"
 
     def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
-        """Its metadata."""
+        """Its metadata, and what software it is to have: agents poll this."""
         stack = self.find(req, stack_name, stack_id)
-        resp.media = {"metadata": self.reading.metadata(stack, self.reading.resource(stack, resource_name))}
+        row = self.reading.resource(stack, resource_name)
+        deployed = self.store.software_configs.of_server(stack.project, row.physical_id) if row.physical_id else []
+        deployments: JsonMap = {"deployments": [views.config(one) for one in deployed]} if deployed else {}
+        resp.media = {"metadata": {**self.reading.metadata(stack, row), **deployments}}
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Tell it something."""

@@ -13,6 +13,8 @@ from heatlite.store.records import (
     LockRecord,
     ResourceRecord,
     ServiceRecord,
+    SoftwareConfigRecord,
+    SoftwareDeploymentRecord,
     StackRecord,
     StackSummary,
     SuppressedRecord,
@@ -250,6 +252,47 @@ def event_detail(url: str, record: EventRecord) -> JsonMap:
         **event(url, record),
         "resource_type": record.resource_type,
         "resource_properties": record.properties,
+    }
+
+
+# -- software ---------------------------------------------------------------------------------------
+
+
+def config_summary(record: SoftwareConfigRecord, project: bool = False) -> JsonMap:
+    """A software configuration as a list shows it, with its project if asked."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "group": record.group,
+        "creation_time": to_text(record.created_at),
+        **({"project": record.project} if project else {}),
+    }
+
+
+def config(record: SoftwareConfigRecord) -> JsonMap:
+    """A software configuration with its content; agents read it in this form, too."""
+    return {
+        **config_summary(record),
+        "config": record.config,
+        "inputs": record.inputs,
+        "outputs": record.outputs,
+        "options": record.options,
+    }
+
+
+def deployment(record: SoftwareDeploymentRecord) -> JsonMap:
+    """A software deployment; `updated_time` once it has changed."""
+    return {
+        "id": record.id,
+        "server_id": record.server_id,
+        "config_id": record.config_id,
+        "input_values": record.input_values,
+        "output_values": record.output_values,
+        "action": record.action,
+        "status": record.status,
+        "status_reason": record.status_reason,
+        "creation_time": to_text(record.created_at),
+        **({} if record.updated_at is None else {"updated_time": to_text(record.updated_at)}),
     }
 
 

@@ -69,6 +69,9 @@ class Settings:
     max_stacks_per_tenant: int = 512
     observe_on_update: bool = False
     """Whether each update looks at the real objects first, as one with `converge` does (Heat's)."""
+    max_software_configs_per_tenant: int = 4096
+    """Those that deployments derive count as well."""
+    max_software_deployments_per_tenant: int = 4096
     environment_dir: str = "/etc/heatlite/environment.d"
     """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()

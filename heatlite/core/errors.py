@@ -135,6 +135,10 @@ class InvalidBreakPointHook(Invalid):
     pass
 
 
+class InvalidRestrictedAction(Invalid):
+    """What is asked for may not be done to this object as it is now."""
+
+
 class InvalidExternalResourceDependency(Invalid):
     """A resource with an external_id depends on others."""
 

@@ -28,6 +28,84 @@ class Mailbox(Protocol):
         """Forget everything of the address."""
 
 
+UNGROUPED = "Heat::Ungrouped"
+"""The group of a software config that names no tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareConfig:
+    """What software a server is to have, and how it gets there."""
+
+    name: str
+    group: str
+    """The tool that is to apply it: ``script``, ``ansible`` …"""
+    config: Json
+    """What that tool reads: text, or a map."""
+    inputs: Sequence[JsonMap] = ()
+    outputs: Sequence[JsonMap] = ()
+    options: JsonMap = field(default_factory=dict)
+
+
+class SoftwareDeployment(Protocol):
+    """A configuration given to a server, and what came of it. For reading only."""
+
+    @property
+    def config_id(self) -> str:
+        """The configuration as the server gets it."""
+
+    @property
+    def status(self) -> str:
+        """``IN_PROGRESS`` until the server has answered, then ``COMPLETE`` or ``FAILED``."""
+
+    @property
+    def status_reason(self) -> str:
+        """Why it has that status."""
+
+    @property
+    def output_values(self) -> Mapping[str, Json]:
+        """What the server has answered."""
+
+
+class Software(Protocol):
+    """The software configurations and deployments of projects.
+
+    They are kept beside the rows of resources: clients have some of their own, and a server's answer gets through while
+    an operation runs. Raises NotFound for an id that the project does not have, RequestLimitExceeded where it has as
+    many as it may.
+    """
+
+    def config(self, project: str, config_id: str) -> SoftwareConfig:
+        """A configuration."""
+
+    def put_config(self, project: str, config_id: str, config: SoftwareConfig) -> None:
+        """Keep a configuration; it never changes, so one that is there stays."""
+
+    def delete_config(self, project: str, config_id: str) -> None:
+        """Forget a configuration. Raises InvalidRestrictedAction while it is deployed."""
+
+    def deployment(self, project: str, deployment_id: str) -> SoftwareDeployment:
+        """A deployment."""
+
+    def deploy(
+        self, project: str, deployment_id: str, server_id: str, action: str, config: SoftwareConfig, awaited: bool
+    ) -> None:
+        """Give a server a configuration, in place of the one that this deployment gave it before.
+
+        Ends when the server has answered, or at once if no answer is `awaited`.
+        """
+
+    def finish(
+        self, project: str, deployment_id: str, failed: bool, reason: str, outputs: Mapping[str, Json] = {}
+    ) -> bool:
+        """End a deployment and add to its outputs; False if it was not IN_PROGRESS, and then nothing changes."""
+
+    def withdraw(self, project: str, deployment_id: str) -> None:
+        """Forget a deployment, if it is there, with the configuration that it gave to the server."""
+
+    def server(self, project: str, server_id: str) -> JsonMap | None:
+        """The properties of the resource whose object has that id, defaults applied; None: no stack has made it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What the installation offers to resources."""
@@ -35,6 +113,7 @@ class Services:
     mailbox: Mailbox
     public_url: str
     """Where clients and machines reach the API: ``http://host:port``."""
+    software: Software
     max_resources: int = 20_000
     """How many resources a stack may have; a type that makes resources by number asks before it makes them."""
 

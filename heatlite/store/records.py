@@ -3,9 +3,10 @@
 Times are seconds since the epoch, UTC. A record is changed with `dataclasses.replace` and given back.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 
 
@@ -192,6 +193,40 @@ class SuppressedRecord:
     """The route below the stack, for a replay: ``/resources/db``; "" for the stack itself."""
     body: JsonMap | None
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareConfigRecord:
+    """What software a server is to have, and how. Never changes."""
+
+    id: str
+    project: str
+    name: str
+    group: str
+    """The tool that is to apply it: ``script``, ``ansible`` …"""
+    config: Json
+    """What that tool reads."""
+    inputs: Sequence[JsonMap]
+    outputs: Sequence[JsonMap]
+    options: JsonMap
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareDeploymentRecord:
+    """A configuration given to a server, and what came of it."""
+
+    id: str
+    project: str
+    server_id: str
+    config_id: str
+    input_values: JsonMap
+    output_values: JsonMap
+    action: str
+    status: str
+    status_reason: str
+    created_at: float
+    updated_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

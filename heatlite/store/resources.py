@@ -69,6 +69,12 @@ class Resources:
         ((count,),) = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
         return int(count)
 
+    def with_object(self, project: str, physical_id: str) -> list[ResourceRecord]:
+        """The rows of a project's live stacks whose object has the physical id."""
+        stacks = "SELECT id FROM stack WHERE project = ? AND deleted_at IS NULL"
+        rows = self._table.select(f"WHERE physical_id = ? AND stack_id IN ({stacks})", (physical_id, project))
+        return [_record(row) for row in rows]
+
     def insert_many(self, records: Sequence[ResourceRecord]) -> None:
         """Add rows."""
         self._table.insert([_row(record) for record in records])

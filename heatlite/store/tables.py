@@ -178,6 +178,38 @@ class Mail(peewee.Model):
         indexes = ((("address", "digest"), True),)
 
 
+class SoftwareConfig(peewee.Model):
+    id = peewee.CharField(max_length=36, primary_key=True)
+    project = peewee.CharField()
+    name = LongTextField()
+    group = LongTextField()
+    content = LongTextField()
+    """config, inputs, outputs, options."""
+    created_at = peewee.DoubleField()
+
+    class Meta:
+        table_name = "software_config"
+        indexes = ((("project", "created_at", "id"), False),)
+
+
+class SoftwareDeployment(peewee.Model):
+    id = peewee.CharField(max_length=36, primary_key=True)
+    project = peewee.CharField()
+    server_id = peewee.CharField()
+    config_id = peewee.CharField(max_length=36, index=True)
+    input_values = LongTextField()
+    output_values = LongTextField()
+    action = peewee.CharField()
+    status = peewee.CharField()
+    status_reason = LongTextField()
+    created_at = peewee.DoubleField()
+    updated_at = peewee.DoubleField(null=True)
+
+    class Meta:
+        table_name = "software_deployment"
+        indexes = ((("project", "server_id"), False),)
+
+
 class Service(peewee.Model):
     id = peewee.CharField(max_length=36, primary_key=True)
     host = peewee.CharField()
@@ -189,4 +221,6 @@ class Service(peewee.Model):
         table_name = "service"
 
 
-MODELS: tuple[type[peewee.Model], ...] = (Template, Stack, Resource, Event, Action, Suppressed, Service, Mail)
+MODELS: tuple[type[peewee.Model], ...] = (
+    Template, Stack, Resource, Event, Action, Suppressed, Service, Mail, SoftwareConfig, SoftwareDeployment,
+)  # fmt: skip

@@ -27,6 +27,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from tests.memory_mailbox import MemoryMailbox
+from tests.ports import NoSoftware
 
 NAMES = "abcde"
 
@@ -180,7 +181,7 @@ class World:
         self.resources = Resources(
             STACK,
             # No resource here makes a nested stack, so nobody asks for store, definitions and types of templates.
-            Surroundings(registry, Clock().now, Services(MemoryMailbox(), "http://127.0.0.1:8004"), *[None] * 3),
+            Surroundings(registry, Clock().now, Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware()), *[None] * 3),
         )
 
     def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:

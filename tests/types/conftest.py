@@ -5,9 +5,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from heatlite.core.ids import new_id
 from heatlite.core.json import Json
+from heatlite.engine.software import Software
 from heatlite.plugin import Facts, Resource, Schema, Services
 from tests.memory_mailbox import MemoryMailbox
+from tests.ports import make_software
 
 AnyResource = TypeVar("AnyResource", bound=Resource[Schema])
 
@@ -27,8 +30,19 @@ def clock() -> HeldClock:
     return HeldClock()
 
 
+@pytest.fixture(scope="session")
+def software(tmp_path_factory: pytest.TempPathFactory) -> Software:
+    """One database for all tests: each has a project of its own."""
+    return make_software(tmp_path_factory.mktemp("software"))
+
+
 @pytest.fixture
-def build(clock: HeldClock) -> Callable[..., Any]:
+def project() -> str:
+    return new_id()
+
+
+@pytest.fixture
+def build(clock: HeldClock, software: Software, project: str) -> Callable[..., Any]:
     """`build(cls, properties, data)` → a resource of that class, named a, in stack s, not yet created."""
 
     def build(
@@ -39,13 +53,13 @@ def build(clock: HeldClock) -> Callable[..., Any]:
                 name="a",
                 stack_id="00000000-0000-7000-8000-000000000001",
                 stack_name="s",
-                project="p",
+                project=project,
                 physical_name="s-a-abcdefghijkl",
                 physical_id=None,
                 properties=cls.schema.coerce(properties or {}),
                 metadata={},
                 now=clock.now,
-                services=Services(MemoryMailbox(), "http://127.0.0.1:8004"),
+                services=Services(MemoryMailbox(), "http://127.0.0.1:8004", software),
                 data={} if data is None else data,
             )
         )

@@ -1,0 +1,227 @@
+"""Software configurations and deployments: what clients and resource types do with them (heat-api §11)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.errors import (
+    EntityNotFound,
+    HTTPBadRequest,
+    InvalidRestrictedAction,
+    NotFound,
+    RequestLimitExceeded,
+    ResourceTypeUnavailable,
+)
+from heatlite.core.ids import new_id
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.ports import SoftwareConfig
+from heatlite.plugin.registry import Registry
+from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
+from heatlite.store.store import Store
+
+IN_PROGRESS = "IN_PROGRESS"
+COMPLETE = "COMPLETE"
+FAILED = "FAILED"
+
+
+class Software:
+    """The use cases; what resource types see of them is `plugin.ports.Software`.
+
+    Each change is a transaction, or part of the one that this thread is in.
+    """
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, types: Registry) -> None:
+        self._store = store
+        self._clock = clock
+        self._most_configs = settings.max_software_configs_per_tenant
+        self._most_deployments = settings.max_software_deployments_per_tenant
+        self._types = types
+
+    # -- configurations ----------------------------------------------------------------------------
+
+    def show_config(self, project: str, config_id: str) -> SoftwareConfigRecord:
+        """A configuration of the project. Raises NotFound."""
+        found = self._store.software_configs.get(project, config_id)
+        if found is None:
+            raise NotFound(entity="Software config", name=config_id)
+        return found
+
+    def config(self, project: str, config_id: str) -> SoftwareConfig:
+        """The same, as resource types see it."""
+        found = self.show_config(project, config_id)
+        return SoftwareConfig(found.name, found.group, found.config, found.inputs, found.outputs, found.options)
+
+    def create_config(self, project: str, config: SoftwareConfig, config_id: str | None = None) -> SoftwareConfigRecord:
+        """Add a configuration. Raises RequestLimitExceeded."""
+        record = SoftwareConfigRecord(
+            id=config_id or new_id(),
+            project=project,
+            name=config.name,
+            group=config.group,
+            config=config.config,
+            inputs=config.inputs,
+            outputs=config.outputs,
+            options=config.options,
+            created_at=self._clock.now(),
+        )
+        with self._store.transaction():
+            if self._store.software_configs.count(project) >= self._most_configs:
+                raise RequestLimitExceeded(
+                    message=f"The project has {self._most_configs} software configs, and may not have more."
+                )
+            self._store.software_configs.insert(record)
+        return record
+
+    def put_config(self, project: str, config_id: str, config: SoftwareConfig) -> None:
+        """Keep a configuration; it never changes, so one that is there stays. Raises RequestLimitExceeded."""
+        with self._store.transaction():
+            if self._store.software_configs.get(project, config_id) is None:
+                self.create_config(project, config, config_id)
+
+    def delete_config(self, project: str, config_id: str) -> None:
+        """Forget a configuration. Raises NotFound, InvalidRestrictedAction while a deployment has it."""
+        with self._store.transaction():
+            self.show_config(project, config_id)
+            if self._store.software_deployments.uses(config_id):
+                raise InvalidRestrictedAction(
+                    f"The software config ({config_id}) is deployed; delete the deployments that have it first."
+                )
+            self._store.software_configs.delete(project, config_id)
+
+    # -- deployments -------------------------------------------------------------------------------
+
+    def deployment(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord:
+        """A deployment of the project. Raises NotFound."""
+        found = self._store.software_deployments.get(project, deployment_id)
+        if found is None:
+            raise NotFound(entity="Software deployment", name=deployment_id)
+        return found
+
+    def create_deployment(
+        self,
+        project: str,
+        server_id: str,
+        config_id: str,
+        input_values: JsonMap,
+        action: str,
+        status: str,
+        status_reason: str,
+        deployment_id: str | None = None,
+    ) -> SoftwareDeploymentRecord:
+        """Add a deployment. Raises HTTPBadRequest for a config that the project does not have, RequestLimitExceeded."""
+        record = SoftwareDeploymentRecord(
+            id=deployment_id or new_id(),
+            project=project,
+            server_id=server_id,
+            config_id=config_id,
+            input_values=input_values,
+            output_values={},
+            action=action,
+            status=status,
+            status_reason=status_reason,
+            created_at=self._clock.now(),
+        )
+        with self._store.transaction():
+            self._check_config(project, config_id)
+            if self._store.software_deployments.count(project) >= self._most_deployments:
+                raise RequestLimitExceeded(
+                    message=f"The project has {self._most_deployments} software deployments, and may not have more."
+                )
+            self._store.software_deployments.insert(record)
+        return record
+
+    def update_deployment(self, project: str, deployment_id: str, changes: JsonMap) -> SoftwareDeploymentRecord:
+        """Change fields of a deployment. Raises NotFound, HTTPBadRequest for a config that is not there."""
+        with self._store.transaction():
+            found = self._hold(project, deployment_id)
+            config_id = changes.get("config_id")
+            if isinstance(config_id, str):
+                self._check_config(project, config_id)
+            record = replace(found, **changes, updated_at=self._clock.now())  # type: ignore[arg-type]
+            self._store.software_deployments.save(record)
+        return record
+
+    def delete_deployment(self, project: str, deployment_id: str) -> None:
+        """Forget a deployment, not its configuration. Raises NotFound."""
+        with self._store.transaction():
+            if not self._store.software_deployments.delete(project, deployment_id):
+                raise NotFound(entity="Software deployment", name=deployment_id)
+
+    def _check_config(self, project: str, config_id: str) -> None:
+        if self._store.software_configs.get(project, config_id) is None:
+            raise HTTPBadRequest(f"config_id: there is no software config {config_id}.")
+
+    def _hold(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord:
+        found = self._store.software_deployments.hold(project, deployment_id)
+        if found is None:
+            raise NotFound(entity="Software deployment", name=deployment_id)
+        return found
+
+    # -- what the deployments of resources do ------------------------------------------------------
+
+    def deploy(
+        self, project: str, deployment_id: str, server_id: str, action: str, config: SoftwareConfig, awaited: bool
+    ) -> None:
+        """Give a server a configuration, in place of the one that this deployment gave it before.
+
+        Ends when the server has answered, or at once if no answer is `awaited`. Raises RequestLimitExceeded.
+        """
+        status = IN_PROGRESS if awaited else COMPLETE
+        reason = "The server has not answered yet" if awaited else "No answer of the server is awaited"
+        with self._store.transaction():
+            before = self._store.software_deployments.hold(project, deployment_id)
+            if before is not None:
+                self._store.software_configs.delete(project, before.config_id)
+            derived = self.create_config(project, config)
+            if before is None:
+                self.create_deployment(
+                    project, server_id, derived.id, input_values(config), action, status, reason, deployment_id
+                )
+                return
+            changes: JsonMap = {
+                "server_id": server_id,
+                "config_id": derived.id,
+                "input_values": input_values(config),
+                "action": action,
+                "status": status,
+                "status_reason": reason,
+            }
+            self.update_deployment(project, deployment_id, changes)
+
+    def finish(
+        self, project: str, deployment_id: str, failed: bool, reason: str, outputs: Mapping[str, Json] = {}
+    ) -> bool:
+        """End a deployment and add to its outputs; False if it was not IN_PROGRESS, and then nothing changes."""
+        with self._store.transaction():
+            found = self._hold(project, deployment_id)
+            if found.status != IN_PROGRESS:
+                return False
+            values: JsonMap = {**found.output_values, **outputs}
+            changes: JsonMap = {"status": FAILED if failed else COMPLETE, "status_reason": reason}
+            self.update_deployment(project, deployment_id, {**changes, "output_values": values})
+        return True
+
+    def withdraw(self, project: str, deployment_id: str) -> None:
+        """Forget a deployment, if it is there, with the configuration that it gave to the server."""
+        with self._store.transaction():
+            found = self._store.software_deployments.get(project, deployment_id)
+            if found is not None:
+                self._store.software_deployments.delete(project, deployment_id)
+                self._store.software_configs.delete(project, found.config_id)
+
+    def server(self, project: str, server_id: str) -> JsonMap | None:
+        """The properties of the resource whose object has that id, defaults applied; None: no stack has made it."""
+        rows = self._store.resources.with_object(project, server_id)
+        if not rows:
+            return None
+        try:
+            fields = self._types.get(rows[0].mapped_type).schema.fields
+        except (EntityNotFound, ResourceTypeUnavailable):
+            fields = {}
+        return {**{name: field.default for name, field in fields.items()}, **rows[0].properties}
+
+
+def input_values(config: SoftwareConfig) -> JsonMap:
+    """The inputs of a derived configuration by name."""
+    return {str(one["name"]): one.get("value") for one in config.inputs}

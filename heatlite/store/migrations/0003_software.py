@@ -1,0 +1,54 @@
+"""Software configurations and deployments."""
+
+from peewee import CharField, Database, DoubleField, Model, MySQLDatabase, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+class SoftwareConfig(Model):
+    id = CharField(max_length=36, primary_key=True)
+    project = CharField()
+    name = LongTextField()
+    group = LongTextField()
+    content = LongTextField()
+    created_at = DoubleField()
+
+    class Meta:
+        table_name = "software_config"
+        indexes = ((("project", "created_at", "id"), False),)
+
+
+class SoftwareDeployment(Model):
+    id = CharField(max_length=36, primary_key=True)
+    project = CharField()
+    server_id = CharField()
+    config_id = CharField(max_length=36, index=True)
+    input_values = LongTextField()
+    output_values = LongTextField()
+    action = CharField()
+    status = CharField()
+    status_reason = LongTextField()
+    created_at = DoubleField()
+    updated_at = DoubleField(null=True)
+
+    class Meta:
+        table_name = "software_deployment"
+        indexes = ((("project", "server_id"), False),)
+
+
+def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
+    for model in (SoftwareConfig, SoftwareDeployment):
+        if isinstance(db, MySQLDatabase):
+            # MariaDB's default takes the server "web" for "Web".
+            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+        model.bind(db)
+        model.create_table()
+
+
+def down(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
+    for model in (SoftwareConfig, SoftwareDeployment):
+        model.bind(db)
+        model.drop_table()

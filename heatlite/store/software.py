@@ -1,0 +1,154 @@
+"""Software configurations and deployments."""
+
+import json
+from dataclasses import asdict
+
+import peewee
+
+from heatlite.core.json import dump
+from heatlite.store.database import Database, Row
+from heatlite.store.paging import after, directed
+from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
+from heatlite.store.tables import SoftwareConfig as Config
+from heatlite.store.tables import SoftwareDeployment as Deployment
+
+_CONFIG = (Config.id, Config.project, Config.name, Config.group, Config.content, Config.created_at)
+_SUMMARY = (*_CONFIG[:4], peewee.Value("{}"), Config.created_at)
+_NEWEST_FIRST = (Config.created_at, Config.id)
+
+
+class SoftwareConfigs:
+    """The configurations."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, record: SoftwareConfigRecord) -> None:
+        """Add a configuration."""
+        kept = asdict(record)
+        kept["content"] = dump({name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")})
+        self._database.change(Config.insert(kept))
+
+    def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
+        """A configuration of a project."""
+        found = self._database.select(Config.select(*_CONFIG).where(Config.project == project, Config.id == config_id))
+        return _config(found[0]) if found else None
+
+    def of_server(self, project: str, server_id: str) -> list[SoftwareConfigRecord]:
+        """The configurations that are deployed to a server, by name."""
+        deployed = Deployment.select(Deployment.config_id).where(
+            Deployment.project == project, Deployment.server_id == server_id
+        )
+        rows = self._database.select(Config.select(*_CONFIG).where(Config.id.in_(deployed)))
+        # Databases order text each in its own way.
+        return sorted(map(_config, rows), key=lambda config: (config.name, config.id))
+
+    def delete(self, project: str, config_id: str) -> bool:
+        """Remove a configuration; whether there was one."""
+        return self._database.change(Config.delete().where(Config.project == project, Config.id == config_id)) > 0
+
+    def count(self, project: str) -> int:
+        """How many a project has."""
+        counted = Config.select(peewee.fn.COUNT(Config.id)).where(Config.project == project)
+        count: int = self._database.select(counted)[0][0]
+        return count
+
+    def list(self, project: str | None, limit: int | None, marker: str | None) -> list[SoftwareConfigRecord]:
+        """A page of a project's configurations (None: of everybody's), newest first, without their content."""
+        if limit == 0:
+            return []
+        mine = () if project is None else (Config.project == project,)
+        conditions: list[peewee.ColumnBase] = [*mine]
+        if marker is not None:
+            for keys in self._database.select(Config.select(*_NEWEST_FIRST).where(Config.id == marker, *mine)):
+                conditions.append(after(_NEWEST_FIRST, keys, descending=True))
+        select = Config.select(*_SUMMARY).where(*conditions) if conditions else Config.select(*_SUMMARY)
+        ordered = select.order_by(*directed(_NEWEST_FIRST, descending=True)).limit(limit)
+        return [_config(row) for row in self._database.select(ordered)]
+
+
+_DEPLOYMENT = (
+    Deployment.id,
+    Deployment.project,
+    Deployment.server_id,
+    Deployment.config_id,
+    Deployment.input_values,
+    Deployment.output_values,
+    Deployment.action,
+    Deployment.status,
+    Deployment.status_reason,
+    Deployment.created_at,
+    Deployment.updated_at,
+)
+
+
+class SoftwareDeployments:
+    """The deployments."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, record: SoftwareDeploymentRecord) -> None:
+        """Add a deployment."""
+        self._database.change(Deployment.insert(_values(record)))
+
+    def save(self, record: SoftwareDeploymentRecord) -> None:
+        """Write everything about a deployment that exists."""
+        self._database.change(Deployment.update(_values(record)).where(Deployment.id == record.id))
+
+    def get(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
+        """A deployment of a project."""
+        found = self._select(Deployment.id == deployment_id, Deployment.project == project)
+        return found[0] if found else None
+
+    def hold(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
+        """The same, kept from other transactions until this one ends: two signals of one deployment follow each other.
+
+        On SQLite every transaction has the whole file anyway.
+        """
+        # An update that changes nothing takes the row on every server.
+        self._database.change(Deployment.update(id=Deployment.id).where(Deployment.id == deployment_id))
+        return self.get(project, deployment_id)
+
+    def uses(self, config_id: str) -> bool:
+        """Whether a deployment has the configuration."""
+        used = Deployment.select(Deployment.id).where(Deployment.config_id == config_id).limit(1)
+        return len(self._database.select(used)) > 0
+
+    def delete(self, project: str, deployment_id: str) -> bool:
+        """Remove a deployment; whether there was one."""
+        mine = (Deployment.project == project, Deployment.id == deployment_id)
+        return self._database.change(Deployment.delete().where(*mine)) > 0
+
+    def count(self, project: str) -> int:
+        """How many a project has."""
+        counted = Deployment.select(peewee.fn.COUNT(Deployment.id)).where(Deployment.project == project)
+        count: int = self._database.select(counted)[0][0]
+        return count
+
+    def _select(self, *conditions: peewee.ColumnBase) -> list[SoftwareDeploymentRecord]:
+        select = Deployment.select(*_DEPLOYMENT).where(*conditions).order_by(Deployment.created_at, Deployment.id)
+        return [_deployment(row) for row in self._database.select(select)]
+
+    def list(self, project: str, server_id: str | None = None) -> list[SoftwareDeploymentRecord]:
+        """The deployments of a project, or those to one server, oldest first."""
+        wanted = () if server_id is None else (Deployment.server_id == server_id,)
+        return self._select(Deployment.project == project, *wanted)
+
+
+def _config(row: Row) -> SoftwareConfigRecord:
+    identifier, project, name, group, content, created_at = row
+    kept = {"config": None, "inputs": [], "outputs": [], "options": {}} | json.loads(content)
+    return SoftwareConfigRecord(identifier, project, name, group, **kept, created_at=created_at)
+
+
+def _values(record: SoftwareDeploymentRecord) -> dict[str, object]:
+    values = asdict(record)
+    return values | {name: dump(values[name]) for name in ("input_values", "output_values")}
+
+
+def _deployment(row: Row) -> SoftwareDeploymentRecord:
+    identifier, project, server_id, config_id, inputs, outputs, *rest = row
+    return SoftwareDeploymentRecord(
+        identifier, project, server_id, config_id, json.loads(inputs), json.loads(outputs), *rest
+    )

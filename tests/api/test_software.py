@@ -1,0 +1,224 @@
+"""Software configurations and deployments as clients use them (heat-api §11)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+
+from .conftest import Heat
+
+CONFIG = {"name": "install", "group": "script", "config": "#!/bin/sh\n", "inputs": [], "outputs": []}
+
+
+def config(heat: Heat, **more: object) -> Any:
+    return heat.call("POST", "/software_configs", {**CONFIG, **more}, code=200).json["software_config"]
+
+
+def deployment(heat: Heat, config_id: str, server_id: str = "server-1", **more: object) -> Any:
+    body = {"config_id": config_id, "server_id": server_id, **more}
+    return heat.call("POST", "/software_deployments", body, code=200).json["software_deployment"]
+
+
+class TestConfigs:
+    def test_a_config_is_kept_as_it_was_given(self, heat: Heat) -> None:
+        made = config(
+            heat,
+            config={"tasks": ["a", 1]},
+            inputs=[{"name": "x", "default": {"a": 1}, "type": "Json", "description": "An x."}, {"name": "y"}],
+            outputs=[{"name": "e", "error_output": True}],
+            options={"o": [1]},
+        )
+        assert made.keys() == {"id", "name", "group", "config", "inputs", "outputs", "options", "creation_time"}
+        assert made["config"] == {"tasks": ["a", 1]}
+        assert made["inputs"] == [
+            {"name": "x", "default": {"a": 1}, "type": "Json", "description": "An x.", "replace_on_change": False},
+            {"name": "y", "type": "String", "replace_on_change": False},
+        ]
+        assert made["outputs"] == [{"name": "e", "type": "String", "error_output": True}]
+        assert made["options"] == {"o": [1]}
+        assert heat.get(f"/software_configs/{made['id']}") == {"software_config": made}
+
+    def test_only_inputs_and_outputs_have_to_be_there(self, heat: Heat) -> None:
+        body = {"inputs": [], "outputs": []}
+        made = heat.call("POST", "/software_configs", body, code=200).json["software_config"]
+        assert {key: made[key] for key in ("name", "group", "config", "options")} == {
+            "name": "", "group": "Heat::Ungrouped", "config": None, "options": {},
+        }  # fmt: skip
+
+    def test_the_list_is_newest_first_and_in_pages(self, heat: Heat) -> None:
+        ids = [config(heat, name=f"c{number}")["id"] for number in range(5)]
+        listed = heat.get("/software_configs")["software_configs"]
+        assert [item["id"] for item in listed] == ids[::-1]
+        assert listed[0].keys() == {"id", "name", "group", "creation_time"}
+        page = heat.get("/software_configs?limit=2")["software_configs"]
+        assert [item["name"] for item in page] == ["c4", "c3"]
+        rest = heat.get(f"/software_configs?limit=9&marker={page[-1]['id']}")["software_configs"]
+        assert [item["name"] for item in rest] == ["c2", "c1", "c0"]
+        assert heat.get("/software_configs?limit=0") == {"software_configs": []}
+
+    def test_each_project_has_its_own(self, heat: Heat) -> None:
+        made = config(heat)
+        other = heat.of("other")
+        assert other.get("/software_configs") == {"software_configs": []}
+        for method in ("GET", "DELETE"):
+            assert other.fault(method, f"/software_configs/{made['id']}", code=404)[0] == "NotFound"
+        (listed,) = other.get("/software_configs?global_tenant=True")["software_configs"]
+        assert (listed["id"], listed["project"]) == (made["id"], "demo")
+
+    def test_delete(self, heat: Heat) -> None:
+        made = config(heat)
+        given = deployment(heat, made["id"])
+        error, text = heat.fault("DELETE", f"/software_configs/{made['id']}")
+        assert error == "InvalidRestrictedAction"
+        assert made["id"] in text
+        heat.call("DELETE", f"/software_deployments/{given['id']}", code=204)
+        heat.call("DELETE", f"/software_configs/{made['id']}", code=204)
+        for method in ("GET", "DELETE"):
+            assert heat.fault(method, f"/software_configs/{made['id']}", code=404) == (
+                "NotFound",
+                f"The Software config ({made['id']}) could not be found.",
+            )
+
+    @pytest.mark.parametrize(
+        ("body", "where"),
+        [
+            (None, "a JSON object"),
+            ([], "a JSON object"),
+            ({}, "needs inputs, outputs"),
+            ({"inputs": []}, "needs outputs"),
+            ({"inputs": {}, "outputs": []}, "inputs: has to be a list"),
+            ({"inputs": None, "outputs": []}, "inputs: has to be a list"),
+            ({"inputs": [], "outputs": ["x"]}, "outputs[0]: has to be an object"),
+            ({"inputs": [{}], "outputs": []}, "inputs[0]: needs name"),
+            ({"inputs": [{"name": 1}], "outputs": []}, "inputs[0].name: has to be text"),
+            ({"inputs": [{"name": "a", "typ": "String"}], "outputs": []}, "inputs[0]: unknown key typ"),
+            ({"inputs": [{"name": "a", "type": "Text"}], "outputs": []}, "inputs[0].type: has to be one of: String"),
+            ({"inputs": [{"name": "a", "replace_on_change": "x"}], "outputs": []}, "inputs[0].replace_on_change"),
+            ({"inputs": [], "outputs": [{"name": "a", "default": 1}]}, "outputs[0]: unknown key default"),
+            ({"inputs": [], "outputs": [], "config": 1}, "config: has to be text or an object or null, not a number."),
+            ({"inputs": [], "outputs": [], "options": "x"}, "options: has to be an object"),
+            ({"inputs": [], "outputs": [], "name": {}}, "name: has to be text"),
+        ],
+    )
+    def test_bad_bodies(self, refusing: Heat, body: object, where: str) -> None:
+        error, text = refusing.fault("POST", "/software_configs", body)
+        assert error == "HTTPBadRequest"
+        assert where in text
+
+    def test_bad_queries(self, refusing: Heat) -> None:
+        assert refusing.fault("GET", "/software_configs?limit=x")[0] == "HTTPBadRequest"
+        assert refusing.fault("GET", "/software_configs?global_tenant=1")[0] == "HTTPBadRequest"
+
+
+class TestDeployments:
+    def test_what_is_left_out_has_a_default(self, heat: Heat) -> None:
+        config_id = config(heat)["id"]
+        made = deployment(heat, config_id)
+        assert made.pop("creation_time")
+        assert made == {
+            "id": made["id"], "server_id": "server-1", "config_id": config_id, "input_values": {}, "output_values": {},
+            "action": "INIT", "status": "COMPLETE", "status_reason": "",
+        }  # fmt: skip
+
+    def test_show_list_and_delete(self, heat: Heat) -> None:
+        config_id = config(heat)["id"]
+        one = deployment(heat, config_id, "one", input_values={"a": [1]}, action="CREATE", status="IN_PROGRESS")
+        two = deployment(heat, config_id, "two", stack_user_project_id="p" * 64)
+        assert heat.get(f"/software_deployments/{one['id']}") == {"software_deployment": one}
+        assert one["input_values"] == {"a": [1]}
+        assert heat.get("/software_deployments") == {"software_deployments": [one, two]}
+        assert heat.get("/software_deployments?server_id=two") == {"software_deployments": [two]}
+        assert heat.get("/software_deployments?server_id=TWO") == {"software_deployments": []}
+        heat.call("DELETE", f"/software_deployments/{one['id']}", code=204)
+        for method in ("GET", "PUT", "DELETE"):
+            assert heat.fault(method, f"/software_deployments/{one['id']}", {}, code=404)[0] == "NotFound"
+        assert heat.get("/software_deployments") == {"software_deployments": [two]}
+
+    def test_an_update_changes_what_it_names_and_null_names_nothing(self, heat: Heat) -> None:
+        first, second = config(heat)["id"], config(heat)["id"]
+        made = deployment(heat, first, status="IN_PROGRESS", action="CREATE", input_values={"a": 1})
+        path = f"/software_deployments/{made['id']}"
+        outputs = {"output_values": {"deploy_stdout": "ok"}, "status": "COMPLETE", "status_reason": "done"}
+        changed = heat.call("PUT", path, {**outputs, "action": None}, code=200).json["software_deployment"]
+        assert changed.pop("updated_time")
+        assert changed == {**made, **outputs}
+        more = {"config_id": second, "action": "UPDATE", "input_values": {}, "server_id": "ignored"}
+        changed = heat.call("PUT", path, more, code=200).json["software_deployment"]
+        assert (changed["config_id"], changed["action"], changed["input_values"]) == (second, "UPDATE", {})
+        assert changed["server_id"] == "server-1"
+
+    def test_a_server_is_told_its_configs_by_name(self, heat: Heat) -> None:
+        configs = {name: config(heat, name=name) for name in ("b", "a", "c")}
+        for name in configs:
+            deployment(heat, configs[name]["id"], "other" if name == "c" else "server")
+        assert heat.get("/software_deployments/metadata/server") == {"metadata": [configs["a"], configs["b"]]}
+        assert heat.get("/software_deployments/metadata/nobody") == {"metadata": []}
+        assert heat.of("other").get("/software_deployments/metadata/server") == {"metadata": []}
+
+    def test_each_project_has_its_own(self, heat: Heat) -> None:
+        made = deployment(heat, config(heat)["id"])
+        other = heat.of("other")
+        assert other.get("/software_deployments") == {"software_deployments": []}
+        for method in ("GET", "PUT", "DELETE"):
+            assert other.fault(method, f"/software_deployments/{made['id']}", {}, code=404)[0] == "NotFound"
+        body = {"config_id": made["config_id"], "server_id": "s"}
+        assert other.fault("POST", "/software_deployments", body)[1].startswith("config_id: there is no")
+
+    @pytest.mark.parametrize(
+        ("body", "where"),
+        [
+            (None, "a JSON object"),
+            ({}, "needs config_id, server_id"),
+            ({"config_id": "x"}, "needs server_id"),
+            ({"config_id": "x", "server_id": "s"}, "config_id: there is no software config x."),
+            ({"config_id": None, "server_id": "s"}, "config_id: has to be text"),
+            ({"config_id": "x", "server_id": "s" * 256}, "server_id: may have at most 255 characters."),
+            ({"config_id": "x", "server_id": "s", "input_values": []}, "input_values: has to be an object"),
+            ({"config_id": "x", "server_id": "s", "status": "s" * 256}, "status: may have at most 255"),
+            ({"config_id": "x", "server_id": "s", "action": 1}, "action: has to be text"),
+            ({"config_id": "x", "server_id": "s", "stack_user_project_id": "p" * 65}, "at most 64 characters"),
+        ],
+    )
+    def test_bad_bodies(self, refusing: Heat, body: object, where: str) -> None:
+        error, text = refusing.fault("POST", "/software_deployments", body)
+        assert error == "HTTPBadRequest"
+        assert where in text
+
+    def test_bad_updates(self, heat: Heat) -> None:
+        path = f"/software_deployments/{deployment(heat, config(heat)['id'])['id']}"
+        assert "output_values" in heat.fault("PUT", path, {"output_values": "x"})[1]
+        assert "there is no software config zz" in heat.fault("PUT", path, {"config_id": "zz"})[1]
+        assert heat.fault("PUT", path, [])[0] == "HTTPBadRequest"
+        assert "updated_time" not in heat.get(path)["software_deployment"]
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[Heat]:
+    """A server on which a project may have two of each."""
+    limits = {"max_software_configs_per_tenant": 2, "max_software_deployments_per_tenant": 2}
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", **limits))
+    yield Heat(server.app)
+    server.close()
+
+
+def test_a_project_may_have_so_many(narrow: Heat) -> None:
+    config_id = config(narrow)["id"]
+    config(narrow)
+    assert narrow.fault("POST", "/software_configs", CONFIG) == (
+        "RequestLimitExceeded",
+        "The project has 2 software configs, and may not have more.",
+    )
+    for _ in range(2):
+        deployment(narrow, config_id)
+    body = {"config_id": config_id, "server_id": "s"}
+    assert narrow.fault("POST", "/software_deployments", body)[0] == "RequestLimitExceeded"
+    config(narrow.of("other"))
+
+
+def test_the_limits_are_heats() -> None:
+    settings = Settings(database="sqlite:///x")
+    assert settings.max_software_configs_per_tenant == settings.max_software_deployments_per_tenant == 4096

@@ -1,0 +1,24 @@
+"""What the engine hands to resource types, for tests of types without an engine."""
+
+from pathlib import Path
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.engine.software import Software
+from heatlite.plugin.registry import Registry
+from heatlite.store.store import Store
+
+
+def make_software(folder: Path) -> Software:
+    """A project's configurations and deployments, over a database of their own."""
+    settings = Settings(database=f"sqlite:///{folder / 'software.db'}")
+    store = Store.open(settings.database)
+    store.upgrade()
+    return Software(store, Clock(), settings, Registry({}))
+
+
+class NoSoftware(Software):
+    """For types that have nothing to do with it: has nothing, takes nothing."""
+
+    def __init__(self) -> None:
+        """There is no database."""
