@@ -213,6 +213,8 @@ class Play:
         if request is not None:
             self.samples.add(request)
             body = load(request)
+            if isinstance(body, dict):
+                body |= {name: value for name, value in names.items() if name in body}
         response = self._send(operation, query, body, names)
         successes = operation.codes["success"] or operation.codes["error"][:1]
         expected = successes[0] if code is None else code
@@ -328,6 +330,17 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
     play("List events", query="?sort_dir=asc&limit=2")
     events = play("List resource events").json["events"]
     play("Show event", event_id=events[0]["id"])
+
+    config = play("Create software config").json["software_config"]
+    play("List software configs")
+    play("Show software config", config_id=config["id"])
+    deployment = play("Create software deployment", config_id=config["id"]).json["software_deployment"]
+    play("List software deployments")
+    play("Show software deployment", deployment_id=deployment["id"])
+    play("Show software of a server", server_id="web-1")
+    play("Update software deployment", deployment_id=deployment["id"])
+    play("Delete software deployment", deployment_id=deployment["id"])
+    play("Delete software config", config_id=config["id"])
 
     play("Preview stack update")
     play("Preview stack patch")

@@ -178,10 +178,11 @@ class World:
         self.rows: dict[str, ResourceRecord] = {}
         registry = Registry({})
         registry.register(Thing)
+        services = Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware())
         self.resources = Resources(
             STACK,
             # No resource here makes a nested stack, so nobody asks for store, definitions and types of templates.
-            Surroundings(registry, Clock().now, Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware()), *[None] * 3),
+            Surroundings(registry, Clock().now, services, *[None] * 3),
         )
 
     def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:

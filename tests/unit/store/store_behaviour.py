@@ -23,6 +23,8 @@ from heatlite.store.records import (
     LockRecord,
     ResourceRecord,
     ServiceRecord,
+    SoftwareConfigRecord,
+    SoftwareDeploymentRecord,
     StackRecord,
     SuppressedRecord,
 )
@@ -1086,3 +1088,102 @@ def test_a_service_is_known_from_its_first_beat(store: Store) -> None:
         replace(first, updated_at=30.0),
         ServiceRecord("e1", "host", "heatlite", 20.0, 20.0),
     ]
+
+
+# -- software --------------------------------------------------------------------------------------
+
+
+def a_config(name: str = "install", **fields: object) -> SoftwareConfigRecord:
+    given: dict[str, object] = {
+        "id": new_id(),
+        "project": "acme",
+        "name": name,
+        "group": "script",
+        "config": "#!/bin/sh",
+        "inputs": [{"name": "x"}],
+        "outputs": [],
+        "options": {},
+        "created_at": 100.0,
+    }
+    return SoftwareConfigRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+def a_deployment(config: SoftwareConfigRecord, server_id: str = "web", **fields: object) -> SoftwareDeploymentRecord:
+    given: dict[str, object] = {
+        "id": new_id(),
+        "project": config.project,
+        "server_id": server_id,
+        "config_id": config.id,
+        "input_values": {},
+        "output_values": {},
+        "action": "CREATE",
+        "status": "IN_PROGRESS",
+        "status_reason": "",
+        "created_at": 100.0,
+    }
+    return SoftwareDeploymentRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+@everywhere
+def test_software_configs_are_kept_by_project(store: Store) -> None:
+    mine = [a_config(f"c{number}", created_at=100.0 + number, config={"n": [number]}) for number in range(4)]
+    other = a_config(project="ACME", created_at=200.0)
+    with store.transaction():
+        for each in (*mine, other):
+            store.software_configs.insert(each)
+    assert [store.software_configs.get("acme", each.id) for each in mine] == mine
+    assert store.software_configs.get("acme", other.id) is None
+    assert (store.software_configs.count("acme"), store.software_configs.count("ACME")) == (4, 1)
+    listed = store.software_configs.list("acme", None, None)
+    assert [each.id for each in listed] == [each.id for each in mine[::-1]]
+    assert [(each.config, each.inputs) for each in listed] == [(None, [])] * 4
+    pages = [store.software_configs.list("acme", 3, None), store.software_configs.list("acme", 3, mine[1].id)]
+    assert [[each.name for each in page] for page in pages] == [["c3", "c2", "c1"], ["c0"]]
+    assert store.software_configs.list(None, 1, None)[0].id == other.id
+    with store.transaction():
+        assert not store.software_configs.delete("acme", other.id)
+        assert store.software_configs.delete("acme", mine[0].id)
+        assert not store.software_configs.delete("acme", mine[0].id)
+    assert store.software_configs.count("acme") == 3
+
+
+@everywhere
+def test_software_deployments_are_kept_by_project_and_server(store: Store) -> None:
+    configs = [a_config("B"), a_config("a"), a_config("b"), a_config("c", project="ACME")]
+    web = [a_deployment(config, created_at=100.0 + number) for number, config in enumerate(configs)]
+    elsewhere = a_deployment(configs[0], "Web", created_at=99.0, output_values={"deploy_stdout": "x" * 70_000})
+    with store.transaction():
+        for config in configs:
+            store.software_configs.insert(config)
+        for each in (*web, elsewhere):
+            store.software_deployments.insert(each)
+    assert store.software_deployments.list("acme", "web") == web[:3]
+    assert store.software_deployments.list("acme") == [elsewhere, *web[:3]]
+    assert [each.name for each in store.software_configs.of_server("acme", "web")] == ["B", "a", "b"]
+    assert store.software_configs.of_server("ACME", "Web") == []
+    assert (store.software_deployments.count("acme"), store.software_deployments.count("ACME")) == (4, 1)
+    assert store.software_deployments.get("ACME", web[0].id) is None
+    done = replace(web[1], status="COMPLETE", output_values={"o": [1]}, updated_at=101.0)
+    with store.transaction():
+        assert store.software_deployments.hold("acme", done.id) == web[1]
+        assert store.software_deployments.hold("ACME", done.id) is None
+        store.software_deployments.save(done)
+        assert store.software_deployments.delete("acme", web[0].id)
+        assert not store.software_deployments.delete("acme", web[3].id)
+    assert store.software_deployments.get("acme", done.id) == done
+    assert [store.software_deployments.uses(config.id) for config in configs] == [True] * 4
+    with store.transaction():
+        store.software_deployments.delete("acme", elsewhere.id)
+    assert not store.software_deployments.uses(configs[0].id)
+
+
+@everywhere
+def test_a_resource_is_found_by_its_object(store: Store) -> None:
+    mine, gone, other = a_stack(), a_stack("old", deleted_at=110.0), a_stack(project="ACME")
+    rows = [a_resource(stack_id=each.id, physical_id="srv-1") for each in (mine, gone, other)]
+    with store.transaction():
+        for each in (mine, gone, other):
+            store.stacks.insert(each)
+        store.resources.insert_many([*rows, a_resource(stack_id=mine.id, physical_id="SRV-1")])
+    assert store.resources.with_object("acme", "srv-1") == [rows[0]]
+    assert store.resources.with_object("acme", "srv-2") == []
