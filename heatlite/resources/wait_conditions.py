@@ -1,0 +1,320 @@
+"""Types that wait until somebody says that it is done: machines that boot, mostly (heat-engine §17)."""
+
+import json
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from heatlite.core.errors import HeatliteError, InvalidValue, Unavailable
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.plugin import Change, Resource, Schema, Signalled, SupportStatus, prop
+from heatlite.plugin.signing import NATIVE, address_of
+
+SUCCESS, FAILURE = "SUCCESS", "FAILURE"
+
+NO_SIGNAL = "NO_SIGNAL"
+"""A transport; and the key in the mailbox of a handle that has it. Nothing else there is null."""
+
+ABSENT = {"TEMP_URL_SIGNAL": "an object store", "ZAQAR_SIGNAL": "a message queue"}
+"""Transports that need what this installation does not have."""
+
+
+class WaitConditionFailure(HeatliteError):
+    """A machine has said that it failed."""
+
+
+class WaitConditionTimeout(HeatliteError):
+    """Not everybody has said so in time."""
+
+
+# -- handles -----------------------------------------------------------------------------------------
+
+HandleSchema = TypeVar("HandleSchema", bound=Schema, covariant=True)
+
+
+class Handle(Signalled[HandleSchema]):
+    """Base of the handles: signals lie in the mailbox by their ids, as ``{status, reason, data}``.
+
+    What is suspended the engine lets nobody signal, so that there is nothing to do for it.
+    """
+
+    quick = True
+
+    def handle_create(self) -> Json:
+        self.draw_key()
+        self.physical_id = self.physical_name
+        return None
+
+    def handle_delete(self) -> Json:
+        self.facts.services.mailbox.clear(self.physical_name)
+        return None
+
+    def handle_suspend(self) -> Json:
+        return None
+
+    def handle_resume(self) -> Json:
+        return None
+
+    def received(self) -> dict[str, JsonMap]:
+        """The signals by their ids."""
+        return received(self.facts.services.mailbox.read(self.physical_name))
+
+    def keep(self, identifier: str, status: Json, reason: Json, data: Json) -> str:
+        """Keep a signal in place of what had its id; what the event is to say."""
+        if status not in (SUCCESS, FAILURE) or not isinstance(reason, str):
+            raise InvalidValue(f"The status of a signal is {SUCCESS} or {FAILURE}, its reason is text.")
+        content = {"status": status, "reason": reason, "data": data}
+        self.facts.services.mailbox.put(self.physical_name, identifier, content)
+        return f"status:{status} reason:{reason}"
+
+
+def received(mail: Mapping[str, Json]) -> dict[str, JsonMap]:
+    """The signals among what lies in a handle's mailbox."""
+    return {key: cast(JsonMap, content) for key, content in mail.items() if isinstance(content, dict)}
+
+
+def identified(value: Json) -> str:
+    """The id that a signal gives itself."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidValue("The id of a signal is text or a whole number.")
+    return str(value)
+
+
+class WaitConditionHandleProps(Schema):
+    signal_transport: str = prop(
+        "TOKEN_SIGNAL",
+        one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL", "TOKEN_SIGNAL"),
+        doc="How it is signalled: with a token, through a URL signed in the way of CloudFormation or of heatlite, or "
+        "not at all: then nothing is waited for.",
+    )
+
+    def fault(self) -> str | None:
+        absent = ABSENT.get(self.signal_transport)
+        return f"{self.signal_transport} needs {absent}, which this installation does not have" if absent else None
+
+
+class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::WaitConditionHandle"):
+    """Takes the signals that an OS::Heat::WaitCondition waits for.
+
+    A signal is a map; all of it may be left out: `status` (SUCCESS or FAILURE), `reason`, `data`, and `id`, by which
+    it replaces an earlier one. The machine that is to signal gets `curl_cli`.
+    """
+
+    support_status = SupportStatus(version="2014.2")
+
+    def handle_create(self) -> Json:
+        if self.props.signal_transport == NO_SIGNAL:
+            self.facts.services.mailbox.put(self.physical_name, NO_SIGNAL, None)
+        return super().handle_create()
+
+    def handle_signal(self, details: JsonMap | None) -> str:
+        given = {"id": len(self.received()) + 1, **(details or {})}
+        unknown = given.keys() - {"id", "status", "reason", "data"}
+        if unknown:
+            raise InvalidValue(f"A signal has no {', '.join(sorted(unknown))}; it has status, reason, data and id.")
+        identifier = identified(given["id"])
+        reason = given.get("reason", f"Signal {identifier} received")
+        return self.keep(identifier, given.get("status", SUCCESS), reason, given.get("data"))
+
+    def live_metadata(self) -> JsonMap:
+        return {**self.metadata, **self.received()}
+
+    def _is(self, transport: str) -> bool:
+        return self.props.signal_transport == transport
+
+    def attr_token(self) -> str | None:
+        """What has to be sent as X-Auth-Token; null for transports other than TOKEN_SIGNAL."""
+        return self.token if self._is("TOKEN_SIGNAL") else None
+
+    def attr_endpoint(self) -> str | None:
+        """Where to send a signal with the token; null for transports other than TOKEN_SIGNAL."""
+        return self.url("signal") if self._is("TOKEN_SIGNAL") else None
+
+    def attr_curl_cli(self) -> str | None:
+        """A command line that signals success; null for transports other than TOKEN_SIGNAL.
+
+        Add --data-binary '{"status": "FAILURE", "reason": "…"}' to say more.
+        """
+        if not self._is("TOKEN_SIGNAL"):
+            return None
+        kind = "-H 'Content-Type: application/json' -H 'Accept: application/json'"
+        return f"curl -i -X POST -H 'X-Auth-Token: {self.token}' {kind} {self.url('signal')}"
+
+    def attr_signal(self) -> str:
+        """A map, as JSON text, with all that it takes to signal: `alarm_url`, and `token` where one is needed."""
+        match self.props.signal_transport:
+            case "TOKEN_SIGNAL":
+                return dump({"alarm_url": self.url("signal"), "token": self.token})
+            case "CFN_SIGNAL":
+                return dump({"alarm_url": self.signed_url("signal")})
+            case "HEAT_SIGNAL":
+                return dump({"alarm_url": self.signed_url(NATIVE)})
+            case _:
+                return dump({})
+
+
+class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle"):
+    """Takes the signals that an AWS::CloudFormation::WaitCondition waits for.
+
+    Ref gives a signed URL. A signal is a PUT to it with Status (SUCCESS or FAILURE), Reason, Data and UniqueId, all of
+    them.
+    """
+
+    support_status = SupportStatus(version="2014.1")
+
+    def handle_create(self) -> Json:
+        super().handle_create()
+        # As it is now: were it to change with the address of the server, so would all that refers to it.
+        self.data["url"] = self.signed_url("waitcondition")
+        return None
+
+    def handle_signal(self, details: JsonMap | None) -> str:
+        given = details or {}
+        if given.keys() != {"Status", "Reason", "Data", "UniqueId"}:
+            raise InvalidValue("A signal has Status, Reason, Data and UniqueId, all of them and nothing else.")
+        return self.keep(identified(given["UniqueId"]), given["Status"], given["Reason"], given["Data"])
+
+    def live_metadata(self) -> JsonMap:
+        shown = {
+            key: {name.capitalize(): value for name, value in content.items()}
+            for key, content in self.received().items()
+        }
+        return {**self.metadata, **shown}
+
+    def reference(self) -> Json:
+        return self.data.get("url", self.name)
+
+
+class UpdateHandle(CfnHandle, type="OS::Heat::UpdateWaitConditionHandle"):
+    """An AWS::CloudFormation::WaitConditionHandle that every update of the stack replaces.
+
+    Whoever is to signal has to do so again after each update.
+    """
+
+    anew_with_update = True
+
+
+# -- conditions --------------------------------------------------------------------------------------
+
+
+class Condition(Resource[HandleSchema]):
+    """Base of the wait conditions."""
+
+    quick = True
+
+    def handle(self) -> str:
+        """The reference of the handle."""
+        raise NotImplementedError
+
+    def count(self) -> int:
+        """How many signals are waited for."""
+        raise NotImplementedError
+
+    def timeout(self) -> float:
+        """Seconds until that has failed."""
+        raise NotImplementedError
+
+    def _mail(self) -> dict[str, Json]:
+        return self.facts.services.mailbox.read(address_of(self.handle()))
+
+    def _wait(self) -> Json:
+        return {"until": self.facts.now() + self.timeout()}
+
+    def _ended(self, token: Json) -> bool | float:
+        if not isinstance(token, dict):
+            return True
+        try:
+            mail = self._mail()
+        except Unavailable:
+            return False
+        if NO_SIGNAL in mail and mail[NO_SIGNAL] is None:
+            return True
+        signals = received(mail).values()
+        failures = [str(signal["reason"]) for signal in signals if signal["status"] != SUCCESS]
+        if failures:
+            raise WaitConditionFailure(";".join(failures))
+        if len(signals) >= self.count():
+            return True
+        left = float(token["until"]) - self.facts.now()
+        if left <= 0:
+            reasons = ";".join(str(signal["reason"]) for signal in signals)
+            text = f"{len(signals)} of {self.count()} received"
+            raise WaitConditionTimeout(f"{text} - {reasons}" if reasons else text)
+        return left if left < 1 else False
+
+    def handle_create(self) -> Json:
+        self.physical_id = self.physical_name
+        return self._wait()
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        return self._ended(token)
+
+    def handle_update(self, change: Change) -> Json:
+        """Another count is waited for anew; signals that are there count."""
+        return self._wait() if change.changed else None
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        return self._ended(token)
+
+    def handle_delete(self) -> Json:
+        if NO_SIGNAL not in self._mail():
+            self.facts.services.mailbox.clear(address_of(self.handle()))
+        return None
+
+    def _data(self) -> str:
+        return json.dumps({key: signal["data"] for key, signal in received(self._mail()).items()})
+
+
+class WaitConditionProps(Schema):
+    handle: str = prop(doc="The handle that takes the signals, by get_resource.")
+    timeout: float = prop(between=(1, 43200), doc="Seconds to wait at the most.")
+    count: int = prop(1, between=(1, None), update=True, doc="How many signals to wait for.")
+
+
+class WaitCondition(Condition[WaitConditionProps], type="OS::Heat::WaitCondition"):
+    """Waits until its handle has received so many signals.
+
+    One that says FAILURE fails it at once, and so does the end of the time.
+    """
+
+    support_status = SupportStatus(version="2014.2")
+
+    def handle(self) -> str:
+        return self.props.handle
+
+    def count(self) -> int:
+        return self.props.count
+
+    def timeout(self) -> float:
+        return self.props.timeout
+
+    def attr_data(self) -> str:
+        """What the signals have brought: a map from id to data, as JSON text."""
+        return self._data()
+
+
+class CfnWaitConditionProps(Schema):
+    handle: str = prop(alias="Handle", doc="The handle that takes the signals, by Ref.")
+    timeout: int = prop(alias="Timeout", between=(1, 43200), doc="Seconds to wait at the most.")
+    count: int = prop(1, alias="Count", between=(1, None), update=True, doc="How many signals to wait for.")
+
+
+class CfnWaitCondition(Condition[CfnWaitConditionProps], type="AWS::CloudFormation::WaitCondition"):
+    """Waits until its handle has received so many signals.
+
+    One that says FAILURE fails it at once, and so does the end of the time.
+    """
+
+    support_status = SupportStatus(version="2014.1")
+
+    def handle(self) -> str:
+        return self.props.handle
+
+    def count(self) -> int:
+        return self.props.count
+
+    def timeout(self) -> float:
+        return self.props.timeout
+
+    def attr_Data(self) -> str:  # noqa: N802
+        """What the signals have brought: a map from UniqueId to Data, as JSON text."""
+        return self._data()
