@@ -165,7 +165,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
         maintenance=Maintenance(store, clock, gate),
         health=Health(store, clock, gate, reading),
-        signals=Signals(store, clock, gate, reading),
+        signals=Signals(store, clock, gate, reading, settings.signal_url_lifetime),
         software=software,
         reading=reading,
         definitions=definitions,

@@ -15,6 +15,7 @@ from heatlite.api.locks import Lock
 from heatlite.api.middleware import Frame
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
+from heatlite.api.signals import SIGNED, SignedSignals
 from heatlite.api.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.core.json import dump
@@ -70,6 +71,8 @@ def create_app(rooms: Rooms, public_url: str | None = None, max_body: int = 4 * 
     route(R, resource)
     route(R + "/metadata", resource, suffix="metadata")
     route(R + "/signal", resource, suffix="signal")
+
+    app.add_sink(SignedSignals(rooms).by_arn, SIGNED)
 
     events = Events(rooms)
     route(S + "/events", events)

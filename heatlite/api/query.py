@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable
+from urllib.parse import parse_qsl
 
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest, Invalid, InvalidValue
+from heatlite.plugin.signing import Proof
 
 LARGEST = 2**31 - 1
 """What every database takes as an integer."""
@@ -43,6 +45,11 @@ def text(req: Request, name: str) -> str | None:
     """The last value of a key."""
     found = values(req, name)
     return found[-1] if found else None
+
+
+def proof(req: Request) -> Proof:
+    """What shows that a signal may be given: the signature of the URL, or a token."""
+    return Proof(parse_qsl(req.query_string, keep_blank_values=True), req.get_header("X-Auth-Token"))
 
 
 def flag(req: Request, name: str, default: bool = False) -> bool:

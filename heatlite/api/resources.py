@@ -8,6 +8,7 @@ from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.scope import current_rows
+from heatlite.plugin.signing import NATIVE
 from heatlite.store.records import ResourceRecord
 
 FILTERS = ("type", "status", "name", "action", "id", "physical_resource_id")
@@ -84,7 +85,12 @@ class Resource(Handler):
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Tell it something."""
-        details = bodies.signal(req)
-        stack = self.find_live(req, stack_name, stack_id)
-        self.signals.signal(req.caller, stack, self.reading.resource(stack, resource_name), details)
+        details, proof = bodies.signal(req), query.proof(req)
+        if proof.signature:
+            project = req.caller.project
+            stack, row = self.signals.proven(proof, NATIVE, project, stack_name, stack_id, resource_name)
+        else:
+            stack = self.find_live(req, stack_name, stack_id)
+            row = self.reading.resource(stack, resource_name)
+        self.signals.signal(req.caller, stack, row, details)
         resp.text = "null"

@@ -80,6 +80,8 @@ class Settings:
     A list in the file; with commas between them in the environment. A name that leads to an address that is not public
     needs that address in the list, too.
     """
+    signal_url_lifetime: float = 10 * 365 * 86400.0
+    """How long a resource can be signalled through its signed URLs, counted from its creation."""
     template_fetch_timeout: float = 10.0
     """How long fetching one template may take."""
     files_containers: str | None = None

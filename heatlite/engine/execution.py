@@ -189,6 +189,7 @@ class Execution:
             )
         self._journal.tell(stack_event(stack, now))
         self._commit(stack)
+        self._resources.stack = stack
         self._executor.restart(now + timeout_seconds(stack, self._parts.settings))
         if self._control is Control.ABORT:
             self.request(Control.ABORT)

@@ -69,6 +69,8 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         return Decision(Outcome.REPLACE, row, cause=f"type changed from {row.type}")
     if issubclass(kind, StackResource):
         return _decide_nested(row, wanted, resources)
+    if kind.anew_with_update and resources.outdated(row):
+        return Decision(Outcome.REPLACE, row, cause="every update makes a new one")
     if row.status is Status.FAILED:
         if row.verb is Verb.CHECK:
             return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")

@@ -135,6 +135,13 @@ class Resources:
         """What gives a nested stack as it is when first asked."""
         return cache(partial(self.nested, stack_id))
 
+    def outdated(self, row: ResourceRecord) -> bool:
+        """Whether the row is from before the update that runs; in a rollback, from the update that is undone."""
+        stack = self.stack
+        if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
+            return False
+        return (row.created_at < stack.updated_at) == (stack.verb is Verb.UPDATE)
+
     def _type(self, name: str) -> ResourceType:
         if name.endswith(TEMPLATE_SUFFIXES):
             return TemplateResource

@@ -7,6 +7,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     Conflict,
+    Forbidden,
     InvalidBreakPointHook,
     NotSupported,
     ResourceActionNotSupported,
@@ -23,6 +24,7 @@ from heatlite.engine.reading import Reading
 from heatlite.engine.scope import current_rows, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import NoActionNeeded, Resize
+from heatlite.plugin.signing import Proof, Signalled
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -38,11 +40,28 @@ ALARM = frozenset({"previous", "current", "reason"})
 class Signals:
     """Delivers signals."""
 
-    def __init__(self, store: Store, clock: Clock, gate: Gate, reading: Reading) -> None:
+    def __init__(self, store: Store, clock: Clock, gate: Gate, reading: Reading, url_lifetime: float) -> None:
         self._store = store
         self._clock = clock
         self._gate = gate
         self._reading = reading
+        self._url_lifetime = url_lifetime
+
+    def proven(
+        self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
+    ) -> tuple[StackRecord, ResourceRecord]:
+        """The stack and the resource that a signed request names.
+
+        Raises Forbidden, and says nothing of what there is, unless the request proves that it may signal that resource.
+        """
+        stack = self._store.stacks.get(stack_id)
+        if stack is not None and (stack.project, stack.name) == (project, stack_name):
+            resources = self._reading.resources_of(stack)
+            for row in self._store.resources.by_name(stack.id, [resource_name]):
+                signalled = resources.make(row)
+                if isinstance(signalled, Signalled) and signalled.admits(form, proof, self._url_lifetime):
+                    return stack, row
+        raise Forbidden("The signature or the token is wrong or has expired.")
 
     def signal(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
         """Deliver a signal to a resource. One that nothing is to be done about is taken all the same.

@@ -139,7 +139,8 @@ class Stacks:
     def preview_update(self, stack: StackRecord, request: Request, existing: bool) -> Changes:
         """What `update` would do, as far as that is known beforehand."""
         prepared = self._preparation.changed(stack, request, existing)
-        after = _updated(stack, request, prepared, existing)
+        after = replace(_updated(stack, request, prepared, existing), updated_at=self._clock.now())
+        after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "")
         rows, resources = self._store.resources.of(stack.id), self._reading.resources_of(after)
         if self._converges(request):
             resources.observe(rows)

@@ -6,6 +6,7 @@ from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
 from heatlite.plugin.resource import NoActionNeeded, ReplaceResource, Resize, Resource, ResourceType, SupportStatus
 from heatlite.plugin.schema import Schema, prop
+from heatlite.plugin.signing import Signalled
 
 __all__ = [
     "Change",
@@ -22,6 +23,7 @@ __all__ = [
     "ResourceType",
     "Schema",
     "Services",
+    "Signalled",
     "StackResource",
     "SupportStatus",
     "custom_constraint",

@@ -135,6 +135,8 @@ class Resource(Generic[P_co]):
     """Whether ``deletion_policy: Snapshot`` is allowed."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
     """Verbs during and after which no signal is taken."""
+    anew_with_update: ClassVar[bool] = False
+    """Whether every update of the stack replaces the resource."""
     any_attribute: ClassVar[bool] = False
     """Whether attributes beyond `attribute_names` may be asked for."""
 

@@ -10,18 +10,33 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from heatlite.core.clock import from_text, to_text
-from heatlite.core.json import JsonMap
 from heatlite.plugin.resource import P_co, Resource
 
 Query = Sequence[tuple[str, str]]
 """The parameters of a URL, decoded, in their order."""
 
+KEY = "signal_key"
+"""Where a resource's `data` has its key."""
+
 ACCESS_KEY, TIMESTAMP, SIGNATURE = "AWSAccessKeyId", "Timestamp", "Signature"
 """Parameters of a signed URL: the resource's physical name, when its key was drawn, and the proof."""
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a request brings to show that it may signal a resource."""
+
+    query: Query
+    token: str | None = None
+
+    @property
+    def signature(self) -> str:
+        """That of the URL; "" where it has none."""
+        return "".join(value for name, value in self.query if name == SIGNATURE)
+
 
 NATIVE = "native"
 """The form ``/v1/{project}/stacks/…/resources/{resource}/signal``; other forms are ``/v1/{form}/{ARN}``."""
@@ -30,13 +45,10 @@ NATIVE = "native"
 class Signalled(Resource[P_co]):
     """Base of the types that machines signal."""
 
-    key: ClassVar[str] = "signal_key"
-    """Where `data` has the key."""
-
     def draw_key(self) -> None:
         """Draw the key, unless that was done before."""
         moment = to_text(self.facts.now())
-        self.data.setdefault(self.key, {"secret": secrets.token_urlsafe(32), "since": moment})
+        self.data.setdefault(KEY, {"secret": secrets.token_urlsafe(32), "since": moment})
 
     def signed_url(self, form: str) -> str:
         """Where a POST or PUT signals this resource: `NATIVE`, or ``signal``, or ``waitcondition`` (heat-api §14)."""
@@ -62,19 +74,18 @@ class Signalled(Resource[P_co]):
         """What proves the right to signal this resource."""
         return _sign(self._key("secret"), "token", [])
 
-    def admits(self, form: str, query: Query, token: str | None, lifetime: float) -> bool:
-        """Whether a request proves that it may signal this resource. `lifetime` of a proof is in seconds."""
+    def admits(self, form: str, proof: Proof, lifetime: float) -> bool:
+        """Whether a request proves that it may signal this resource. `lifetime` of a key is in seconds."""
         secret, since = self._key("secret"), self._key("since")
         if not secret or self.facts.now() > from_text(since) + lifetime:
             return False
-        given = "".join(value for name, value in query if name == SIGNATURE)
-        if not given:
-            return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
-        rest = [pair for pair in query if pair[0] != SIGNATURE]
-        return hmac.compare_digest(given.encode(), _sign(secret, self._path(form), rest).encode())
+        if not proof.signature:
+            return proof.token is not None and _equal(proof.token, self.token)
+        signed = [pair for pair in proof.query if pair[0] != SIGNATURE]
+        return _equal(proof.signature, _sign(secret, self._path(form), signed))
 
     def _key(self, part: str) -> str:
-        key = self.data.get(self.key)
+        key = self.data.get(KEY)
         return str(key[part]) if isinstance(key, dict) else ""
 
     def _path(self, form: str) -> str:
@@ -91,9 +102,9 @@ def address_of(reference: str) -> str:
     return dict(parse_qsl(urlsplit(reference).query)).get(ACCESS_KEY, reference) if "?" in reference else reference
 
 
-def without_key(data: JsonMap) -> JsonMap:
-    """A resource's data without what nobody is to see."""
-    return {name: value for name, value in data.items() if name != Signalled.key}
+def _equal(given: str, right: str) -> bool:
+    """In a time that tells nothing of where they differ."""
+    return hmac.compare_digest(given.encode(), right.encode())
 
 
 def _sign(secret: str, path: str, query: Query) -> str:

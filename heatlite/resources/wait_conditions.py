@@ -196,28 +196,31 @@ class UpdateHandle(CfnHandle, type="OS::Heat::UpdateWaitConditionHandle"):
 # -- conditions --------------------------------------------------------------------------------------
 
 
-class Condition(Resource[HandleSchema]):
+class WaitConditionProps(Schema):
+    handle: str = prop(doc="The handle that takes the signals, by get_resource.")
+    timeout: float = prop(between=(1, 43200), doc="Seconds to wait at the most.")
+    count: int = prop(1, between=(1, None), update=True, doc="How many signals to wait for.")
+
+
+class CfnWaitConditionProps(Schema):
+    handle: str = prop(alias="Handle", doc="The handle that takes the signals, by Ref.")
+    timeout: int = prop(alias="Timeout", between=(1, 43200), doc="Seconds to wait at the most.")
+    count: int = prop(1, alias="Count", between=(1, None), update=True, doc="How many signals to wait for.")
+
+
+ConditionSchema = TypeVar("ConditionSchema", bound=WaitConditionProps | CfnWaitConditionProps, covariant=True)
+
+
+class Condition(Resource[ConditionSchema]):
     """Base of the wait conditions."""
 
     quick = True
 
-    def handle(self) -> str:
-        """The reference of the handle."""
-        raise NotImplementedError
-
-    def count(self) -> int:
-        """How many signals are waited for."""
-        raise NotImplementedError
-
-    def timeout(self) -> float:
-        """Seconds until that has failed."""
-        raise NotImplementedError
-
     def _mail(self) -> dict[str, Json]:
-        return self.facts.services.mailbox.read(address_of(self.handle()))
+        return self.facts.services.mailbox.read(address_of(self.props.handle))
 
     def _wait(self) -> Json:
-        return {"until": self.facts.now() + self.timeout()}
+        return {"until": self.facts.now() + self.props.timeout}
 
     def _ended(self, token: Json) -> bool | float:
         if not isinstance(token, dict):
@@ -232,12 +235,12 @@ class Condition(Resource[HandleSchema]):
         failures = [str(signal["reason"]) for signal in signals if signal["status"] != SUCCESS]
         if failures:
             raise WaitConditionFailure(";".join(failures))
-        if len(signals) >= self.count():
+        if len(signals) >= self.props.count:
             return True
         left = float(token["until"]) - self.facts.now()
         if left <= 0:
             reasons = ";".join(str(signal["reason"]) for signal in signals)
-            text = f"{len(signals)} of {self.count()} received"
+            text = f"{len(signals)} of {self.props.count} received"
             raise WaitConditionTimeout(f"{text} - {reasons}" if reasons else text)
         return left if left < 1 else False
 
@@ -257,17 +260,11 @@ class Condition(Resource[HandleSchema]):
 
     def handle_delete(self) -> Json:
         if NO_SIGNAL not in self._mail():
-            self.facts.services.mailbox.clear(address_of(self.handle()))
+            self.facts.services.mailbox.clear(address_of(self.props.handle))
         return None
 
     def _data(self) -> str:
         return json.dumps({key: signal["data"] for key, signal in received(self._mail()).items()})
-
-
-class WaitConditionProps(Schema):
-    handle: str = prop(doc="The handle that takes the signals, by get_resource.")
-    timeout: float = prop(between=(1, 43200), doc="Seconds to wait at the most.")
-    count: int = prop(1, between=(1, None), update=True, doc="How many signals to wait for.")
 
 
 class WaitCondition(Condition[WaitConditionProps], type="OS::Heat::WaitCondition"):
@@ -278,24 +275,9 @@ class WaitCondition(Condition[WaitConditionProps], type="OS::Heat::WaitCondition
 
     support_status = SupportStatus(version="2014.2")
 
-    def handle(self) -> str:
-        return self.props.handle
-
-    def count(self) -> int:
-        return self.props.count
-
-    def timeout(self) -> float:
-        return self.props.timeout
-
     def attr_data(self) -> str:
         """What the signals have brought: a map from id to data, as JSON text."""
         return self._data()
-
-
-class CfnWaitConditionProps(Schema):
-    handle: str = prop(alias="Handle", doc="The handle that takes the signals, by Ref.")
-    timeout: int = prop(alias="Timeout", between=(1, 43200), doc="Seconds to wait at the most.")
-    count: int = prop(1, alias="Count", between=(1, None), update=True, doc="How many signals to wait for.")
 
 
 class CfnWaitCondition(Condition[CfnWaitConditionProps], type="AWS::CloudFormation::WaitCondition"):
@@ -305,15 +287,6 @@ class CfnWaitCondition(Condition[CfnWaitConditionProps], type="AWS::CloudFormati
     """
 
     support_status = SupportStatus(version="2014.1")
-
-    def handle(self) -> str:
-        return self.props.handle
-
-    def count(self) -> int:
-        return self.props.count
-
-    def timeout(self) -> float:
-        return self.props.timeout
 
     def attr_Data(self) -> str:  # noqa: N802
         """What the signals have brought: a map from UniqueId to Data, as JSON text."""

@@ -223,6 +223,10 @@ class Engine:
         """The events from `since` on, oldest first: ``a CREATE_IN_PROGRESS``."""
         return [f"{event.resource_name} {state(event.verb, event.status)}" for event in self.events(stack)[since:]]
 
+    def mail_count(self) -> int:
+        """How much lies in mailboxes."""
+        return int(self.store.database.read("SELECT COUNT(*) FROM mail")[0][0])
+
     def events(self, stack: StackRecord) -> list[Any]:
         return self.store.events.list(stack.id, EventQuery(sort_dir="asc"))
 
