@@ -6,7 +6,7 @@ without the other; then the resource waits until the action has ended.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heatlite.core.clock import Clock
@@ -54,13 +54,16 @@ class Children:
         resources: Resources,
         action: ActionRecord,
         most_resources: int,
+        wake: Callable[[], None],
     ) -> None:
+        """`wake` is called when there is something to claim, or a control to look at."""
         self._store = store
         self._clock = clock
         self._definitions = definitions
         self._resources = resources
         self._action = action
         self._most_resources = most_resources
+        self._wake = wake
         self._room: int | None = None
         """How many resources the tree may still get."""
         self._placed: list[Order] = []
@@ -228,11 +231,12 @@ class Children:
             holder = action.id
         return holder
 
-    def keep(self, orders: Sequence[Order]) -> None:
-        """Remember the definitions of orders that are written, so that nobody binds them again."""
+    def written(self, orders: Sequence[Order]) -> None:
+        """To be told when orders are committed. Their definitions are kept, so that nobody binds them again."""
         for order in orders:
             if order.definition is not None:
                 self._definitions.keep(order.stack, order.definition)
+        self._wake()
 
     # -- what came of them ---------------------------------------------------------------------------
 
@@ -245,6 +249,7 @@ class Children:
         with self._store.transaction():
             for action_id in action_ids:
                 self._store.actions.signal(action_id, control)
+        self._wake()
 
 
 def nested_failure(name: str, reason: str) -> str:

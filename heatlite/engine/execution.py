@@ -58,8 +58,15 @@ class Execution:
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
         self._transitions = Transitions(self._journal, self._resources, parts.clock.now)
-        limit = parts.settings.max_resources_per_stack
-        self._children = Children(parts.store, parts.clock, parts.definitions, self._resources, action, limit)
+        self._children = Children(
+            parts.store,
+            parts.clock,
+            parts.definitions,
+            self._resources,
+            action,
+            parts.settings.max_resources_per_stack,
+            parts.wake,
+        )
         self._executor = Executor(
             parts.clock,
             parts.pool,
@@ -268,8 +275,7 @@ class Execution:
                 log.warning("stack %s: not written yet, trying again: %s", self._stack.name, error)
                 self._parts.clock.wait(threading.Event(), RETRY_COMMIT)
         if orders:
-            self._children.keep(orders)
-            self._parts.wake()
+            self._children.written(orders)
 
     def _park(self, children: int) -> bool:
         """Let go of the action until one of its `children` has ended; False if one has, or something is asked of it."""

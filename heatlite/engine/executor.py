@@ -304,10 +304,10 @@ class Executor:
             else:
                 continue
             if self._stopped.get(action_id) is not control:
-                self._stopped[action_id] = control
                 wanted.setdefault(control, []).append(action_id)
         for control, action_ids in wanted.items():
             self._children.stop(action_ids, control)
+            self._stopped.update(dict.fromkeys(action_ids, control))
 
     # -- stopping ----------------------------------------------------------------------------------
 
