@@ -66,6 +66,12 @@ class Settings:
     max_template_size: int = 2 * 1024 * 1024
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
+    max_events_per_stack: int = 100_000
+    """The newest ones are kept; Heat's 1000 would not hold half of one create of the largest stack (40 000 events)."""
+    event_days: int = 365
+    """How long an event is kept."""
+    deleted_stack_days: int = 90
+    """How long a deleted stack and its events are kept."""
     max_stacks_per_tenant: int = 512
     observe_on_update: bool = False
     """Whether each update looks at the real objects first, as one with `converge` does (Heat's)."""

@@ -18,6 +18,7 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.retention import Retention
 from heatlite.engine.scope import Surroundings
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
@@ -56,6 +57,7 @@ class Worker:
         self._clock = clock
         self._settings = settings
         self._maintenance = maintenance
+        self._retention = Retention(store, clock, settings)
         self._handlers = ThreadPoolExecutor(settings.handler_threads, "handler")
         self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
         self._parts = Parts(store, surroundings, clock, settings, definitions, self._handlers, self.wake)
@@ -246,6 +248,7 @@ class Worker:
                             ServiceRecord(self.owner, socket.gethostname(), "heatlite-engine", self._began, now)
                         )
                 self._maintenance.expire_locks()
+                self._retention.sweep()
                 if self._store.actions.wake_parked(now):
                     self._called.set()
             except DatabaseUnavailable as error:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import peewee
 
@@ -11,7 +12,7 @@ from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Database, Row, Value
 from heatlite.store.paging import after, directed
 from heatlite.store.records import EventRecord
-from heatlite.store.tables import Event
+from heatlite.store.tables import Event, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,9 @@ class EventQuery:
     marker: str | None = None
     """The id of the last event of the page before; an unknown one is ignored."""
 
+
+Numbers: TypeAlias = list[int]
+"""Ids of events."""
 
 _SORTED_BY: Mapping[str, peewee.ColumnBase] = {"event_time": Event.created_at, "resource_type": Event.resource_type}
 
@@ -102,6 +106,29 @@ class Events:
             select = Event.select(Event.stack_id, peewee.fn.MAX(Event.id)).where(Event.stack_id.in_(some))
             out.update(self._database.select(select.group_by(Event.stack_id)))
         return out
+
+    def older(self, moment: float, limit: int) -> Numbers:
+        """Events from before a moment, the oldest first. They are stored by age."""
+        oldest = Event.select(Event.id, Event.created_at).order_by(Event.id).limit(limit)
+        return [number for number, created_at in self._database.select(oldest) if created_at < moment]
+
+    def beyond(self, most: int, limit: int) -> Numbers:
+        """The oldest events of a stack that has more than `most`."""
+        count = peewee.fn.COUNT(Event.id)
+        counted = Event.select(Event.stack_id, count).group_by(Event.stack_id).having(count > most)
+        for stack_id, total in self._database.select(counted.order_by(Event.stack_id).limit(1)):
+            oldest = Event.select(Event.id).where(Event.stack_id == stack_id).order_by(Event.id)
+            return [number for (number,) in self._database.select(oldest.limit(min(limit, total - most)))]
+        return []
+
+    def of_deleted(self, moment: float, limit: int) -> Numbers:
+        """Events of stacks that were deleted before a moment."""
+        events = Event.select(Event.id).join(Stack, on=(Event.stack_id == Stack.id)).where(Stack.deleted_at < moment)
+        return [number for (number,) in self._database.select(events.limit(limit))]
+
+    def remove(self, numbers: Numbers) -> None:
+        """Remove events by their ids."""
+        self._database.change(Event.delete().where(Event.id.in_(numbers)))
 
     def get(self, stack_id: str, event_id: str) -> EventRecord | None:
         """One event of a stack, with its properties."""

@@ -17,7 +17,7 @@ from heatlite.store.database import Database, Dialect, Row, Value
 from heatlite.store.errors import Duplicate
 from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
-from heatlite.store.tables import Stack, Template
+from heatlite.store.tables import Action, Resource, Sink, Stack, Suppressed, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,17 @@ class Stacks:
             select = Stack.select(Stack.id).where(Stack.id.in_(some), Stack.deleted_at.is_null())
             found.update(stack_id for (stack_id,) in self._database.select(select))
         return found
+
+    def deleted_before(self, moment: float, limit: int) -> Sequence[str]:
+        """The ids of stacks that were deleted before a moment, first those deleted first."""
+        select = Stack.select(Stack.id).where(Stack.deleted_at < moment).order_by(Stack.deleted_at, Stack.id)
+        return [stack_id for (stack_id,) in self._database.select(select.limit(limit))]
+
+    def forget(self, stack_ids: Sequence[str]) -> None:
+        """Remove everything about stacks but their events."""
+        for model in (Resource, Action, Suppressed, Sink):
+            self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
+        self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
     def expired_locks(self, now: float) -> list[StackRecord]:
         """The live stacks whose maintenance lock has expired."""

@@ -62,6 +62,7 @@ class Stack(peewee.Model):
             (("project", "live_name"), True),
             # A page of the list: these stacks, newest first.
             (("project", "deleted_at", "parent_id", "created_at", "id"), False),
+            (("deleted_at",), False),
         )
 
 
@@ -210,6 +211,26 @@ class SoftwareDeployment(peewee.Model):
         indexes = ((("project", "server_id"), False),)
 
 
+class Sink(peewee.Model):
+    stack_id = peewee.CharField(max_length=36)
+    """"" for what is true of all stacks."""
+    digest = peewee.CharField(max_length=64)
+    """SHA-256 of the sink's type and target."""
+    position = peewee.BigIntegerField()
+    """The id of the last event that it has had."""
+    failures = peewee.IntegerField(default=0)
+    """Attempts since the last that went well."""
+    failing_since = peewee.DoubleField(null=True)
+    retry_at = peewee.DoubleField(default=0)
+    given_up_at = peewee.DoubleField(null=True)
+    lease_until = peewee.DoubleField(default=0)
+    """Until then an engine is at it."""
+
+    class Meta:
+        table_name = "sink"
+        primary_key = peewee.CompositeKey("stack_id", "digest")
+
+
 class Service(peewee.Model):
     id = peewee.CharField(max_length=36, primary_key=True)
     host = peewee.CharField()
@@ -223,4 +244,5 @@ class Service(peewee.Model):
 
 MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, Service, Mail, SoftwareConfig, SoftwareDeployment,
+    Sink,
 )  # fmt: skip

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+from heatlite.engine.retention import Retention
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.events import EventQuery
 from heatlite.store.records import (
@@ -673,6 +676,72 @@ def test_the_events_of_a_tree_come_in_one_list(store: Store) -> None:
     (third,) = store.events.list(grandchild.id, EventQuery(sort_dir="asc", limit=1))
     assert names(root, 2, sort_dir="asc", limit=3, marker=str(third.id)) == "def"
     assert names(root, 2, resource_name=("c", "e", "x")) == "ec"
+
+
+@everywhere
+def test_events_that_may_go(store: Store) -> None:
+    gone, kept = a_stack("gone", deleted_at=7.0), a_stack("kept")
+    with store.transaction():
+        store.stacks.insert(gone)
+        store.stacks.insert(kept)
+        told = zip("abcdefg", (kept, gone, kept, kept, kept, gone, kept), strict=True)
+        store.events.append_many(
+            [an_event(name, stack_id=stack.id, created_at=float(at)) for at, (name, stack) in enumerate(told)]
+        )
+    ids = {event.resource_name: event.id for event in store.events.list(kept.id, EventQuery(), [gone.id])}
+
+    def names(found: list[int]) -> str:
+        return "".join(name for name in sorted(ids) if ids[name] in found)
+
+    assert names(store.events.older(3.0, 10)) == "abc"
+    assert names(store.events.older(3.0, 2)) == "ab"
+    assert names(store.events.older(0.0, 10)) == ""
+    assert names(store.events.beyond(3, 10)) == "ac"
+    assert names(store.events.beyond(3, 1)) == "a"
+    assert names(store.events.beyond(5, 10)) == ""
+    assert names(store.events.of_deleted(8.0, 10)) == "bf"
+    assert names(store.events.of_deleted(7.0, 10)) == ""
+    with store.transaction():
+        store.events.remove([ids["b"], ids["c"]])
+    left = store.events.list(kept.id, EventQuery(sort_dir="asc"), [gone.id])
+    assert [event.resource_name for event in left] == list("adefg")
+
+
+@everywhere
+def test_a_deleted_stack_is_forgotten_whole(store: Store) -> None:
+    gone, late, kept = a_stack("gone", deleted_at=7.0), a_stack("late", deleted_at=8.0), a_stack("kept")
+    with store.transaction():
+        for stack in (gone, late, kept):
+            store.stacks.insert(stack)
+            store.resources.insert_many([a_resource(stack_id=stack.id)])
+            store.actions.put(an_action(stack_id=stack.id))
+            store.suppressed.add(a_refusal(stack_id=stack.id), 1.0)
+    assert store.stacks.deleted_before(9.0, 10) == [gone.id, late.id]
+    assert store.stacks.deleted_before(9.0, 1) == store.stacks.deleted_before(8.0, 10) == [gone.id]
+    with store.transaction():
+        store.stacks.forget([gone.id])
+    assert store.stacks.get(gone.id) is None
+    assert store.resources.of(gone.id) == store.suppressed.list(gone.id) == store.actions.live([gone.id]) == []
+    for stack in (late, kept):
+        assert store.stacks.get(stack.id) == stack
+        found = (store.resources.of(stack.id), store.suppressed.list(stack.id), store.actions.live([stack.id]))
+        assert [len(rows) for rows in found] == [1, 1, 1]
+
+
+@everywhere
+def test_two_engines_that_remove_at_once_remove_what_one_would(store: Store, url: str) -> None:
+    with store.transaction():
+        store.events.append_many([an_event(created_at=float(number)) for number in range(1500)])
+
+    def remove(_: int) -> None:
+        own = Store.open(url)
+        Retention(own, Clock(), Settings("", max_events_per_stack=200, event_days=10**9)).sweep()
+        own.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(remove, range(2)))
+    left = store.events.list("s1", EventQuery(sort_dir="asc"))
+    assert [event.created_at for event in left] == [float(number) for number in range(1300, 1500)]
 
 
 # -- actions -------------------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+"""What is not kept for good: events beyond the number and the age that an installation keeps, and deleted stacks."""
+
+import time
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.store.store import Store
+
+DAY = 86_400.0
+EVERY = 60.0
+"""Seconds between two looks."""
+BATCH = 500
+"""Rows that one transaction removes: nobody who writes waits for more than that."""
+STACKS = 20
+"""Stacks that one transaction removes."""
+PAUSE = 0.005
+"""Seconds between two transactions: those who wait come first."""
+MOST = 20
+"""Transactions in a row; the rest has time until the next second, for the caller has other things to see to."""
+
+
+class Retention:
+    """Removes a little at a time. Which rows go depends on rows and clock alone, so several engines may do it."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._due = 0.0
+
+    def sweep(self) -> None:
+        """Called once a second; does nothing most of the time. Raises DatabaseUnavailable."""
+        now = self._clock.now()
+        if now < self._due:
+            return
+        for _ in range(MOST):
+            if not self.purge(now):
+                self._due = now + EVERY
+                return
+            time.sleep(PAUSE)
+
+    def purge(self, now: float) -> bool:
+        """One transaction; whether there was anything to remove."""
+        store, settings = self._store, self._settings
+        deleted = now - settings.deleted_stack_days * DAY
+        events = (
+            store.events.older(now - settings.event_days * DAY, BATCH)
+            or store.events.beyond(settings.max_events_per_stack, BATCH)
+            or store.events.of_deleted(deleted, BATCH)
+        )
+        if events:
+            with store.transaction():
+                store.events.remove(events)
+            return True
+        stacks = store.stacks.deleted_before(deleted, STACKS)
+        if stacks:
+            with store.transaction():
+                store.stacks.forget(stacks)
+        return bool(stacks)
