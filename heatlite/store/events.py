@@ -115,10 +115,14 @@ class Events:
     def beyond(self, most: int, limit: int) -> Numbers:
         """The oldest events of a stack that has more than `most`."""
         count = peewee.fn.COUNT(Event.id)
-        counted = Event.select(Event.stack_id, count).group_by(Event.stack_id).having(count > most)
-        for stack_id, total in self._database.select(counted.order_by(Event.stack_id).limit(1)):
-            oldest = Event.select(Event.id).where(Event.stack_id == stack_id).order_by(Event.id)
-            return [number for (number,) in self._database.select(oldest.limit(min(limit, total - most)))]
+        counted = Event.select(Event.stack_id).group_by(Event.stack_id).having(count > most)
+        for (stack_id,) in self._database.select(counted.order_by(Event.stack_id).limit(1)):
+            # Not so many of the oldest: another engine may be removing them.
+            events = Event.select(Event.id).where(Event.stack_id == stack_id)
+            kept = events.order_by(Event.id.desc()).limit(1).offset(most - 1)
+            for (first,) in self._database.select(kept):
+                old = events.where(Event.id < first).order_by(Event.id).limit(limit)
+                return [number for (number,) in self._database.select(old)]
         return []
 
     def of_deleted(self, moment: float, limit: int) -> Numbers:
