@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
+from heatlite.engine.breakpoints import Breakpoints, verb_of, waits_at
 from heatlite.engine.children import Children, Order
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
@@ -18,12 +19,14 @@ from heatlite.engine.gate import timeout_seconds
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import Resources, Surroundings
-from heatlite.engine.step import DIFFERS
+from heatlite.engine.step import DIFFERS, Work
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
+from heatlite.template.environment import Environment
+from heatlite.template.loader import load_mapping
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,8 @@ class Execution:
         self._stack = stack
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
-        self._transitions = Transitions(self._journal, self._resources, parts.clock.now)
+        self._breakpoints = Breakpoints(parts.store.mail, action)
+        self._transitions = Transitions(self._journal, self._resources, self._breakpoints, parts.clock.now)
         self._children = Children(
             parts.store,
             parts.clock,
@@ -165,6 +169,7 @@ class Execution:
 
     def _make(self, definition: Definition) -> Iterator[None]:
         """Make the stack what `definition` says, then remove what it no longer needs."""
+        self._breakpoints.start(self._stack.verb, definition.environment)
         plan = planner.plan_converge(definition, self._rows(), self._resources)
         self._transitions.start_converging(definition, plan)
         yield from self._executor.walk(plan, self._transitions.begin_converge)
@@ -202,6 +207,8 @@ class Execution:
             self.request(Control.ABORT)
 
     def _delete(self) -> Iterator[None]:
+        environment = load_mapping(self._stack.environment, "environment", "Environment")
+        self._breakpoints.start(Verb.DELETE, Environment.parse(environment))
         # Whatever a maintenance lock still holds might refuse to go.
         yield from self._executor.walk(planner.plan_unlock(self._rows()), self._transitions.begin_unlock)
         self._executor.failures.clear()
@@ -224,9 +231,14 @@ class Execution:
     def _settle_leftovers(self) -> None:
         """Fail what an earlier attempt left in progress and this one stopped too soon to take up."""
         stop = self._executor.stop
+        if stop is None:
+            return
         for row in self._rows():
-            if row.status is Status.IN_PROGRESS and stop is not None:
+            hook = waits_at(row)
+            if row.status is Status.IN_PROGRESS:
                 self._transitions.fail(row, aborted_text(row.verb, stop))
+            elif hook is not None:
+                self._transitions.end_wait(row, aborted_text(verb_of(hook), stop))
 
     def _failed(self) -> StackRecord:
         return moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
@@ -277,15 +289,19 @@ class Execution:
         if orders:
             self._children.written(orders)
 
-    def _park(self, children: int) -> bool:
-        """Let go of the action until one of its `children` has ended; False if one has, or something is asked of it."""
+    def _park(self, children: int, held: Sequence[Work]) -> bool:
+        """Let go of the action until one of its `children` has ended, or one of the works that are `held` may go on.
+
+        False if that has happened already, or if something is asked of the action.
+        """
         store, action = self._parts.store, self.action
         with store.transaction():
             lease = self._parts.settings.lease_seconds
             self._control = store.actions.hold(
                 action.id, action.owner or "", action.attempt, self._parts.clock.now(), lease
             )
-            parked = self._control is None and store.actions.park(action, children)
+            stays = self._control is None and not self._breakpoints.let_go(held)
+            parked = stays and store.actions.park(action, children)
         if self._control is not None:
             self.request(self._control)
         return parked
@@ -314,6 +330,7 @@ class Execution:
                 if stack.deleted_at is not None:
                     store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
+                store.mail.clear(action.id)
                 store.actions.finish(action, ends, "" if stack is None else stack.status_reason, now)
         if stack is not None:
             self._stack = stack

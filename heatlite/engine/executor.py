@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from enum import Enum
 
@@ -32,8 +32,8 @@ STEPS_PER_TICK = 500
 
 LONGEST_WAIT = 60.0
 """Seconds after which a walk looks up even if nothing has called it."""
-LONGEST_WAIT_FOR_CHILDREN = 1.0
-"""The same while it waits for nested stacks, whose engine may be in another process."""
+LONGEST_WAIT_FOR_OTHERS = 1.0
+"""The same while it waits for nested stacks or at breakpoints: another process may have to do with them."""
 
 
 class Stop(Enum):
@@ -74,7 +74,7 @@ class Executor:
         transitions: Transitions,
         children: Children,
         commit: Callable[[], None],
-        park: Callable[[int], bool],
+        park: Callable[[int, Sequence[Work]], bool],
         patience: float,
         rolls_back: bool,
         deadline: float | None,
@@ -106,6 +106,8 @@ class Executor:
         """By the id of the action on its nested stack that a work waits for."""
         self._stopped: dict[str, Control] = {}
         """What such an action has been asked for."""
+        self._held: list[Work] = []
+        """What waits at breakpoints."""
         self._sequence = itertools.count()
         self._goes_on = False
         self._ready: deque[str] = deque()
@@ -140,8 +142,8 @@ class Executor:
     def walk(self, plan: Plan, begin: Callable[[Step], Work]) -> Iterator[None]:
         """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way.
 
-        Yields when it has let go of the action because there is nothing but nested stacks to wait for: it needs no
-        thread until it is claimed again.
+        Yields when it has let go of the action because there is nothing but nested stacks and breakpoints to wait for:
+        it needs no thread until it is claimed again.
         """
         self._goes_on = plan.goes_on
         self._open, self._dependents = waiting(plan.steps.values())
@@ -150,6 +152,7 @@ class Executor:
             self._wakeup.clear()
             self._take_answers()
             self._look_at_children()
+            self._look_at_breakpoints()
             self._look_up()
             for _ in range(STEPS_PER_TICK):
                 if not self._ready or self.stop is not None:
@@ -159,21 +162,24 @@ class Executor:
             for work in self._take_after_commit():
                 self._call(work)
             if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
-                if not self._calling and (not (self._pauses or self._awaited) or self.stop is Stop.DRAIN):
+                if not self._calling and (not (self._pauses or self._awaited or self._held) or self.stop is Stop.DRAIN):
                     break
                 if self._calling or self._pauses or self.stop is not None:
                     self._wait()
-                elif self._park(len(self._awaited)):
+                elif self._park(len(self._awaited), self._held):
                     yield
         self._pauses.clear()
         self._orders.clear()
         self._awaited.clear()
+        self._held.clear()
         self._commit()
 
     def _go_on(self, work: Work) -> None:
         """A work has begun: call its handler at once if it is quick, after the commit of its intent otherwise."""
         if work.ended:
             self._settle(work)
+        elif work.hook is not None:
+            self._held.append(work)
         elif isinstance(work.resource, StackResource):
             self._go_on_nested(work)
         elif work.resource.quick and not work.handled:
@@ -235,6 +241,19 @@ class Executor:
             self._open[key] -= 1
             if self._open[key] == 0:
                 self._ready.append(key)
+
+    def _look_at_breakpoints(self) -> None:
+        """Go on with the works whose breakpoints have been cleared. Once the walk stops, nothing new begins."""
+        free = self._transitions.breakpoints.let_go(self._held)
+        for work in free:
+            work.done = True
+        self._held = [work for work in self._held if not work.done]
+        for work in free:
+            if self.stop is None:
+                self._settle(work)
+            else:
+                work.done = False
+                self._held.append(work)
 
     # -- nested stacks -------------------------------------------------------------------------------
 
@@ -340,9 +359,11 @@ class Executor:
             heapq.heapify(self._pauses)
             for _, _, work in aborted:
                 self._orders.pop(id(work), None)
-                # Its row tells of it; the stack's reason stays with what went wrong first.
-                work.failure = aborted_text(work.verb, self.stop)
-                self._transitions.finish(work)
+        # Its row tells of it; the stack's reason stays with what went wrong first.
+        for work in [*(work for _, _, work in aborted), *self._held]:
+            work.failure = aborted_text(work.verb, self.stop)
+            self._transitions.finish(work)
+        self._held.clear()
 
     def _must_abort(self, work: Work) -> bool:
         """A half-made object is removed by the rollback anyway; one that changes in place had better finish."""
@@ -360,6 +381,8 @@ class Executor:
         until = [now + LONGEST_WAIT]
         if self._pauses and self.stop is not Stop.DRAIN:
             until.append(self._pauses[0][0])
+        if self._held:
+            until.append(now + LONGEST_WAIT_FOR_OTHERS)
         if self.deadline is not None and self.stop is None:
             until.append(self.deadline)
         if self._patience_ends is not None and (self._pauses or self._awaited):
@@ -369,6 +392,6 @@ class Executor:
             return
         if self._calling or self._awaited:
             # They take the machine's time, whatever the clock says: an answer may come at any moment.
-            self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_CHILDREN) if self._awaited else seconds)
+            self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_OTHERS) if self._awaited else seconds)
         else:
             self._clock.wait(self._wakeup, seconds)

@@ -195,7 +195,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
         else:
             chosen[name] = row
         if decision.outcome is Outcome.KEEP and row.status is Status.COMPLETE and not requires:
-            if not bookkeeping_differs(row, wanted, chosen):
+            if not bookkeeping_differs(row, wanted, chosen) and not definition.environment.hooks(name):
                 kept[name] = row
                 continue
         elif decision.outcome is Outcome.UPDATE:

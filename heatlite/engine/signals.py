@@ -15,8 +15,9 @@ from heatlite.core.errors import (
     ResourceNotFound,
     StackLocked,
 )
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.engine.breakpoints import cleared_text, clearing, waits_at
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import LONGEST_REASON, resource_event
 from heatlite.engine.locks import Operation
@@ -70,7 +71,8 @@ class Signals:
         NotSupported while it is deleted or suspended, InvalidBreakPointHook, and what the type finds wrong.
         """
         if details and "unset_hook" in details:
-            raise InvalidBreakPointHook(f"The hook {details['unset_hook']!r} is not set on resource {row.name}.")
+            self._clear_hook(stack, row.name, details["unset_hook"])
+            return
         kind = self._reading.resources_of(stack).type_of(row)
         if not kind.has("signal"):
             raise ResourceActionNotSupported(action="signal")
@@ -84,6 +86,23 @@ class Signals:
             self._deliver(context, stack, row, details)
         except (NoActionNeeded, Conflict) as error:
             log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
+
+    def _clear_hook(self, stack: StackRecord, name: str, hook: Json) -> None:
+        """Let a resource go on that waits at a breakpoint. No lock is asked: only what runs waits at one."""
+        with self._store.transaction():
+            held = self._store.stacks.hold(stack.id)
+            waiting = [row for row in self._store.resources.by_name(stack.id, [name]) if waits_at(row) == hook]
+            running = self._store.actions.live([stack.id])
+            if held is None or not isinstance(hook, str) or not waiting or not running:
+                raise InvalidBreakPointHook(f"The hook {hook!r} is not set on resource {name}.")
+            key = clearing(held.verb, hook, name)
+            if key in self._store.mail.read(running[0].id):
+                raise InvalidBreakPointHook(f"The hook {hook!r} of resource {name} has been cleared already.")
+            self._store.mail.put(running[0].id, key, None)
+            self._store.actions.unpark(running[0].id)
+            for row in waiting:
+                self._tell(row, row.verb, cleared_text(hook))
+        self._gate.wake()
 
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
         """Hand the details to the type; all that comes of it is written together."""

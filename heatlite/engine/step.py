@@ -40,6 +40,8 @@ class Work:
     verb: Verb
     wanted: Wanted | None = None
     """What the row becomes once a create or an update has succeeded."""
+    hook: str | None = None
+    """The work only waits at this breakpoint; what is done is another work."""
     change: Change | None = None
     done: bool = False
     failure: str | None = None

@@ -9,6 +9,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
+from heatlite.engine.breakpoints import Breakpoints, reached_text, verb_of, waits_at
 from heatlite.engine.journal import Journal, resource_event
 from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted
@@ -28,11 +29,14 @@ STATE_CHANGED = "state changed"
 class Transitions:
     """Begins and ends the steps of one stack's plans, in the journal."""
 
-    def __init__(self, journal: Journal, resources: Resources, now: Callable[[], float]) -> None:
+    def __init__(
+        self, journal: Journal, resources: Resources, breakpoints: Breakpoints, now: Callable[[], float]
+    ) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
         """While converging: the row that stands for each name that is done."""
         self._journal = journal
         self._resources = resources
+        self.breakpoints = breakpoints
         self._now = now
         self._definition: Definition | None = None
         self._definitions: dict[str, ResourceDefinition] = {}
@@ -56,6 +60,10 @@ class Transitions:
         """Fill in the values, decide, and begin what has been decided."""
         definition = self._definitions[step.name]
         rows = self._journal.named(step.name)
+        row = next((row for row in rows if waits_at(row) is not None), rows[-1])
+        waiting = self._waiting(step, row, waits_at(row) or ("pre-create" if row.verb is Verb.INIT else "pre-update"))
+        if waiting is not None:
+            return waiting
         restricted = self.definition.environment.restricted_actions(step.name)
         judged = judge(self.definition, step.name, rows, self._resources, self._values, restricted)
         if judged.wanted is None or judged.decision is None:
@@ -131,6 +139,9 @@ class Transitions:
         row = self._row_of(step)
         if row.verb is Verb.INIT:
             return Work(step, row, self._resources.make(row), Verb.DELETE, done=True, silent=True)
+        waiting = self._waiting(step, row, waits_at(row) or "pre-delete")
+        if waiting is not None:
+            return waiting
         retained = row.deletion_policy.lower() == "retain"
         work = self._begin(step, row, Verb.DELETE, skip=retained)
         # What a cut-off create has made is known by its name only.
@@ -196,6 +207,47 @@ class Transitions:
             work.token, work.handled = work.row.token["token"], True
         return work
 
+    # -- breakpoints -------------------------------------------------------------------------------
+
+    def _waiting(self, step: Step, row: ResourceRecord, hook: str) -> Work | None:
+        """A work that waits at the hook, if that is set; what is to come begins when it has been cleared."""
+        if waits_at(row) != hook:
+            if not self.breakpoints.stops(hook, row):
+                return None
+            row = replace(row, token={"hook": hook})
+            self._journal.save(row)
+            self._tell(row, reached_text(hook))
+        return Work(step, row, self._resources.make(row), verb_of(hook), hook=hook)
+
+    def _past(self, work: Work, hook: str) -> Work | None:
+        """The wait at a hook is over: go on, unless it was cut short."""
+        if work.failure is not None:
+            self.end_wait(work.row, work.failure)
+            return None
+        row = replace(work.row, token=None)
+        self._journal.save(row)
+        if hook == "post-delete":
+            self._journal.delete(row)
+        elif hook == "pre-delete":
+            return self.begin_delete(work.step)
+        elif hook in ("pre-create", "pre-update"):
+            return self.begin_converge(work.step)
+        else:
+            self.chosen[row.name] = row
+        return None
+
+    def end_wait(self, row: ResourceRecord, reason: str) -> None:
+        """Nobody waits any longer for the hook of a row to be cleared."""
+        row = replace(row, token=None)
+        self._journal.save(row)
+        self._tell(row, reason)
+        if row.verb is Verb.DELETE and row.status is Status.COMPLETE:
+            self._journal.delete(row)
+
+    def _tell(self, row: ResourceRecord, reason: str) -> None:
+        """An event about a row whose state stays as it is."""
+        self._journal.tell(resource_event(replace(row, status_reason=reason), self._now()))
+
     # -- nested stacks -----------------------------------------------------------------------------
 
     @property
@@ -234,7 +286,9 @@ class Transitions:
         return first
 
     def finish(self, work: Work) -> Work | None:
-        """Write how a work has ended. A handler that asked for replacement gets a new work."""
+        """Write how a work has ended. What has to come at once, before anything that waits for it, is a new work."""
+        if work.hook is not None:
+            return self._past(work, work.hook)
         if work.silent:
             if work.verb is Verb.DELETE:
                 self._journal.delete(work.row)
@@ -243,7 +297,7 @@ class Transitions:
         if work.wanted is not None and work.done and work.failure is None:
             row = self._converged(work.row, work.wanted, work.verb, Status.COMPLETE, physical_id, data)
             self.chosen[row.name] = row
-            return None
+            return self._waiting(work.step, row, f"post-{work.verb.lower()}")
         row = replace(work.row, physical_id=physical_id, data=data, token=None)
         if work.wants_replacement and work.wanted is not None:
             # The object is as it was; so is its row, apart from the attempt.
@@ -258,7 +312,10 @@ class Transitions:
             self._moved(row, work.verb, Status.FAILED, work.failure)
             return None
         if work.verb is Verb.DELETE:
-            self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+            row = self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+            waiting = self._waiting(work.step, row, "post-delete")
+            if waiting is not None:
+                return waiting
             self._journal.delete(row)
         elif work.verb is Verb.UNLOCK:
             self._unlocked(row)

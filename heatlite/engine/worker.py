@@ -14,6 +14,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, Control, Status
+from heatlite.engine.breakpoints import waits_at
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.journal import moved, resource_event, stack_event
@@ -215,8 +216,12 @@ class Worker:
                     for row in self._store.resources.of(stack.id)
                     if row.status is Status.IN_PROGRESS
                 ]
+                waiting = [
+                    replace(row, token=None) for row in self._store.resources.of(stack.id) if waits_at(row) is not None
+                ]
                 self._store.stacks.save(stack)
-                self._store.resources.save_many(rows)
+                self._store.resources.save_many([*rows, *waiting])
+                self._store.mail.clear(action.id)
                 events = [resource_event(row, now) for row in rows]
                 self._store.events.append_many([*events, stack_event(stack, now)])
             self._store.actions.finish(action, ActionStatus.FAILED, reason, now)

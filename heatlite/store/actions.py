@@ -41,7 +41,7 @@ _COLUMNS = (
 
 _LIVE = "status IN ('READY', 'WAITING', 'RUNNING')"
 _PARKED = "status = 'WAITING' AND waits_for IS NULL"
-"""It waits for the actions derived from it."""
+"""It waits for the actions derived from it, or at a breakpoint."""
 _MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
 
 
@@ -101,7 +101,7 @@ class Actions:
         sql = f"UPDATE action SET control = ? WHERE id = ? AND {_LIVE}{unless}"
         taken = self._write(sql, (control, action_id)) == 1
         if taken:
-            self._write(f"UPDATE action SET status = 'READY' WHERE id = ? AND {_PARKED}", (action_id,))
+            self.unpark(action_id)
         return taken
 
     def cancel_queued(self, stack_ids: Sequence[str], reason: str, now: float) -> list[str]:
@@ -185,6 +185,10 @@ class Actions:
             sql = f"SELECT 1 FROM action WHERE parent_id = ? AND {_LIVE} LIMIT 1"
             if self._database.read(self._marked(sql), (action_id,)):
                 return
+        self.unpark(action_id)
+
+    def unpark(self, action_id: str) -> None:
+        """Make READY what its worker has let go of: something has happened that it waits for."""
         self._write(f"UPDATE action SET status = 'READY' WHERE id = ? AND {_PARKED}", (action_id,))
 
     def park(self, action: ActionRecord, children: int) -> bool:

@@ -1,5 +1,6 @@
 """The `openstack` command: python-openstackclient with python-heatclient's commands, and those that heatlite adds."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,34 @@ def test_mark_and_replace_then_lock_and_unlock(openstack: OpenStack, server: Ser
     openstack.ok("stack", "update", "-t", STORY, "--parameter", "boot_time=0", "main")
     assert server.settled(path) == "UPDATE_COMPLETE"
     openstack.ok("stack", "delete", "--yes", "main")
+    assert server.settled(path) == "DELETE_COMPLETE"
+
+
+def test_hooks(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
+    """`hook poll` and `hook clear` find their way by the events."""
+    template = tmp_path / "pair.yaml"
+    members = {name: {"type": "OS::Heat::TestResource", "properties": {"value": name}} for name in ("one", "two")}
+    template.write_text(json.dumps({"heat_template_version": "2018-08-31", "resources": members}))
+
+    def waiting() -> list[str]:
+        found: Any = openstack.json("stack", "hook", "poll", "hooked")
+        return [row["Resource Status Reason"] for row in found]
+
+    openstack.ok("stack", "create", "-t", str(template), "--pre-create", "*", "hooked")
+    stack: Any = openstack.json("stack", "show", "hooked")
+    path, paused = f"/stacks/hooked/{stack['id']}", "CREATE paused until Hook pre-create is cleared"
+    eventually(lambda: waiting() == [paused] * 2, "both resources wait")
+    openstack.ok("stack", "hook", "clear", "--pre-create", "hooked", "one")
+    assert waiting() == [paused]
+    assert "resource one" in openstack("stack", "hook", "clear", "--pre-create", "hooked", "one").err
+    openstack.ok("stack", "hook", "clear", "--pre-create", "hooked", "two")
+    assert server.settled(path) == "CREATE_COMPLETE"
+
+    openstack.ok("stack", "update", "--existing", "--pre-update", "one", "hooked")
+    eventually(lambda: len(waiting()) == 1, "one waits before its update")
+    openstack.ok("stack", "hook", "clear", "hooked", "one")
+    assert server.settled(path) == "UPDATE_COMPLETE"
+    openstack.ok("stack", "delete", "--yes", "hooked")
     assert server.settled(path) == "DELETE_COMPLETE"
 
 

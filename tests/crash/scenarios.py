@@ -2,15 +2,19 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from heatlite.core.context import Context
+from heatlite.core.errors import InvalidBreakPointHook
 from heatlite.core.status import LockLevel, Verb, state
+from heatlite.engine.breakpoints import waits_at
 from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
 
 CALLER = Context("demo")
+EVERY = [f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete")]
 
 
 def file(content: object = "x", slow: float = 0.02, **more: object) -> dict[str, object]:
@@ -56,11 +60,19 @@ def stack_of(server: Embedded) -> StackRecord:
 
 
 def settle(server: Embedded) -> None:
-    """Wait until nothing is queued or runs."""
+    """Wait until nothing is queued or runs; clear every hook that is reached."""
     end = time.monotonic() + 30
     while server.store.database.read("SELECT 1 FROM action WHERE status IN ('READY', 'WAITING', 'RUNNING') LIMIT 1"):
         assert time.monotonic() < end, "an action never ended"
+        for row in server.store.resources.of(stack_of(server).id):
+            if (hook := waits_at(row)) is not None:
+                with suppress(InvalidBreakPointHook):  # cleared already
+                    server.rooms.signals.signal(CALLER, stack_of(server), row, {"unset_hook": hook})
         time.sleep(0.002)
+
+
+def hooks(**names: object) -> dict[str, object]:
+    return {"resource_registry": {"resources": {name: {"hooks": listed} for name, listed in names.items()}}}
 
 
 def create(server: Embedded, document: dict[str, object] = FIRST, **more: object) -> None:
@@ -75,6 +87,11 @@ def create_and_settle(server: Embedded) -> None:
 def update(server: Embedded, document: dict[str, object] | None, **more: object) -> None:
     existing = document is None
     server.stacks.update(CALLER, stack_of(server), Request(template=document, **more), existing)  # type: ignore[arg-type]
+
+
+def created_with_hooks(server: Embedded) -> None:
+    create(server, environment=hooks(a="pre-delete", b=["pre-delete", "post-delete"]))
+    settle(server)
 
 
 def marked(server: Embedded) -> None:
@@ -154,6 +171,18 @@ SCENARIOS = {
         create_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED
     ),
     "delete during a create": Scenario(nothing, start_and_delete, (done(Verb.DELETE), CREATED)),
+    "create with hooks": Scenario(
+        nothing, lambda s: create(s, environment=hooks(a=["pre-create", "post-create"], c="post-create")), (CREATED,)
+    ),
+    "update with hooks": Scenario(
+        create_and_settle,
+        lambda s: update(s, SECOND, environment=hooks(a=["pre-update", "post-update"], b="pre-update", quick=EVERY)),
+        (done(Verb.UPDATE),),
+        CREATED,
+    ),
+    "delete with hooks": Scenario(
+        created_with_hooks, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED
+    ),
     "check": Scenario(create_and_settle, lambda s: s.stacks.check(CALLER, stack_of(s)), (done(Verb.CHECK),), CREATED),
     "suspend": Scenario(
         create_and_settle, lambda s: s.stacks.suspend(CALLER, stack_of(s)), (done(Verb.SUSPEND),), CREATED

@@ -14,6 +14,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import LockLevel, Status, Verb, state
+from heatlite.store.events import EventQuery
 from heatlite.store.stacks import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, SCENARIOS, settle, stack_of, update
@@ -61,6 +62,15 @@ def look_for_orphans(server: Embedded, place: Path) -> None:
     assert len(made) == len(set(made))
 
 
+def look_for_repeated_hooks(server: Embedded) -> None:
+    """No hook has stopped a resource twice, or was passed without having been cleared."""
+    events = server.store.events.list(stack_of(server).id, EventQuery(sort_dir="asc"))
+    texts = [(event.resource_name, event.status_reason) for event in events if "Hook" in event.status_reason]
+    assert len(texts) == len(set(texts))
+    reached = {(name, text.split()[4]) for name, text in texts if " paused " in text}
+    assert reached == {(name, text.split()[1]) for name, text in texts if " paused " not in text}
+
+
 def recover(place: Path, name: str) -> None:
     """A new engine on what the dead one left: it comes to a good end by itself, and the stack goes on living."""
     scenario = SCENARIOS[name]
@@ -72,6 +82,7 @@ def recover(place: Path, name: str) -> None:
             return
         stack = stack_of(server)
         assert state(stack.verb, stack.status) in {*scenario.ends, scenario.before}
+        look_for_repeated_hooks(server)
         look_for_orphans(server, place)
         if stack.lock is not None:
             assert {path.removesuffix(".lock") for path in locks(place)} == objects(place)
