@@ -21,7 +21,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.children import Children, Order, nested_failure
 from heatlite.engine.plan import Plan, Step, waiting
-from heatlite.engine.step import Work, advance, failure_text
+from heatlite.engine.step import Work, advance, failure_text, give_up
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
 
@@ -275,7 +275,7 @@ class Executor:
                 urgent = work.step.key in self._dependents
                 order = self._children.converge(work, self._transitions.definition, urgent, self.deadline)
             else:
-                work.failure = aborted_text(work.verb, self.stop)
+                give_up(work, aborted_text(work.verb, self.stop))
         except Exception as error:
             log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
             work.failure = failure_text(work.row.name, error)
@@ -361,7 +361,7 @@ class Executor:
                 self._orders.pop(id(work), None)
         # Its row tells of it; the stack's reason stays with what went wrong first.
         for work in [*(work for _, _, work in aborted), *self._held]:
-            work.failure = aborted_text(work.verb, self.stop)
+            give_up(work, aborted_text(work.verb, self.stop))
             self._transitions.finish(work)
         self._held.clear()
 

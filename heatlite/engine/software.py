@@ -161,7 +161,14 @@ class Software:
     # -- what the deployments of resources do ------------------------------------------------------
 
     def deploy(
-        self, project: str, deployment_id: str, server_id: str, action: str, config: SoftwareConfig, awaited: bool
+        self,
+        project: str,
+        deployment_id: str,
+        server_id: str,
+        action: str,
+        config_id: str,
+        config: SoftwareConfig,
+        awaited: bool,
     ) -> None:
         """Give a server a configuration, in place of the one that this deployment gave it before.
 
@@ -173,15 +180,15 @@ class Software:
             before = self._store.software_deployments.hold(project, deployment_id)
             if before is not None:
                 self._store.software_configs.delete(project, before.config_id)
-            derived = self.create_config(project, config)
+            self.create_config(project, config, config_id)
             if before is None:
                 self.create_deployment(
-                    project, server_id, derived.id, input_values(config), action, status, reason, deployment_id
+                    project, server_id, config_id, input_values(config), action, status, reason, deployment_id
                 )
                 return
             changes: JsonMap = {
                 "server_id": server_id,
-                "config_id": derived.id,
+                "config_id": config_id,
                 "input_values": input_values(config),
                 "action": action,
                 "status": status,

@@ -85,6 +85,16 @@ def advance(work: Work) -> None:
     _drop_unstorable(work)
 
 
+def give_up(work: Work, why: str) -> None:
+    """Nobody waits for `work` any longer: it has failed, and its type may take it back. Raises nothing."""
+    work.failure = why
+    try:
+        if work.handled:
+            work.resource.handle_cancel()
+    except Exception:
+        log.info("resource %s: %s could not be taken back", work.row.name, work.verb, exc_info=True)
+
+
 def _drop_unstorable(work: Work) -> None:
     """What a handler leaves has to be text and JSON, or its resource fails: it must not break the commit of others."""
     facts, row = work.resource.facts, work.row

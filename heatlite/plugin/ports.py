@@ -87,7 +87,14 @@ class Software(Protocol):
         """A deployment."""
 
     def deploy(
-        self, project: str, deployment_id: str, server_id: str, action: str, config: SoftwareConfig, awaited: bool
+        self,
+        project: str,
+        deployment_id: str,
+        server_id: str,
+        action: str,
+        config_id: str,
+        config: SoftwareConfig,
+        awaited: bool,
     ) -> None:
         """Give a server a configuration, in place of the one that this deployment gave it before.
 

@@ -383,6 +383,9 @@ class Resource(Generic[P_co]):
     def check_unlock_complete(self, token: Json) -> bool | float:
         return True
 
+    def handle_cancel(self) -> None:
+        """What a handler has begun is given up: its check is not asked any more. Must not wait for anything."""
+
     def handle_signal(self, details: JsonMap | None) -> str | Resize | None:
         """Take a signal; see the module's text. Raises ResourceActionNotSupported where the type takes none.
 

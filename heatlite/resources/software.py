@@ -1,0 +1,766 @@
+"""Software on servers: what they are to have, and its deployment (heat-engine §18)."""
+
+from collections.abc import Mapping, Sequence
+from email import message_from_string
+from email.message import Message
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+from pathlib import PurePath
+from typing import Final, TypeVar, cast
+from uuid import UUID, uuid5
+
+import yaml
+
+from heatlite.core.errors import (
+    HeatliteError,
+    InvalidTemplateAttribute,
+    NotFound,
+    StackValidationFailed,
+    UserParameterMissing,
+)
+from heatlite.core.ids import new_id
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.plugin import (
+    Change,
+    ChildStack,
+    Facts,
+    NoActionNeeded,
+    Resource,
+    Schema,
+    Signalled,
+    StackResource,
+    SupportStatus,
+    prop,
+)
+from heatlite.plugin.ports import UNGROUPED, SoftwareConfig, SoftwareDeployment
+from heatlite.plugin.signing import NATIVE
+from heatlite.resources.members import definitions_in, template_of
+from heatlite.resources.wait_conditions import ABSENT, NO_SIGNAL
+from heatlite.template.expression import UNKNOWN
+from heatlite.template.types import NestedTemplate
+
+KINDS = ("String", "Number", "CommaDelimitedList", "Json", "Boolean")
+ACTIONS = ("CREATE", "UPDATE", "DELETE", "SUSPEND", "RESUME")
+COMPONENT = "component"
+"""The group of a config that has another one for each action."""
+
+SPACE: Final = UUID("6d3a3c4e-0f6b-4f5c-8a0e-6f1f6d0c7b51")
+
+
+def own_id(facts: Facts) -> str:
+    """The id of what a resource keeps outside its row. It depends on nothing but the resource: after a crash it is the
+    same again, and nothing is made twice."""
+    return str(uuid5(SPACE, f"{facts.project}/{facts.stack_id}/{facts.physical_name}"))
+
+
+# -- what the configs have in common -----------------------------------------------------------------
+
+
+class Item(Schema):
+    name: str = prop(doc="The name.")
+    description: str | None = prop(doc="What it is for.")
+    kind: str = prop("String", alias="type", one_of=KINDS, doc="The type of the value.")
+
+    def described(self) -> JsonMap:
+        """As the tool on the server reads it."""
+        description: JsonMap = {} if self.description is None else {"description": self.description}
+        return {"name": self.name, "type": self.kind, **description}
+
+
+class Input(Item):
+    default: Json = prop(None, doc="The value where a deployment gives none.")
+    replace_on_change: bool = prop(False, doc="Whether another value replaces the deployment.")
+
+    def described(self) -> JsonMap:
+        default: JsonMap = {} if self.default is None else {"default": self.default}
+        return {**super().described(), "replace_on_change": self.replace_on_change, **default}
+
+
+class Output(Item):
+    error_output: bool = prop(False, doc="Whether a server that answers with this output has failed.")
+
+    def described(self) -> JsonMap:
+        return {**super().described(), "error_output": self.error_output}
+
+
+class InterfaceProps(Schema):
+    inputs: list[Input] | None = prop(doc="What a deployment may set.")
+    outputs: list[Output] | None = prop(doc="What the server answers; each is an attribute of the deployment.")
+    options: dict[str, Json] | None = prop(doc="What else the tool is told.")
+
+
+ConfigSchema = TypeVar("ConfigSchema", bound=Schema, covariant=True)
+
+
+class Config(Resource[ConfigSchema]):
+    """Base of the configs. What is stored never changes, so a change makes another one."""
+
+    def content(self) -> SoftwareConfig:
+        """What is to be stored."""
+        raise NotImplementedError
+
+    def handle_create(self) -> None:
+        config_id = own_id(self.facts)
+        self.facts.services.software.put_config(self.facts.project, config_id, self.content())
+        self.physical_id = config_id
+
+    def handle_delete(self) -> None:
+        if self.physical_id is not None:
+            try:
+                self.facts.services.software.delete_config(self.facts.project, self.physical_id)
+            except NotFound:
+                return  # a client was faster
+
+    def attr_config(self) -> str:
+        """What the tool on the server reads."""
+        assert self.physical_id is not None
+        kept = self.facts.services.software.config(self.facts.project, self.physical_id)
+        return cast(str, kept.config)  # a map where the type takes one, though Heat says text of all of them
+
+    def _with_interface(self, props: InterfaceProps, group: str, config: Json) -> SoftwareConfig:
+        return SoftwareConfig(
+            name=self.physical_name,
+            group=group,
+            config=config,
+            inputs=[one.described() for one in props.inputs or ()],
+            outputs=[one.described() for one in props.outputs or ()],
+            options=props.options or {},
+        )
+
+
+# -- OS::Heat::SoftwareConfig and its like -----------------------------------------------------------
+
+
+class SoftwareConfigProps(InterfaceProps):
+    group: str = prop(UNGROUPED, doc="The tool that applies it: script, ansible, puppet and so on.")
+    config: str | None = prop(doc="What the tool reads.")
+
+
+class SoftwareConfigResource(Config[SoftwareConfigProps], type="OS::Heat::SoftwareConfig"):
+    """What software a server is to have: a text for a tool on the server.
+
+    get_resource gives the id by which deployments refer to it.
+    """
+
+    support_status = SupportStatus(version="2014.1")
+
+    def content(self) -> SoftwareConfig:
+        return self._with_interface(self.props, self.props.group, self.props.config or "")
+
+
+class StructuredConfigProps(InterfaceProps):
+    group: str = prop(UNGROUPED, doc="The tool that applies it.")
+    config: dict[str, Json] | None = prop(doc="What the tool reads; deployments put the values of inputs into it.")
+
+
+class StructuredConfig(Config[StructuredConfigProps], type="OS::Heat::StructuredConfig"):
+    """A config that is a map rather than a text."""
+
+    support_status = SupportStatus(version="2014.1")
+
+    def content(self) -> SoftwareConfig:
+        return self._with_interface(self.props, self.props.group, self.props.config or {})
+
+
+class ComponentConfig(Schema):
+    actions: list[str] = prop(["CREATE", "UPDATE"], length=(1, None), doc="The actions that this config is for.")
+    config: str | None = prop(doc="What the tool reads.")
+    tool: str = prop(doc="The tool that applies it.")
+
+
+class SoftwareComponentProps(InterfaceProps):
+    configs: list[ComponentConfig] = prop(length=(1, None), doc="The configs, at most one for each action.")
+
+    def fault(self) -> str | None:
+        actions = [action for config in self.configs for action in config.actions]
+        twice = sorted({action for action in actions if actions.count(action) > 1})
+        return f"More than one of the configs is for {', '.join(twice)}" if twice else None
+
+
+class SoftwareComponent(Config[SoftwareComponentProps], type="OS::Heat::SoftwareComponent"):
+    """Several configs for one piece of software: one that installs it, one that updates it and so on."""
+
+    support_status = SupportStatus(version="2014.2")
+
+    def content(self) -> SoftwareConfig:
+        configs: list[Json] = [
+            {"actions": config.actions, "config": config.config, "tool": config.tool} for config in self.props.configs
+        ]
+        return self._with_interface(self.props, COMPONENT, {"configs": configs})
+
+
+# -- what cloud-init reads ---------------------------------------------------------------------------
+
+
+class CloudConfigProps(Schema):
+    cloud_config: dict[str, Json] | None = prop(doc="What cloud-init is to do.")
+
+
+class CloudConfig(Config[CloudConfigProps], type="OS::Heat::CloudConfig"):
+    """What cloud-init is to do when a server boots first."""
+
+    support_status = SupportStatus(version="2014.1")
+
+    def content(self) -> SoftwareConfig:
+        text = yaml.safe_dump(self.props.cloud_config or {}, allow_unicode=True)
+        return SoftwareConfig(self.physical_name, UNGROUPED, f"#cloud-config\n{text}")
+
+
+class Part(Schema):
+    config: str = prop(doc="A text, or the id of a config.")
+    filename: str | None = prop(doc="What the part is called.")
+    subtype: str | None = prop(doc="What kind of text it is; default: the filename without what follows its last dot.")
+    kind: str = prop("text", alias="type", one_of=("text", "multipart"), doc="multipart: it has parts itself.")
+
+
+class MultipartMimeProps(Schema):
+    group: str = prop(UNGROUPED, doc="The tool that applies it.")
+    parts: list[Part] = prop([], doc="The parts in their order.")
+
+
+class MultipartMime(Config[MultipartMimeProps], type="OS::Heat::MultipartMime"):
+    """Several configs in one, for the user_data of a server."""
+
+    support_status = SupportStatus(version="2014.1")
+
+    def content(self) -> SoftwareConfig:
+        parts = [one for part in self.props.parts for one in messages(part, self._text(part.config))]
+        text = MIMEMultipart(_subparts=parts).as_string()
+        return SoftwareConfig(self.physical_name, self.props.group, text)
+
+    def _text(self, text_or_id: str) -> str:
+        try:
+            config = self.facts.services.software.config(self.facts.project, text_or_id).config
+        except NotFound:
+            return text_or_id
+        return config if isinstance(config, str) else dump(config)
+
+
+def messages(part: Part, text: str) -> Sequence[Message]:
+    """What a part adds: itself, or the parts of what is a multipart message; of what is none, nothing."""
+    if part.kind == "multipart":
+        message = message_from_string(text)
+        return cast(Sequence[Message], message.get_payload()) if message.is_multipart() else ()
+    subtype = part.subtype or (PurePath(part.filename).stem if part.filename else "plain")
+    made = MIMEText(text, subtype, "us-ascii" if text.isascii() else "utf-8")
+    if part.filename:
+        made.add_header("Content-Disposition", "attachment", filename=part.filename)
+    return (made,)
+
+
+# -- deployments -------------------------------------------------------------------------------------
+
+
+class DeploymentFailed(HeatliteError):
+    """The server has said so, or somebody in its place."""
+
+    text = "The deployment to the server failed: {reason}"
+
+
+class CommonProps(Schema):
+    config: str | None = prop(update=True, doc="The id of the config.")
+    input_values: dict[str, Json] | None = prop(update=True, doc="Values for the config's inputs, and for others.")
+    actions: list[Json] = prop(
+        ["CREATE", "UPDATE"],
+        one_of=ACTIONS,
+        update=True,
+        doc="When to deploy. A config of OS::Heat::SoftwareComponent knows that itself.",
+    )
+    name: str | None = prop(
+        update=True, doc="What the deployed config is called: the configs of a server are applied in this order."
+    )
+    signal_transport: str = prop(
+        "CFN_SIGNAL",
+        one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL"),
+        doc="How the server answers: to a signed URL in the way of CloudFormation or of heatlite, or not at all.",
+    )
+
+    def fault(self) -> str | None:
+        return absent(self.signal_transport)
+
+
+def absent(transport: str) -> str | None:
+    """What keeps a transport from being used."""
+    missing = ABSENT.get(transport)
+    return f"{transport} needs {missing}, which this installation does not have" if missing else None
+
+
+class StructuredProps(CommonProps):
+    input_key: str = prop("get_input", doc="The key of a map that stands for the value of an input.")
+    input_values_validate: str = prop(
+        "LAX", one_of=("LAX", "STRICT"), doc="An input that nobody gives is null (LAX) or an error (STRICT)."
+    )
+
+
+class SoftwareDeploymentProps(CommonProps):
+    server: str = prop(doc="The id of the server.")
+
+
+class StructuredDeploymentProps(StructuredProps):
+    server: str = prop(doc="The id of the server.")
+
+
+DeploymentSchema = TypeVar(
+    "DeploymentSchema", bound=SoftwareDeploymentProps | StructuredDeploymentProps, covariant=True
+)
+OUTPUTS = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
+"""What every server answers."""
+
+
+class Deployment(Signalled[DeploymentSchema]):
+    """Base of the deployments.
+
+    A handler only draws the id of the config that it will give to the server, and its check deploys that when the row
+    knows it: so nothing is deployed twice, whatever crashes, and no server can answer before its answer is understood.
+    """
+
+    any_attribute = True
+    no_signal_during = frozenset()
+
+    # -- the config for the server -----------------------------------------------------------------
+
+    def _source(self, config_id: Json) -> SoftwareConfig:
+        """The config of a deployment; one without content where it names none."""
+        if not isinstance(config_id, str):
+            return SoftwareConfig("", UNGROUPED, "")
+        return self.facts.services.software.config(self.facts.project, config_id)
+
+    def _is_for(self, action: str, source: SoftwareConfig) -> bool:
+        if source.group != COMPONENT or not isinstance(source.config, Mapping):
+            return action in self.props.actions
+        configs = source.config.get("configs")
+        parts = configs if isinstance(configs, list) else []
+        return any(isinstance(part, Mapping) and action in cast(list[Json], part.get("actions")) for part in parts)
+
+    def derived(self, action: str) -> SoftwareConfig:
+        """The config as the server gets it: with the values of the inputs, and with what the tool has to know."""
+        source = self._source(self.props.config)
+        inputs = valued(source.inputs, self.props.input_values or {})
+        for name, description, value in self._about(action):
+            inputs.append({"name": name, "type": "String", "description": description, "value": value})
+        return SoftwareConfig(
+            name=self.props.name or self.physical_name,
+            group=source.group,
+            config=self.filled(source.config, {str(one["name"]): one["value"] for one in inputs}),
+            inputs=inputs,
+            outputs=source.outputs,
+            options=source.options,
+        )
+
+    def filled(self, config: Json, values: Mapping[str, Json]) -> Json:
+        """What the tool reads, with the values of the inputs where the type puts them into it."""
+        return config
+
+    def _about(self, action: str) -> list[tuple[str, str, Json]]:
+        facts, transport = self.facts, self.props.signal_transport
+        about: list[tuple[str, str, Json]] = [
+            ("deploy_server_id", "The server that gets this", self.props.server),
+            ("deploy_action", "What the stack does", action),
+            ("deploy_stack_id", "The stack, by name and id", f"{facts.stack_name}/{facts.stack_id}"),
+            ("deploy_resource_name", "The resource of the stack that deploys this", facts.name),
+            ("deploy_signal_transport", "How the server answers", transport),
+        ]
+        if transport != NO_SIGNAL:
+            url = self.signed_url("signal" if transport == "CFN_SIGNAL" else NATIVE)
+            about.append(("deploy_signal_id", "Where the server answers", url))
+            about.append(("deploy_signal_verb", "The HTTP method of the answer", "POST"))
+        return about
+
+    # -- handlers ----------------------------------------------------------------------------------
+
+    def _begin(self, action: str) -> Json:
+        """The token: the id of the config that the server will get; None where the action is not for it."""
+        if not self._is_for(action, self._source(self.props.config)):
+            return None
+        self.draw_key()
+        self.physical_id = own_id(self.facts)
+        return new_id()
+
+    def _deployment(self) -> SoftwareDeployment | None:
+        if self.physical_id is None:
+            return None
+        try:
+            return self.facts.services.software.deployment(self.facts.project, self.physical_id)
+        except NotFound:
+            return None
+
+    def _ended(self, action: str, token: Json) -> bool:
+        """Whether the server is done with what it was given, after it was given."""
+        if not isinstance(token, str) or self.physical_id is None:
+            return True
+        found = self._deployment()
+        if found is None or found.config_id != token:
+            awaited = self.props.signal_transport != NO_SIGNAL
+            software, project = self.facts.services.software, self.facts.project
+            software.deploy(project, self.physical_id, self.props.server, action, token, self.derived(action), awaited)
+            return not awaited
+        if found.status == "FAILED":
+            raise DeploymentFailed(reason=found.status_reason)
+        return found.status == "COMPLETE"
+
+    def handle_create(self) -> Json:
+        server = self.facts.services.software.server(self.facts.project, self.props.server)
+        if server is not None and server.get("user_data_format", "SOFTWARE_CONFIG") != "SOFTWARE_CONFIG":
+            raise StackValidationFailed(
+                f"The server {self.props.server} is no target for deployments: its user_data_format has to be"
+                " SOFTWARE_CONFIG."
+            )
+        return self._begin("CREATE")
+
+    def check_create_complete(self, token: Json) -> bool:
+        return self._ended("CREATE", token)
+
+    def handle_update(self, change: Change) -> Json:
+        return self._begin("UPDATE") if change.changed else None
+
+    def check_update_complete(self, token: Json) -> bool:
+        return self._ended("UPDATE", token)
+
+    def handle_suspend(self) -> Json:
+        return self._begin("SUSPEND")
+
+    def check_suspend_complete(self, token: Json) -> bool:
+        return self._ended("SUSPEND", token)
+
+    def handle_resume(self) -> Json:
+        return self._begin("RESUME")
+
+    def check_resume_complete(self, token: Json) -> bool:
+        return self._ended("RESUME", token)
+
+    def handle_delete(self) -> Json:
+        """A server that is there is given what is for this action; one that is not answers nothing."""
+        if self._deployment() is not None and self._has_server():
+            try:
+                return self._begin("DELETE")
+            except NotFound:
+                pass  # the config is gone: nothing can be for this action
+        return None
+
+    def check_delete_complete(self, token: Json) -> bool:
+        if self._deployment() is not None and self._has_server() and not self._ended("DELETE", token):
+            return False
+        self.facts.services.software.withdraw(self.facts.project, own_id(self.facts))
+        return True
+
+    def _has_server(self) -> bool:
+        return self.facts.services.software.server(self.facts.project, self.props.server) is not None
+
+    def handle_cancel(self) -> None:
+        if self._deployment() is not None:
+            self._finish(failed=True, reason="Deployment cancelled.", outputs={})
+
+    def _finish(self, failed: bool, reason: str, outputs: Mapping[str, Json]) -> bool:
+        return self.facts.services.software.finish(
+            self.facts.project, own_id(self.facts), failed=failed, reason=reason, outputs=outputs
+        )
+
+    def handle_signal(self, details: JsonMap | None) -> str:
+        found = self._deployment()
+        if found is None:
+            raise NoActionNeeded
+        given = details or {}
+        declared = self.facts.services.software.config(self.facts.project, found.config_id).outputs
+        outputs, problems = answered(declared, given)
+        reason = ", ".join(problems) if problems else "The server has answered"
+        if not self._finish(bool(problems), reason, outputs):
+            raise NoActionNeeded
+        return f"deployment {self.physical_id} {'failed' if problems else 'succeeded'}"
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def needs_replace(self, change: Change) -> bool:
+        """Another value of an input that says so replaces the deployment."""
+        if not change.changed & {"config", "input_values"}:
+            return False
+        known = (change.before, change.after)
+        if any(values.get(name) is UNKNOWN for values in known for name in ("config", "input_values")):
+            return False
+        (_, before), (schema, after) = map(self._inputs, known)
+        return any(
+            bool(one.get("replace_on_change")) and before[name] != after[name]
+            for name, one in schema.items()
+            if name in before
+        )
+
+    def _inputs(self, values: Mapping[str, object]) -> tuple[dict[str, JsonMap], dict[str, Json]]:
+        """The inputs that a config declares, and their values, by name."""
+        try:
+            declared = self._source(cast(Json, values.get("config"))).inputs
+        except NotFound:
+            declared = ()
+        given = cast(JsonMap, values.get("input_values") or {})
+        names = [str(one["name"]) for one in declared]
+        valued_ = valued(declared, given)
+        return dict(zip(names, declared, strict=True)), {str(one["name"]): one["value"] for one in valued_}
+
+    # -- attributes --------------------------------------------------------------------------------
+
+    def attribute(self, name: str) -> Json:
+        """An output of the config, or of every server; null before the server has answered."""
+        found = self._deployment()
+        if found is not None and name in found.output_values:
+            return found.output_values[name]
+        if name not in self.attribute_names and not any(one["name"] == name for one in self._declared()):
+            raise InvalidTemplateAttribute(resource=self.name, key=name)
+        return None
+
+    def _declared(self) -> Sequence[JsonMap]:
+        try:
+            return self._source(self.props.config).outputs
+        except NotFound:
+            return ()
+
+    def attr_deploy_stdout(self) -> str | None:
+        """What the tool has written to its standard output."""
+        return cast(str | None, self.attribute("deploy_stdout"))
+
+    def attr_deploy_stderr(self) -> str | None:
+        """What the tool has written to its standard error."""
+        return cast(str | None, self.attribute("deploy_stderr"))
+
+    def attr_deploy_status_code(self) -> str | None:
+        """The exit status of the tool."""
+        return cast(str | None, self.attribute("deploy_status_code"))
+
+
+def valued(declared: Sequence[JsonMap], given: Mapping[str, Json]) -> list[JsonMap]:
+    """The inputs with their values: the declared ones, then those that only the deployment knows."""
+    names = {one["name"] for one in declared}
+    inputs: list[JsonMap] = [{**one, "value": given.get(str(one["name"]), one.get("default"))} for one in declared]
+    return inputs + [{"name": name, "type": "String", "value": given[name]} for name in given if name not in names]
+
+
+def answered(declared: Sequence[JsonMap], details: JsonMap) -> tuple[JsonMap, list[str]]:
+    """What a signal brings: the outputs, and what in it says that the server has failed."""
+    problems = []
+    code = details.get("deploy_status_code")
+    if code not in (None, "", 0, "0"):
+        problems.append(f"deploy_status_code : The exit status was {code}")
+    outputs: JsonMap = {name: details.get(name) for name in OUTPUTS}
+    for one in declared:
+        name = str(one["name"])
+        if name in details:
+            outputs[name] = details[name]
+            if one.get("error_output"):
+                problems.append(f"{name} : {details[name]}")
+    return outputs, problems
+
+
+class SoftwareDeploymentResource(Deployment[SoftwareDeploymentProps], type="OS::Heat::SoftwareDeployment"):
+    """Gives a config to a server and waits for the server's answer.
+
+    Each output of the config is an attribute.
+    """
+
+    support_status = SupportStatus(version="2014.1")
+
+
+class StructuredDeployment(Deployment[StructuredDeploymentProps], type="OS::Heat::StructuredDeployment"):
+    """The same for an OS::Heat::StructuredConfig: ``{get_input: name}`` in it becomes the value of that input."""
+
+    support_status = SupportStatus(version="2014.1")
+
+    def filled(self, config: Json, values: Mapping[str, Json]) -> Json:
+        if isinstance(config, Mapping):
+            name = config.get(self.props.input_key)
+            if len(config) == 1 and isinstance(name, str):
+                if name not in values and self.props.input_values_validate == "STRICT":
+                    raise UserParameterMissing(key=name)
+                return values.get(name)
+            return {key: self.filled(value, values) for key, value in config.items()}
+        if isinstance(config, list):
+            return [self.filled(value, values) for value in config]
+        return config
+
+
+# -- groups of deployments ---------------------------------------------------------------------------
+
+
+class Batches(Schema):
+    max_batch_size: int = prop(1, between=(1, None), doc="To how many servers at once.")
+    pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
+
+
+class GroupPolicy(Schema):
+    batch_create: Batches | None = prop(doc="How the deployments are made; without it, all at once.")
+    rolling_update: Batches | None = prop(doc="How they are changed; without it, all at once.")
+
+
+class SoftwareGroupProps(CommonProps):
+    servers: dict[str, Json] = prop(update=True, doc="The ids of the servers, each under a name of its own.")
+
+
+class StructuredGroupProps(StructuredProps):
+    servers: dict[str, Json] = prop(update=True, doc="The ids of the servers, each under a name of its own.")
+
+
+GroupSchema = TypeVar("GroupSchema", bound=SoftwareGroupProps | StructuredGroupProps, covariant=True)
+
+
+class DeploymentGroup(StackResource[GroupSchema]):
+    """Base of the groups: a nested stack with a deployment for each server, called as the server is in the map."""
+
+    any_attribute = True
+    update_policy = GroupPolicy
+    member_type = "OS::Heat::SoftwareDeployment"
+
+    @classmethod
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+        coerced, faults = cls.schema.examine(given)
+        members = None if faults else cls._members(coerced)
+        return NestedTemplate(template_of(members), origin=("servers",)) if members else None
+
+    @classmethod
+    def _members(cls, given: Mapping[str, object]) -> dict[str, Json] | None:
+        """The deployments by name; None where the servers are not known yet."""
+        servers = given.get("servers")
+        if not isinstance(servers, Mapping):
+            return None
+        common = {name: value for name, value in given.items() if name != "servers" and value is not None}
+        return {
+            name: {"type": cls.member_type, "properties": cast(JsonMap, {**common, "server": server})}
+            for name, server in servers.items()
+        }
+
+    def reference(self) -> Json:
+        """The nested stack's id."""
+        return self.name if self.physical_id is None else self.physical_id
+
+    def _present(self) -> Mapping[str, Json]:
+        return {} if self.nested is None else definitions_in(self.nested.template)
+
+    def goal(self) -> ChildStack:
+        members = self._members(self.facts.properties)
+        return ChildStack(template_of(self._present() if members is None else members))
+
+    def child(self, number: int) -> ChildStack | None:
+        members, batches = self._members(self.facts.properties), self._batches()
+        if not members or batches is None:
+            return super().child(number)
+        most = batches.max_batch_size
+        if number * most >= len(members):
+            return None
+        turn, present = list(members)[: (number + 1) * most], self._present()
+        now = {name: members[name] if name in turn else present[name] for name in members if name in {*turn, *present}}
+        return ChildStack(template_of(now), pause=batches.pause_time if number else 0.0)
+
+    def _batches(self) -> Batches | None:
+        policy = GroupPolicy(GroupPolicy.coerce(self.facts.update_policy))
+        return policy.batch_create if self.facts.before is None else policy.rolling_update
+
+    def attribute(self, name: str) -> Json:
+        """Of each deployment by name: ``deploy_stdouts`` and its like, or any output of the config."""
+        if name == "show":
+            return None
+        one = name.removesuffix("s") if name in self.attribute_names else name
+        members = () if self.nested is None else self.nested.members
+        return {member.name: member.attribute(one) for member in members}
+
+    def attr_deploy_stdouts(self) -> dict[str, Json]:
+        """What the tool has written to its standard output on each server."""
+        return cast(dict[str, Json], self.attribute("deploy_stdouts"))
+
+    def attr_deploy_stderrs(self) -> dict[str, Json]:
+        """What the tool has written to its standard error on each server."""
+        return cast(dict[str, Json], self.attribute("deploy_stderrs"))
+
+    def attr_deploy_status_codes(self) -> dict[str, Json]:
+        """The exit status of the tool on each server."""
+        return cast(dict[str, Json], self.attribute("deploy_status_codes"))
+
+
+class SoftwareDeploymentGroup(DeploymentGroup[SoftwareGroupProps], type="OS::Heat::SoftwareDeploymentGroup"):
+    """Gives a config to several servers. Each output of the config is an attribute: a map of the servers' answers."""
+
+    support_status = SupportStatus(version="5.0.0")
+
+
+class StructuredDeploymentGroup(DeploymentGroup[StructuredGroupProps], type="OS::Heat::StructuredDeploymentGroup"):
+    """The same for an OS::Heat::StructuredConfig."""
+
+    member_type = "OS::Heat::StructuredDeployment"
+    support_status = SupportStatus(version="5.0.0")
+
+
+def _replaced_by(name: str) -> SupportStatus:
+    return SupportStatus("HIDDEN", "7.0.0", f"{name} has taken its place.", SupportStatus("DEPRECATED", "2014.2"))
+
+
+class SoftwareDeployments(SoftwareDeploymentGroup, type="OS::Heat::SoftwareDeployments"):
+    """The old name of OS::Heat::SoftwareDeploymentGroup."""
+
+    support_status = _replaced_by("OS::Heat::SoftwareDeploymentGroup")
+
+
+class StructuredDeployments(StructuredDeploymentGroup, type="OS::Heat::StructuredDeployments"):
+    """The old name of OS::Heat::StructuredDeploymentGroup."""
+
+    support_status = _replaced_by("OS::Heat::StructuredDeploymentGroup")
+
+
+# -- OS::Heat::DeployedServer ------------------------------------------------------------------------
+
+
+class SwiftData(Schema):
+    container: str | None = prop(length=(1, None), doc="The container.")
+    obj: str | None = prop(alias="object", length=(1, None), doc="The object.")
+
+
+class DeployedServerProps(Schema):
+    name: str | None = prop(update=True, doc="What the server is called.")
+    metadata: dict[str, Json] | None = prop(update=True, doc="Not used; the metadata section is.")
+    software_config_transport: str = prop(
+        "POLL_SERVER_CFN",
+        one_of=("POLL_SERVER_CFN", "POLL_SERVER_HEAT", "POLL_TEMP_URL", "ZAQAR_MESSAGE"),
+        update=True,
+        doc="How the agent on the server learns what to do.",
+    )
+    deployment_swift_data: SwiftData = prop({}, update=True, doc="Not used: it is for POLL_TEMP_URL.")
+
+    def fault(self) -> str | None:
+        services = {"POLL_TEMP_URL": "TEMP_URL_SIGNAL", "ZAQAR_MESSAGE": "ZAQAR_SIGNAL"}
+        missing = ABSENT.get(services.get(self.software_config_transport, ""))
+        transport = self.software_config_transport
+        return f"{transport} needs {missing}, which this installation does not have" if missing else None
+
+
+class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServer"):
+    """A server that somebody else has set up; deployments take it as they take any other.
+
+    An agent on it reads the metadata of this resource, and finds what to apply under `deployments`.
+    """
+
+    quick = True
+    name_limit = 53
+    snapshot_on_delete = True
+
+    def handle_create(self) -> None:
+        self.physical_id = new_id()
+
+    def handle_update(self, change: Change) -> None:
+        """Nothing to do: everything is read when it is asked for."""
+
+    def handle_suspend(self) -> None:
+        """Nothing to do: it is somebody else's."""
+
+    def handle_resume(self) -> None:
+        """Nothing to do: it is somebody else's."""
+
+    def live_metadata(self) -> JsonMap:
+        return {"deployments": [], **self.metadata, "os-collect-config": self.attr_os_collect_config()}
+
+    def attr_name(self) -> str:
+        """What the server is called."""
+        return self.props.name or self.physical_name
+
+    def attr_os_collect_config(self) -> dict[str, Json]:
+        """The configuration of the agent os-collect-config, as far as heatlite knows it: without credentials."""
+        facts = self.facts
+        if self.props.software_config_transport == "POLL_SERVER_HEAT":
+            stack = f"{facts.stack_name}/{facts.stack_id}"
+            heat: JsonMap = {"project_id": facts.project, "stack_id": stack, "resource_name": facts.name}
+            return {"collectors": ["heat", "local"], "heat": heat}
+        url = f"{facts.services.public_url.rstrip('/')}/v1/"
+        cfn: JsonMap = {"metadata_url": url, "stack_name": facts.stack_name, "path": f"{facts.name}.Metadata"}
+        return {"collectors": ["cfn", "local"], "cfn": cfn}
