@@ -130,6 +130,8 @@ class ResourceRecord:
     before_lock: BeforeLock | None = None
     uses: tuple[str, ...] = ()
     """Ids of the rows whose objects this one's object was last made with: none of them may go before it."""
+    external_id: str | None = None
+    """Of an object that was there before, and is not ours: its id as the template gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,22 @@ class SoftwareDeploymentRecord:
     status_reason: str
     created_at: float
     updated_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """What a stack was at a moment."""
+
+    id: str
+    stack_id: str
+    name: str | None
+    verb: Verb
+    """CREATE or DELETE."""
+    status: Status
+    status_reason: str
+    created_at: float
+    data: JsonMap | None = None
+    """The stack's record (heat-api §10), once the snapshot is taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _MUTABLE = (
     "description",
     "before_lock",
     "uses",
+    "external_id",
 )
 
 
@@ -108,6 +109,7 @@ def _row(record: ResourceRecord) -> tuple[Value, ...]:
         record.description,
         None if before is None else dump((before.verb, before.status, before.status_reason)),
         dump(record.uses) if record.uses else "[]",
+        record.external_id,
         record.id,
         record.stack_id,
         record.name,
@@ -140,6 +142,7 @@ def _record(row: Row) -> ResourceRecord:
         description,
         before_lock,
         uses,
+        external_id,
         identifier,
         stack_id,
         name,
@@ -167,6 +170,7 @@ def _record(row: Row) -> ResourceRecord:
         description,
         None if before_lock is None else _before(json.loads(before_lock)),
         () if uses == "[]" else tuple(json.loads(uses)),
+        external_id,
     )
 
 

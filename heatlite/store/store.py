@@ -12,6 +12,7 @@ from heatlite.store.events import Events
 from heatlite.store.mail import Mail
 from heatlite.store.resources import Resources
 from heatlite.store.services import Services
+from heatlite.store.snapshots import Snapshots
 from heatlite.store.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.store.stacks import Stacks, Templates
 from heatlite.store.suppressed import SuppressedRequests
@@ -32,6 +33,7 @@ class Store:
         self.resources = Resources(database)
         self.events = Events(database)
         self.actions = Actions(database)
+        self.snapshots = Snapshots(database)
         self.suppressed = SuppressedRequests(database)
         self.services = Services(database)
         self.mail = Mail(database)

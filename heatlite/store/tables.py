@@ -89,6 +89,7 @@ class Resource(peewee.Model):
     description = LongTextField()
     before_lock = LongTextField(null=True)
     """``[verb, status, reason]``"""
+    external_id = LongTextField(null=True)
 
     class Meta:
         table_name = "resource"
@@ -231,6 +232,20 @@ class Sink(peewee.Model):
         primary_key = peewee.CompositeKey("stack_id", "digest")
 
 
+class Snapshot(peewee.Model):
+    id = peewee.CharField(max_length=36, primary_key=True)
+    stack_id = peewee.CharField(max_length=36, index=True)
+    name = LongTextField(null=True)
+    verb = peewee.CharField(max_length=16)
+    status = peewee.CharField(max_length=16)
+    status_reason = LongTextField()
+    created_at = peewee.DoubleField()
+    data = LongTextField(null=True)
+
+    class Meta:
+        table_name = "snapshot"
+
+
 class Service(peewee.Model):
     id = peewee.CharField(max_length=36, primary_key=True)
     host = peewee.CharField()
@@ -244,5 +259,5 @@ class Service(peewee.Model):
 
 MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, Service, Mail, SoftwareConfig, SoftwareDeployment,
-    Sink,
+    Sink, Snapshot,
 )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Snapshots of stacks."""
+
+import json
+from collections.abc import Sequence
+
+from heatlite.core.json import dump
+from heatlite.core.status import Status, Verb
+from heatlite.store.batch import Table
+from heatlite.store.database import Database, Row, Value
+from heatlite.store.records import SnapshotRecord
+from heatlite.store.tables import Snapshot
+
+_MUTABLE = ("verb", "status", "status_reason", "data")
+
+
+class Snapshots:
+    """The snapshots. Each method is one statement."""
+
+    def __init__(self, database: Database) -> None:
+        self._table = Table(database, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
+
+    def of(self, stack_id: str) -> list[SnapshotRecord]:
+        """Every snapshot of a stack, oldest first."""
+        return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY created_at, id", (stack_id,))]
+
+    def get(self, stack_id: str, snapshot_id: str) -> SnapshotRecord | None:
+        """A snapshot of a stack."""
+        found = self._table.select("WHERE stack_id = ? AND id = ?", (stack_id, snapshot_id))
+        return _record(found[0]) if found else None
+
+    def insert(self, record: SnapshotRecord) -> None:
+        """Add a snapshot."""
+        self._table.insert([_row(record)])
+
+    def save(self, record: SnapshotRecord) -> None:
+        """Write state and data of a snapshot that exists."""
+        self._table.update([_row(record)])
+
+    def delete_many(self, ids: Sequence[str]) -> None:
+        """Remove snapshots."""
+        self._table.delete(ids)
+
+
+def _row(record: SnapshotRecord) -> tuple[Value, ...]:
+    return (
+        record.verb,
+        record.status,
+        record.status_reason,
+        None if record.data is None else dump(record.data),
+        record.id,
+        record.stack_id,
+        record.name,
+        record.created_at,
+    )
+
+
+def _record(row: Row) -> SnapshotRecord:
+    verb, status, status_reason, data, identifier, stack_id, name, created_at = row
+    return SnapshotRecord(
+        id=identifier,
+        stack_id=stack_id,
+        name=name,
+        verb=Verb(verb),
+        status=Status(status),
+        status_reason=status_reason,
+        created_at=created_at,
+        data=None if data is None else json.loads(data),
+    )
