@@ -66,10 +66,17 @@ class Preparation:
 
     def new(self, stack: StackRecord, request: Request) -> Prepared:
         """The definition of a stack that is to be made. Raises the first fault, with all the others in it."""
+        adopted = request.adopted
+        if adopted is not None:
+            files = {**adopted.files, **request.files}
+            request = replace(request, template=adopted.template, template_url=None, files=files)
         request = self._complete(stack.project, request)
         with _places_told(request):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
+            if adopted is not None:
+                before = Environment.parse(load_mapping(adopted.environment, "environment", "Environment"))
+                environment = _over(before, environment)
             return self._checked(stack, template, environment)
 
     def validate(self, project: str, request: Request) -> Nested:

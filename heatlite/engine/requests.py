@@ -9,6 +9,16 @@ from heatlite.template.document import Definition
 
 
 @dataclass(frozen=True, slots=True)
+class Adopted:
+    """A stack's record that is to become a stack."""
+
+    template: JsonMap
+    environment: JsonMap
+    files: Mapping[str, str]
+    resources: JsonMap
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The body of a create, an update, a preview or a validation. None means: not given."""
 
@@ -30,6 +40,9 @@ class Request:
     disable_rollback: bool | None = None
     converge: bool = False
     """Whether an update looks at the real objects first and starts from what it finds."""
+    adopted: Adopted | None = None
+    """Of a create that makes nothing: the objects that it takes over. Its template takes the place of `template`; what
+    else there is in the request goes before it."""
     body: JsonMap | None = None
     """The request as it came, so that one which a lock refuses can be replayed."""
 

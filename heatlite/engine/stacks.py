@@ -11,6 +11,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
+    NotSupported,
     Problem,
     RequestLimitExceeded,
     StackExists,
@@ -58,17 +59,21 @@ class Stacks:
     # -- create and update -------------------------------------------------------------------------
 
     def create(self, context: Context, request: Request) -> StackRecord:
-        """Queue the creation of a stack; it is CREATE_IN_PROGRESS when this returns.
+        """Queue the creation of a stack, or its adoption; it is CREATE_IN_PROGRESS or ADOPT_… when this returns.
 
         Raises StackExists, and whatever is wrong with the request.
         """
+        adopted = request.adopted
+        if adopted is not None and not self._settings.enable_stack_adopt:
+            raise NotSupported(feature="Stack Adopt")
+        verb = Verb.CREATE if adopted is None else Verb.ADOPT
         stack, prepared = self._new_stack(context, request)
-        stack = moved(stack, Verb.CREATE, Status.IN_PROGRESS, "Stack CREATE started")
+        stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         with self._store.transaction():
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
             self._store.stacks.insert(stack)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
-            self._gate.queue(context, stack, Verb.CREATE)
+            self._gate.queue(context, stack, verb, {} if adopted is None else {"resources": adopted.resources})
         self._definitions.keep(stack, prepared.definition)
         self._gate.wake()
         return stack

@@ -1,0 +1,142 @@
+"""What a stack is, in one document: to leave heatlite with its objects, to come in with them, to go back to it.
+
+The form is Heat's (heat-api §10). Beside Heat's keys each resource has its ``physical_name``: some types find their
+object by it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import HTTPBadRequest, NotSupported
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.gate import Gate
+from heatlite.engine.journal import moved, stack_event
+from heatlite.engine.locks import Operation
+from heatlite.engine.requests import Adopted
+from heatlite.engine.scope import current_rows
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.loader import load_mapping
+
+
+class Handover:
+    """Gives stacks away."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, gate: Gate) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._gate = gate
+
+    def export(self, stack: StackRecord) -> JsonMap:
+        """The stack's record. Raises NotSupported where the operator does not want that."""
+        self._check_enabled("Stack Export")
+        return stack_record(self._store, stack)
+
+    def abandon(self, context: Context, stack: StackRecord) -> JsonMap:
+        """The stack's record; queue its deletion, which leaves every object alone. Raises NotSupported as `export`."""
+        self._check_enabled("Stack Abandon")
+        attempt = self._gate.attempt(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            record = stack_record(self._store, stack)
+            stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
+            stack = replace(stack, updated_at=now)
+            self._store.stacks.save(stack)
+            self._store.events.append_many([stack_event(stack, now)])
+            self._gate.queue(context, stack, Verb.DELETE, {"abandon": True})
+        self._gate.wake()
+        return record
+
+    def _check_enabled(self, feature: str) -> None:
+        if not self._settings.enable_stack_abandon:
+            raise NotSupported(feature=feature)
+
+
+def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
+    """The record of a stack; of a resource that makes a nested stack it has that stack's record, too.
+
+    `rows` are its resources, where the caller knows them better than the store.
+    """
+    nested = {child.id: child for child in store.stacks.descendants(stack)}
+    return _stack(store, stack, store.resources.of(stack.id) if rows is None else rows, nested)
+
+
+def _stack(
+    store: Store, stack: StackRecord, rows: list[ResourceRecord], nested: Mapping[str, StackRecord]
+) -> JsonMap:
+    template = store.templates.get(stack.template_id)
+    resources: JsonMap = {}
+    for row in current_rows(rows):
+        child = nested.get(row.physical_id or "")
+        within = {} if child is None else _stack(store, child, store.resources.of(child.id), nested)
+        resources[row.name] = {**within, **_resource(row)}
+    return {
+        "name": stack.name,
+        "id": stack.id,
+        "action": stack.verb.value,
+        "status": stack.status.value,
+        "template": template.document,
+        "environment": stack.environment,
+        "files": dict(template.files),
+        "project_id": stack.project,
+        "stack_user_project_id": None,
+        "tags": list(stack.tags),
+        "resources": resources,
+    }
+
+
+def _resource(row: ResourceRecord) -> JsonMap:
+    return {
+        "name": row.name,
+        "resource_id": row.physical_id,
+        "physical_name": row.physical_name,
+        "type": row.type,
+        "action": row.verb.value,
+        "status": row.status.value,
+        "metadata": row.metadata,
+        "resource_data": row.data,
+    }
+
+
+def read_record(value: Json) -> Adopted:
+    """A stack's record, as an object or as text. Raises HTTPBadRequest where it is none."""
+    data = load_mapping(value, "adopt_stack_data", "Stack record").data
+    template = data.get("template")
+    if not isinstance(template, dict):
+        raise HTTPBadRequest("adopt_stack_data: there is no template in it.")
+    files = _map(data, "files")
+    return Adopted(
+        template,
+        _map(data, "environment"),
+        {name: content for name, content in files.items() if isinstance(content, str)},
+        _resources(data, "adopt_stack_data"),
+    )
+
+
+def _resources(data: Mapping[str, Json], where: str) -> JsonMap:
+    """The resources of a record, and of the records within, with all in its form that adoption looks at."""
+    resources = _map(data, "resources", where)
+    for name, entry in resources.items():
+        here = f"{where}.resources.{name}"
+        if not isinstance(entry, dict):
+            raise HTTPBadRequest(f"{here}: has to be an object.")
+        for key in ("resource_id", "physical_name"):
+            if not isinstance(entry.get(key), str | None):
+                raise HTTPBadRequest(f"{here}.{key}: has to be text or null.")
+        _map(entry, "resource_data", here)
+        _resources(entry, here)
+    return resources
+
+
+def _map(data: Mapping[str, Json], key: str, where: str = "adopt_stack_data") -> JsonMap:
+    value = data.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise HTTPBadRequest(f"{where}.{key}: has to be an object or null.")
+    return value
