@@ -17,6 +17,7 @@ from heatlite.core.json import JsonMap
 from heatlite.engine.containers import Folders
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
+from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
@@ -163,6 +164,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     preparation = Preparation(store, types, settings, definitions, containers)
     return Rooms(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
+        handover=Handover(store, clock, settings, gate),
         maintenance=Maintenance(store, clock, gate),
         health=Health(store, clock, gate, reading),
         signals=Signals(store, clock, gate, reading, settings.signal_url_lifetime),

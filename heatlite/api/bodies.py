@@ -1,5 +1,6 @@
 """Request bodies: bytes in, what the engine takes out. Every fault is a 400 that says where it is."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -10,10 +11,11 @@ from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
 from heatlite.api.request import Request
 from heatlite.core import clock
-from heatlite.core.errors import HTTPBadRequest, InvalidValue, NotSupported, RequestLimitExceeded
+from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import LockLevel
 from heatlite.engine import requests
+from heatlite.engine.handover import read_record
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
 MAX_DEPTH = 100
@@ -264,11 +266,12 @@ def create(req: Request) -> requests.Request:
     body = _object(read(req))
     if body.get("stack_name") is None:
         raise HTTPBadRequest("No stack name specified")
-    if body.get("adopt_stack_data") is not None:
-        raise NotSupported("Stack Adopt is not supported.")
     if body.get("converge") is not None:
         raise HTTPBadRequest("converge only makes sense for an update.")
-    return _definition(body, "required")
+    record = body.get("adopt_stack_data")
+    if record is None:
+        return _definition(body, "required")
+    return dataclasses.replace(_definition(body, "optional"), adopted=read_record(record))
 
 
 def replace(req: Request) -> requests.Request:

@@ -8,6 +8,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import Status, Verb
 from heatlite.engine.definitions import Definitions
+from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.reading import Reading
@@ -25,6 +26,7 @@ class Rooms:
     """The engine to write through, the store to read from, and what both know."""
 
     stacks: Stacks
+    handover: Handover
     maintenance: Maintenance
     health: Health
     signals: Signals
@@ -43,6 +45,7 @@ class Handler:
 
     def __init__(self, rooms: Rooms) -> None:
         self.stacks = rooms.stacks
+        self.handover = rooms.handover
         self.maintenance = rooms.maintenance
         self.health = rooms.health
         self.signals = rooms.signals

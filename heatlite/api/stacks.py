@@ -9,7 +9,7 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
-from heatlite.core.errors import Forbidden, InvalidTenant, NotSupported, OutputNotFound, StackNotFound
+from heatlite.core.errors import Forbidden, InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.store.records import StackRecord
@@ -186,12 +186,12 @@ class Stack(Handler):
         resp.media = self.definitions.of(stack).template.files
 
     def on_delete_abandon(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Switched off, as in Heat unless it is configured."""
-        raise NotSupported(feature="Stack Abandon")
+        """Forget it and leave its objects alone; the answer is its record."""
+        resp.media = self.handover.abandon(req.caller, self.find_live(req, stack_name, stack_id))
 
     def on_get_export(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Switched off, as in Heat unless it is configured."""
-        raise NotSupported(feature="Stack Export")
+        """Its record."""
+        resp.media = self.handover.export(self.find_live(req, stack_name, stack_id))
 
     def on_get_outputs(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The outputs, without values."""

@@ -78,6 +78,10 @@ class Settings:
     max_software_configs_per_tenant: int = 4096
     """Those that deployments derive count as well."""
     max_software_deployments_per_tenant: int = 4096
+    enable_stack_abandon: bool = True
+    """Whether stacks may be exported and abandoned (Heat's, where it is off by default)."""
+    enable_stack_adopt: bool = True
+    """Whether stacks may be made of what another stack has left behind (Heat's, where it is off by default)."""
     environment_dir: str = "/etc/heatlite/environment.d"
     """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()

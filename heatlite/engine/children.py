@@ -20,6 +20,7 @@ from heatlite.engine.scope import Resources
 from heatlite.engine.step import Work
 from heatlite.engine.template_types import TemplateResource
 from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.check import MAX_NESTED_DEPTH
@@ -80,14 +81,36 @@ class Children:
         resource = work.resource
         assert isinstance(resource, StackResource)
         resource.facts.nested = self._resources.viewer(resource.physical_id)
-        child = resource.child(work.round)
+        child = resource.child(work.round) if work.verb is not Verb.ADOPT else self._adopted(work, resource)
         if child is None:
             return None
         view = self._resources.nested(resource.physical_id)
         stack, template, bound = self._bound(work, definition, child, None if view is None else view.stack)
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
-        return Order(stack, self._derived(stack, urgent, deadline), view is None, template, bound, child.pause)
+        inputs = self._inputs(work)
+        return Order(stack, self._derived(stack, urgent, deadline, inputs), view is None, template, bound, child.pause)
+
+    def _inputs(self, work: Work) -> JsonMap:
+        """What an action on a nested stack has from the one on its parent."""
+        if work.verb is Verb.ADOPT:
+            return {"resources": self._entry(work).get("resources") or {}}
+        if work.verb is Verb.DELETE:
+            return {"abandon": True} if keeps_objects(self._action) else {}
+        return {key: self._action.inputs[key] for key in ("converge", "level") if key in self._action.inputs}
+
+    def _entry(self, work: Work) -> JsonMap:
+        """Of an adoption: what the resource was where it comes from."""
+        resources = self._action.inputs["resources"]
+        entry = resources.get(work.row.name) if isinstance(resources, dict) else None
+        return entry if isinstance(entry, dict) else {}
+
+    def _adopted(self, work: Work, resource: StackResource[Schema]) -> ChildStack | None:
+        """All at once, and with the members that were there, which a type might name anew."""
+        if work.round > 0:
+            return None
+        goal, template = resource.goal(), self._entry(work).get("template")
+        return replace(goal, template=template, pause=0.0) if isinstance(template, dict) else goal
 
     def _bound(
         self, work: Work, definition: Definition, child: ChildStack, before: StackRecord | None
@@ -106,6 +129,7 @@ class Children:
         inherited: JsonMap = {"facade": facade, "without": sorted(environment.without)}
         now = self._clock.now()
         if before is None:
+            verb = Verb.ADOPT if work.verb is Verb.ADOPT else Verb.CREATE
             stack = StackRecord(
                 id=new_id(),
                 name=row.physical_name,
@@ -113,9 +137,9 @@ class Children:
                 username=parent.username,
                 template_id="",
                 environment={},
-                verb=Verb.CREATE,
+                verb=verb,
                 status=Status.IN_PROGRESS,
-                status_reason="Stack CREATE started",
+                status_reason=f"Stack {verb} started",
                 created_at=now,
                 parent_id=parent.id,
                 root_id=parent.root_id or parent.id,
@@ -169,12 +193,10 @@ class Children:
             stack = replace(stack, updated_at=self._clock.now(), lock=None)
         elif verb is Verb.LOCK:
             stack = replace(stack, lock=self._resources.stack.lock)
-        action = self._derived(stack, False, deadline, self._action.inputs)
+        action = self._derived(stack, False, deadline, self._inputs(work))
         return Order(stack, action)
 
-    def _derived(
-        self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap | None = None
-    ) -> ActionRecord:
+    def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap) -> ActionRecord:
         return ActionRecord(
             id=new_id(),
             stack_id=stack.id,
@@ -184,7 +206,7 @@ class Children:
             status=ActionStatus.READY,
             requested_by=self._action.requested_by,
             created_at=self._clock.now(),
-            inputs=inputs or {},
+            inputs=inputs,
             deadline=deadline,
             parent_id=self._action.id,
             urgent=urgent,
@@ -250,6 +272,11 @@ class Children:
             for action_id in action_ids:
                 self._store.actions.signal(action_id, control)
         self._wake()
+
+
+def keeps_objects(action: ActionRecord) -> bool:
+    """Whether what the action deletes is only forgotten: a stack is given away, or objects were never ours."""
+    return bool(action.inputs.get("abandon")) or action.verb is Verb.ADOPT
 
 
 def nested_failure(name: str, reason: str) -> str:

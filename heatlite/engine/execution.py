@@ -12,7 +12,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.breakpoints import Breakpoints, verb_of, waits_at
-from heatlite.engine.children import Children, Order
+from heatlite.engine.children import Children, Order, keeps_objects
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.gate import timeout_seconds
@@ -62,6 +62,7 @@ class Execution:
         self._resources = Resources(stack, parts.surroundings)
         self._breakpoints = Breakpoints(parts.store.mail, action)
         self._transitions = Transitions(self._journal, self._resources, self._breakpoints, parts.clock.now)
+        self._transitions.keeps_objects = keeps_objects(action)
         self._children = Children(
             parts.store,
             parts.clock,
@@ -79,7 +80,7 @@ class Execution:
             self._commit_progress,
             self._park,
             patience=parts.settings.error_wait_time,
-            rolls_back=not stack.disable_rollback and stack.verb in (Verb.CREATE, Verb.UPDATE),
+            rolls_back=not stack.disable_rollback and stack.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT),
             deadline=action.deadline,
         )
         self._control: Control | None = None
@@ -112,7 +113,7 @@ class Execution:
             self.request(self.action.control)
         walk, transitions = self._executor.walk, self._transitions
         match self.action.verb:
-            case Verb.CREATE | Verb.UPDATE:
+            case Verb.CREATE | Verb.UPDATE | Verb.ADOPT:
                 yield from self._converge()
             case Verb.DELETE:
                 yield from self._delete()
@@ -148,6 +149,10 @@ class Execution:
 
     def _converge(self) -> Iterator[None]:
         if self._stack.verb is not Verb.ROLLBACK:
+            if self.action.verb is Verb.ADOPT:
+                resources = self.action.inputs["resources"]
+                assert isinstance(resources, dict)
+                self._transitions.adopted = resources
             if self.action.inputs.get("converge"):
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
@@ -187,7 +192,7 @@ class Execution:
         failed = moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
         self._journal.tell(stack_event(failed, now))
         stack = moved(self._stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
-        if self.action.verb is Verb.CREATE:
+        if self.action.verb in (Verb.CREATE, Verb.ADOPT):
             with self._parts.store.transaction():
                 nothing = self._parts.store.templates.put(EMPTY_TEMPLATE, {})
             stack = replace(stack, previous_template_id=nothing, previous_environment={})

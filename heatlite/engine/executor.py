@@ -59,6 +59,10 @@ REVISABLE = frozenset({None, Stop.FAILURE, Stop.CANCEL, Stop.CANCEL_ROLLBACK})
 """While what runs is waited for, a caller may still decide whether there is to be a rollback; the last word counts."""
 
 
+CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
+"""What a nested stack is not just told to do, but given a template for."""
+
+
 def aborted_text(verb: Verb, stop: Stop) -> str:
     """What a resource says that was not waited for."""
     return f"{verb} aborted: {stop.value}"
@@ -269,7 +273,7 @@ class Executor:
         """Ask for the next thing; with nothing more to ask for, the work is done."""
         order = None
         try:
-            if work.verb not in (Verb.CREATE, Verb.UPDATE):
+            if work.verb not in CONVERGING:
                 order = self._children.forward(work, self.deadline)
             elif self.stop is None:
                 urgent = work.step.key in self._dependents
@@ -305,7 +309,7 @@ class Executor:
             if action.status is not ActionStatus.SUCCEEDED:
                 work.failure = nested_failure(work.row.name, action.status_reason)
                 self._settle(work)
-            elif work.verb in (Verb.CREATE, Verb.UPDATE):
+            elif work.verb in CONVERGING:
                 work.round += 1
                 self._order(work)
             else:

@@ -26,6 +26,7 @@ class Operation(StrEnum):
 
     UPDATE = "update"
     DELETE = "delete"
+    ABANDON = "abandon"
     CHECK = "check"
     SUSPEND = "suspend"
     RESUME = "resume"

@@ -31,6 +31,7 @@ class Wanted:
     metadata: JsonMap
     update_policy: JsonMap
     """Only where the type makes a nested stack."""
+    external_id: str | None = None
 
 
 def evaluate(definition: Definition, name: str, resources: Resources, values: Values) -> Wanted:
@@ -43,7 +44,7 @@ def evaluate(definition: Definition, name: str, resources: Resources, values: Va
     policy = {}
     if wanted.update_policy and issubclass(kind, StackResource):
         policy = _section("update_policy", resolve(wanted.update_policy, values))
-    return Wanted(kind, properties, metadata, policy)
+    return Wanted(kind, properties, metadata, policy, wanted.external_id)
 
 
 def _section(name: str, value: object) -> JsonMap:
@@ -63,6 +64,8 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         return Decision(Outcome.CREATE, row)
     if row.verb is Verb.DELETE:
         return Decision(Outcome.REPLACE, row, cause="its deletion has begun")
+    if row.external_id is not None or wanted.external_id is not None:
+        return _decide_external(row, wanted)
     if issubclass(kind, TemplateResource):
         kind = TemplateResource  # another template is an update, as in Heat
     if resources.type_of(row) is not kind:
@@ -85,8 +88,9 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         return Decision(Outcome.REPLACE, row, cause="its object is gone")
     changed = kind.schema.diff(before, wanted.properties)
     if changed:
-        if changed & kind.schema.immutable:
-            return Decision(Outcome.REFUSE, row, changed, "an immutable property changed")
+        fixed = changed & kind.schema.immutable
+        if fixed:
+            return Decision(Outcome.REFUSE, row, fixed, "an immutable property changed")
         change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata)
         with type_code():
             needs_replace = resources.make(row).needs_replace(change)
@@ -102,6 +106,13 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     return Decision(Outcome.KEEP, row)
 
 
+def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
+    """An object that is not ours is never changed; where it was not found well it is looked at again."""
+    if row.external_id != wanted.external_id:
+        return Decision(Outcome.REFUSE, row, frozenset({"external_id"}), "the external_id changed")
+    return Decision(Outcome.KEEP if row.status is Status.COMPLETE else Outcome.CREATE, row)
+
+
 def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decision:
     """A nested stack that is there is always updated: its members decide (heat-engine §6, §11)."""
     nested = resources.nested(row.physical_id)
@@ -111,11 +122,12 @@ def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) ->
     if (row.verb, row.status) == unhealthy != (nested.action, nested.status):
         # Somebody has marked it. (Where the nested stack's own check has failed, its members are to be replaced.)
         return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
-    if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
+    if row.verb in (Verb.CREATE, Verb.ADOPT) and row.status is Status.IN_PROGRESS:
         return Decision(Outcome.CONTINUE, row)
     changed = wanted.kind.schema.diff(row.properties, wanted.properties)
-    if changed & wanted.kind.schema.immutable:
-        return Decision(Outcome.REFUSE, row, changed, "an immutable property changed")
+    fixed = changed & wanted.kind.schema.immutable
+    if fixed:
+        return Decision(Outcome.REFUSE, row, fixed, "an immutable property changed")
     if not changed <= wanted.kind.schema.updatable:
         return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
     cause = "the definition changed" if changed or row.metadata != wanted.metadata else "its members decide"

@@ -212,17 +212,10 @@ class Preparation:
     def _merged_environment(self, stack: StackRecord, request: Request, template: Template) -> Environment:
         """The stored environment with the request's on top; what the template does not know is dropped, as in Heat."""
         old = self._definitions.of(stack).environment
-        new = self._requested_environment(request, template.parameters)
         kept = {name: value for name, value in old.parameters.items() if name not in request.clear_parameters}
-        return Environment(
-            parameters={
-                name: value for name, value in {**kept, **new.parameters}.items() if name in template.parameters
-            },
-            parameter_defaults={**old.parameter_defaults, **new.parameter_defaults},
-            resource_registry=merged_registry(old.resource_registry, new.resource_registry),
-            event_sinks=new.event_sinks or old.event_sinks,
-            encrypted_param_names=new.encrypted_param_names or old.encrypted_param_names,
-        )
+        merged = _over(replace(old, parameters=kept), self._requested_environment(request, template.parameters))
+        known = {name: value for name, value in merged.parameters.items() if name in template.parameters}
+        return replace(merged, parameters=known)
 
     def _checked(
         self, stack: StackRecord, template: Template, environment: Environment, before: Definition | None = None
@@ -236,7 +229,6 @@ class Preparation:
             problems, nested = examine(definition, self._types)
             raise_first(problems)
             definition.refill()  # for a preview, which evaluates it next
-            _check_possible(definition)
             self._check_size(nested)
         if before is not None:
             changed = definition.parameters.immutable_changes(before.parameters)
@@ -250,11 +242,15 @@ class Preparation:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
 
 
-def _check_possible(definition: Definition) -> None:
-    """Raise NotSupported for what the language knows and the engine does not yet."""
-    for resource in definition.resources.values():
-        if resource.external_id is not None:
-            raise NotSupported(f"resources.{resource.name}: to adopt an object (external_id) is not supported yet.")
+def _over(old: Environment, new: Environment) -> Environment:
+    """One environment on top of another."""
+    return Environment(
+        parameters={**old.parameters, **new.parameters},
+        parameter_defaults={**old.parameter_defaults, **new.parameter_defaults},
+        resource_registry=merged_registry(old.resource_registry, new.resource_registry),
+        event_sinks=new.event_sinks or old.event_sinks,
+        encrypted_param_names=new.encrypted_param_names or old.encrypted_param_names,
+    )
 
 
 def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import TypeAlias, cast
 
-from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable
+from heatlite.core.errors import EntityNotFound, HeatliteError, Problem, ResourceTypeUnavailable, StackValidationFailed
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
@@ -121,6 +121,31 @@ class Resources:
         if isinstance(found, HeatliteError):
             raise found
         return found
+
+    def check_external(self, definition: Definition) -> None:
+        """Look for the objects that the definition takes over. Raises StackValidationFailed where there is none."""
+        for wanted in definition.resources.values():
+            if wanted.external_id is None or not self.kind(definition, wanted.name).has("live_properties"):
+                continue
+            row = ResourceRecord(
+                id="",
+                stack_id=self.stack.id,
+                name=wanted.name,
+                type=wanted.type,
+                mapped_type=wanted.mapped_type,
+                verb=Verb.INIT,
+                status=Status.COMPLETE,
+                status_reason="",
+                created_at=self.stack.created_at,
+                physical_id=wanted.external_id,
+            )
+            found = self._look(row)
+            if isinstance(found, HeatliteError):
+                raise found
+            if found is None:
+                where = ("resources", wanted.name, "external_id")
+                text = f"resources.{wanted.name}: there is no {wanted.type} with the id {wanted.external_id}"
+                raise StackValidationFailed(text, problems=(Problem(where, text),))
 
     def type_of(self, row: ResourceRecord) -> ResourceType:
         """The class that owns the row; a stand-in (`Gone`) if its plugin is not there any more."""

@@ -105,6 +105,7 @@ class Stacks:
             )
         self._check_quota(context)
         prepared = self._preparation.new(stack, request)
+        self._reading.resources_of(stack).check_external(prepared.definition)
         return replace(stack, template_id=prepared.template_id, environment=prepared.environment), prepared
 
     def _check_quota(self, context: Context) -> None:
@@ -127,6 +128,7 @@ class Stacks:
         method = "PATCH" if existing else "PUT"
         attempt = self._gate.attempt(context, Operation.UPDATE, stack, method, "", request.body)
         prepared = self._preparation.changed(stack, request, existing)
+        self._reading.resources_of(stack).check_external(prepared.definition)
         seen, now = stack, self._clock.now()
         with self._gate.allowed(attempt) as stack:
             if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
@@ -144,6 +146,7 @@ class Stacks:
     def preview_update(self, stack: StackRecord, request: Request, existing: bool) -> Changes:
         """What `update` would do, as far as that is known beforehand."""
         prepared = self._preparation.changed(stack, request, existing)
+        self._reading.resources_of(stack).check_external(prepared.definition)
         after = replace(_updated(stack, request, prepared, existing), updated_at=self._clock.now())
         after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "")
         rows, resources = self._store.resources.of(stack.id), self._reading.resources_of(after)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from heatlite.core.errors import ResourceActionRestricted
 from heatlite.core.ids import new_id
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.breakpoints import Breakpoints, reached_text, verb_of, waits_at
@@ -15,6 +15,7 @@ from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted
 from heatlite.engine.scope import Resources, Values
 from heatlite.engine.step import Work, judge
+from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -34,6 +35,10 @@ class Transitions:
     ) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
         """While converging: the row that stands for each name that is done."""
+        self.adopted: JsonMap | None = None
+        """Of an adoption: by name what each resource was where it comes from."""
+        self.keeps_objects = False
+        """Whether a delete only forgets resources, whatever their policy."""
         self._journal = journal
         self._resources = resources
         self.breakpoints = breakpoints
@@ -75,7 +80,7 @@ class Transitions:
             case Outcome.CREATE:
                 return self._create(step, row, wanted)
             case Outcome.CONTINUE:
-                return self._resume(Work(step, row, self._made(row, wanted), Verb.CREATE, wanted))
+                return self._resume(Work(step, row, self._made(row, wanted), row.verb, wanted))
             case Outcome.REPLACE:
                 log.info("%s is replaced: %s", step.name, decision.cause)
                 return self._create(step, self._new_row(definition), wanted)
@@ -85,7 +90,7 @@ class Transitions:
                 )
                 return self._update(step, row, wanted, change)
             case Outcome.REFUSE:
-                names = ", ".join(sorted(decision.changed & wanted.kind.schema.immutable))
+                names = ", ".join(sorted(decision.changed))
                 reason = f"Update to properties {names} of {row.name} ({row.type}) is not supported."
                 return self._fail(step, row, Verb.UPDATE, f"NotSupported: resources.{row.name}: {reason}")
             case Outcome.RESTRICT:
@@ -104,8 +109,37 @@ class Transitions:
         return Work(step, row, self._resources.make(row), row.verb, wanted, done=True, silent=True)
 
     def _create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
+        external_id = self._definitions[row.name].external_id
+        if external_id is not None:
+            return self._adopt(step, replace(row, external_id=external_id), wanted, {"resource_id": external_id})
+        if self.adopted is not None:
+            return self._adopt(step, row, wanted, self.adopted.get(row.name))
         row = self._converged(row, wanted, Verb.CREATE, Status.IN_PROGRESS, row.physical_id, row.data)
         return Work(step, row, self._made(row, wanted), Verb.CREATE, wanted, done=not wanted.kind.has("create"))
+
+    def _adopt(self, step: Step, row: ResourceRecord, wanted: Wanted, found: Json) -> Work:
+        """Take over the object that `found` tells of; nothing is made (heat-engine §10)."""
+        found = found if isinstance(found, dict) and found.get("resource_id") else {}
+        row = replace(row, physical_name=str(found.get("physical_name") or row.physical_name))
+        data, nested = found.get("resource_data"), issubclass(wanted.kind, StackResource)
+        row = self._converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data if isinstance(data, dict) else {})
+        work = Work(step, row, self._made(row, wanted), Verb.ADOPT, wanted, done=not nested)
+        if nested and row.external_id is not None:
+            work.failure = f"NotSupported: resources.{row.name}: A nested stack with external_id is not supported."
+        elif not found:
+            work.failure = f"Exception: resources.{row.name}: Resource ID was not provided."
+        elif not nested:
+            work.resource.physical_id = str(found["resource_id"])
+        return work
+
+    def _check_external(self, work: Work, row: ResourceRecord) -> Work | None:
+        """What somebody else made has to be there and well (hot-language §3)."""
+        if work.resource.has("check"):
+            check = self._begin(work.step, row, Verb.CHECK)
+            check.wanted = work.wanted
+            return check
+        self.chosen[row.name] = self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
+        return None
 
     def _update(self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change) -> Work:
         cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
@@ -142,7 +176,11 @@ class Transitions:
         waiting = self._waiting(step, row, waits_at(row) or "pre-delete")
         if waiting is not None:
             return waiting
-        retained = row.deletion_policy.lower() == "retain"
+        if self.keeps_objects:
+            # A nested stack goes: its members are kept.
+            retained = not issubclass(self._resources.type_of(row), StackResource)
+        else:
+            retained = row.deletion_policy.lower() == "retain"
         work = self._begin(step, row, Verb.DELETE, skip=retained)
         # What a cut-off create has made is known by its name only.
         work.looks_first = True
@@ -296,6 +334,8 @@ class Transitions:
         physical_id, data = work.resource.physical_id, dict(work.resource.data)
         if work.wanted is not None and work.done and work.failure is None:
             row = self._converged(work.row, work.wanted, work.verb, Status.COMPLETE, physical_id, data)
+            if work.verb is Verb.ADOPT and row.external_id is not None:
+                return self._check_external(work, row)
             self.chosen[row.name] = row
             return self._waiting(work.step, row, f"post-{work.verb.lower()}")
         row = replace(work.row, physical_id=physical_id, data=data, token=None)

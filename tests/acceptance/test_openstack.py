@@ -84,8 +84,6 @@ REFUSED = {
     "stack event show reads token 999999": "999999",
     "stack cancel reads": "not in cancelable state",
     "stack hook poll reads": "not IN_PROGRESS",
-    "stack export reads": "Stack Export is not supported.",
-    "stack abandon reads": "Stack Abandon is not supported.",
     "stack delete --yes nothing": "Unable to delete 1 of the 1 stacks.",
     "orchestration resource type show No::Such": "not found: No::Such",
     "orchestration template function list zz": "not found",
@@ -223,6 +221,28 @@ def test_hooks(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     assert server.settled(path) == "UPDATE_COMPLETE"
     openstack.ok("stack", "delete", "--yes", "hooked")
     assert server.settled(path) == "DELETE_COMPLETE"
+
+
+def test_suspend_resume_export_abandon_adopt(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
+    openstack.ok("stack", "create", "-t", STORY, "--parameter", "boot_time=0", "--wait", "--poll", "0", "moving")
+    stack: Any = openstack.json("stack", "show", "moving")
+    path, before = f"/stacks/moving/{stack['id']}", physical_ids(openstack, "moving")
+    assert "SUSPEND_COMPLETE" in openstack.ok("stack", "suspend", "--wait", "moving").out
+    assert server.settled(path) == "SUSPEND_COMPLETE"
+    assert "RESUME_COMPLETE" in openstack.ok("stack", "resume", "--wait", "moving").out
+    exported = tmp_path / "exported.json"
+    openstack.ok("stack", "export", "--output-file", str(exported), "moving")
+    abandoned = tmp_path / "abandoned.json"
+    openstack.ok("stack", "abandon", "--output-file", str(abandoned), "moving")
+    assert server.settled(path) == "DELETE_COMPLETE"
+    assert json.loads(abandoned.read_text()) == json.loads(exported.read_text())
+    adopted = openstack.ok("stack", "adopt", "--adopt-file", str(abandoned), "--wait", "moved")
+    assert "ADOPT_COMPLETE" in adopted.out
+    assert physical_ids(openstack, "moved") == before
+    changes: Any = openstack.json("stack", "update", "--existing", "--dry-run", "moved")
+    assert {item["resource_name"] for item in changes.pop("unchanged")} == set(before)
+    assert not any(changes.values())
+    openstack.ok("stack", "delete", "--yes", "--wait", "moved")
 
 
 def test_cancel(openstack: OpenStack, server: Server, tmp_path: Path) -> None:

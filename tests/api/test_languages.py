@@ -1,4 +1,4 @@
-"""CloudFormation's templates through the API, and what only validation takes: nested templates, objects to adopt."""
+"""CloudFormation's templates through the API and nested ones, and objects to adopt."""
 
 from pathlib import Path
 
@@ -109,12 +109,8 @@ def test_faults_of_nested_templates_have_their_file_and_line(refusing: Heat) -> 
     assert (problem["file"], problem["line"]) == ("child.yaml", 4)
 
 
-def test_adoption_is_not_there_yet(refusing: Heat) -> None:
-    body = {"stack_name": "s", "template": template(a=value(external_id="abc"))}
-    kind, message = refusing.fault("POST", "/stacks", body)
-    assert kind == "NotSupported"
-    assert "external_id" in message
-    body["template"] = template(a=value(external_id="abc", depends_on="b"), b=value())
+def test_what_is_adopted_depends_on_nothing(refusing: Heat) -> None:
+    body = {"stack_name": "s", "template": template(a=value(external_id="abc", depends_on="b"), b=value())}
     assert refusing.fault("POST", "/stacks", body)[0] == "InvalidExternalResourceDependency"
 
 

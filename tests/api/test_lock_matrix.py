@@ -87,9 +87,9 @@ CODES = {
 
 SETTLED: dict[str, int | str] = {
     "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "replay": 200,
-    "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200,
+    "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
     # not in this version, whatever the state
-    "abandon": UNSUPPORTED, "signal": NO_SIGNAL,
+    "signal": NO_SIGNAL,
     # nothing to cancel
     "cancel_update": UNSUPPORTED, "cancel_without_rollback": UNSUPPORTED,
     # bookkeeping
@@ -97,12 +97,12 @@ SETTLED: dict[str, int | str] = {
 }  # fmt: skip
 IN_PROGRESS = SETTLED | {
     "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK,
-    "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING,
+    "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
 }  # fmt: skip
 LOCKED = SETTLED | dict.fromkeys(
     (
         "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
-        "cancel_without_rollback", "lock", "unlock",
+        "cancel_without_rollback", "lock", "unlock", "abandon",
     ),
     MAINTENANCE,
 )  # fmt: skip
@@ -115,7 +115,7 @@ EXPECTED: dict[str, dict[str, int | str]] = {
     "SUSPEND_FAILED": SETTLED | {"put": UNSUPPORTED, "patch": UNSUPPORTED},
     "DELETE_FAILED": SETTLED | {"put": UNSUPPORTED, "patch": UNSUPPORTED},
     "DELETE_COMPLETE": {
-        **dict.fromkeys(OPERATIONS, GONE), "create": 201, "lock": WRONG, "unlock": WRONG, "abandon": UNSUPPORTED,
+        **dict.fromkeys(OPERATIONS, GONE), "create": 201, "lock": WRONG, "unlock": WRONG,
     },
     **{f"{verb}_IN_PROGRESS": IN_PROGRESS for verb in BUSY},
     "CREATE_IN_PROGRESS": IN_PROGRESS | {"cancel_without_rollback": 200},
@@ -132,7 +132,7 @@ HELD = {"LOCK_IN_PROGRESS", "UNLOCK_IN_PROGRESS", "LOCK_COMPLETE", "LOCK_FAILED"
 
 STARTS = {
     "put": Verb.UPDATE, "patch": Verb.UPDATE, "delete": Verb.DELETE, "check": Verb.CHECK, "lock": Verb.LOCK,
-    "unlock": Verb.UNLOCK, "suspend": Verb.SUSPEND, "resume": Verb.RESUME,
+    "unlock": Verb.UNLOCK, "suspend": Verb.SUSPEND, "resume": Verb.RESUME, "abandon": Verb.DELETE,
 }  # fmt: skip
 """What an accepted operation makes of the stack."""
 
@@ -382,8 +382,8 @@ def test_reads_are_free(bench: Bench, name: str) -> None:
             below = route.path[len(S) :].format(**fill)
             answer = bench.heat.call("GET", path + below)
             if not gone:
-                # Of the output and of the event there is none, and export is not in this version.
-                missing = {"/outputs/o": 404, "/resources/a/events/1": 404, "/resources/a/events": 404, "/export": 400}
+                # Of the output and of the event there is none.
+                missing = {"/outputs/o": 404, "/resources/a/events/1": 404, "/resources/a/events": 404}
                 assert answer.status_int == missing.get(below, 200), (below, answer.text)
             assert answer.status_int in (200, 400, 404), (below, answer.text)
     for method, body in (("PUT", {"template": template(b=value())}), ("PATCH", {})):

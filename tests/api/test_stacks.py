@@ -222,11 +222,6 @@ class TestShow:
         assert heat.get(f"{path}/outputs/o") == {"output": expected}
         assert heat.fault("GET", f"{path}/outputs/zz", code=404) == ("NotFound", "Specified output key zz not found.")
 
-    def test_what_is_switched_off(self, heat: Heat) -> None:
-        path = heat.create(template(a=value()))
-        assert heat.fault("DELETE", f"{path}/abandon") == ("NotSupported", "Stack Abandon is not supported.")
-        assert heat.fault("GET", f"{path}/export") == ("NotSupported", "Stack Export is not supported.")
-
 
 class TestList:
     def test_shape(self, heat: Heat) -> None:

@@ -1,14 +1,18 @@
 """Operations to be cut off, each from a prepared state to an end that is known beforehand."""
 
+import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from heatlite.core.context import Context
 from heatlite.core.errors import InvalidBreakPointHook
 from heatlite.core.status import LockLevel, Verb, state
 from heatlite.engine.breakpoints import waits_at
+from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
@@ -111,6 +115,26 @@ def locked(server: Embedded) -> None:
     settle(server)
 
 
+def record_path() -> Path:
+    """Where the record of an abandoned stack lies, beside its objects."""
+    return Path(os.environ["EXAMPLE_FILES"]).parent / "record.json"
+
+
+def abandon(server: Embedded) -> None:
+    server.rooms.handover.abandon(CALLER, stack_of(server))
+
+
+def abandoned(server: Embedded) -> None:
+    create_and_settle(server)
+    record_path().write_text(json.dumps(server.rooms.handover.abandon(CALLER, stack_of(server))))
+    settle(server)
+
+
+def adopt(server: Embedded) -> None:
+    adopted = read_record(record_path().read_text())
+    server.stacks.create(CALLER, Request(name="s", adopted=adopted))
+
+
 def start_and_cancel(server: Embedded) -> None:
     update(server, SECOND)
     wait_for_first_step(server)
@@ -144,6 +168,8 @@ class Scenario:
     ends: tuple[str, ...]
     before: str = ""
     """The state before; a crash before the request was accepted leaves it so."""
+    gives_away: bool = False
+    """Whether a deleted stack's objects are still there."""
 
 
 def done(verb: Verb, status: str = "COMPLETE") -> str:
@@ -190,6 +216,14 @@ SCENARIOS = {
     "resume": Scenario(
         suspended, lambda s: s.stacks.resume(CALLER, stack_of(s)), (done(Verb.RESUME),), done(Verb.SUSPEND)
     ),
+    "abandon": Scenario(
+        create_and_settle,
+        abandon,
+        (done(Verb.DELETE),),
+        CREATED,
+        gives_away=True,
+    ),
+    "adopt": Scenario(abandoned, adopt, (done(Verb.ADOPT),), done(Verb.DELETE), gives_away=True),
     "lock": Scenario(
         create_and_settle,
         lambda s: s.rooms.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),

@@ -83,6 +83,9 @@ def recover(place: Path, name: str) -> None:
         stack = stack_of(server)
         assert state(stack.verb, stack.status) in {*scenario.ends, scenario.before}
         look_for_repeated_hooks(server)
+        if scenario.gives_away and stack.deleted_at is not None:
+            assert len(objects(place)) == 3, "the objects of the first template"
+            return
         look_for_orphans(server, place)
         if stack.lock is not None:
             assert {path.removesuffix(".lock") for path in locks(place)} == objects(place)

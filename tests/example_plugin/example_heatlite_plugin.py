@@ -31,6 +31,8 @@ class File(Resource[FileProps], type="Example::Local::File"):
     @property
     def path(self) -> Path:
         """The file. Its name is fixed before it is made, so that it can be found again."""
+        if self.physical_id is not None:
+            return Path(self.physical_id)
         return Path(self.props.directory or os.environ[DIRECTORY_VARIABLE]) / self.physical_name
 
     @property
