@@ -238,7 +238,7 @@ def templates(draw: st.DrawFn) -> dict[str, Any]:
         value: Any = draw(VALUES)
         if earlier and draw(st.booleans()):
             name = draw(st.sampled_from(earlier))
-            value = draw(st.sampled_from([ref(name), attr(name, "show"), {"get_attr": [name]}]))
+            value = draw(st.sampled_from([ref(name), {"get_attr": [name]}]))
         kind = draw(st.sampled_from(["Value", "RandomString", "None", "TestResource", "Delay"]))
         properties: dict[str, Any] = {
             "Value": {"value": value},
