@@ -167,7 +167,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         handover=Handover(store, clock, settings, gate),
         maintenance=Maintenance(store, clock, gate),
         health=Health(store, clock, gate, reading),
-        signals=Signals(store, clock, gate, reading, settings.signal_url_lifetime),
+        signals=Signals(store, clock, settings, definitions, gate, reading),
         software=software,
         reading=reading,
         definitions=definitions,

@@ -20,8 +20,9 @@ from heatlite.engine.scope import Resources
 from heatlite.engine.step import Work
 from heatlite.engine.template_types import TemplateResource
 from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.check import MAX_NESTED_DEPTH
 from heatlite.template.document import Definition, Template
@@ -85,7 +86,8 @@ class Children:
         if child is None:
             return None
         view = self._resources.nested(resource.physical_id)
-        stack, template, bound = self._bound(work, definition, child, None if view is None else view.stack)
+        before = None if view is None else view.stack
+        stack, template, bound = self._bound(work.row, resource, definition, child, before)
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
         inputs = self._inputs(work)
@@ -112,11 +114,28 @@ class Children:
         goal, template = resource.goal(), self._entry(work).get("template")
         return replace(goal, template=template, pause=0.0) if isinstance(template, dict) else goal
 
+    def resize(
+        self, row: ResourceRecord, resource: Resource[Schema], definition: Definition, child: ChildStack
+    ) -> Order:
+        """What a signal asks of a nested stack: the action itself, in an update that its parent has no part in.
+
+        Raises what is wrong with it.
+        """
+        view = self._resources.nested(row.physical_id)
+        assert view is not None
+        stack, template, bound = self._bound(row, resource, definition, child, view.stack)
+        return Order(stack, self._action, False, template, bound)
+
     def _bound(
-        self, work: Work, definition: Definition, child: ChildStack, before: StackRecord | None
+        self,
+        row: ResourceRecord,
+        resource: Resource[Schema],
+        definition: Definition,
+        child: ChildStack,
+        before: StackRecord | None,
     ) -> tuple[StackRecord, Template, Definition]:
         """The nested stack as it becomes, with its definition."""
-        row, parent = work.row, self._resources.stack
+        parent = self._resources.stack
         if parent.depth >= MAX_NESTED_DEPTH:
             raise RequestLimitExceeded(message=f"Recursion depth exceeds {MAX_NESTED_DEPTH}.")
         target = definition.mapping.target(row.name, definition.resources[row.name].type)
@@ -124,12 +143,12 @@ class Children:
         facade: JsonMap = {
             "metadata": row.metadata,
             "deletion_policy": row.deletion_policy,
-            "update_policy": work.resource.facts.update_policy,
+            "update_policy": resource.facts.update_policy,
         }
         inherited: JsonMap = {"facade": facade, "without": sorted(environment.without)}
         now = self._clock.now()
         if before is None:
-            verb = Verb.ADOPT if work.verb is Verb.ADOPT else Verb.CREATE
+            verb = Verb.ADOPT if row.verb is Verb.ADOPT else Verb.CREATE
             stack = StackRecord(
                 id=new_id(),
                 name=row.physical_name,

@@ -155,21 +155,27 @@ class Gate:
         waits_for: str | None = None,
     ) -> None:
         """Put an action into the queue, within the caller's transaction; the caller wakes the worker afterwards."""
+        action = self.action(context, stack, verb, inputs)
+        if waits_for is not None:
+            action = replace(action, status=ActionStatus.WAITING, waits_for=waits_for)
+        self._store.actions.put(action)
+
+    def action(
+        self, context: Context, stack: StackRecord, verb: Verb, inputs: JsonMap | None = None
+    ) -> ActionRecord:
+        """An action that a caller asks for; it is not in the queue yet."""
         now = self._clock.now()
-        self._store.actions.put(
-            ActionRecord(
-                id=new_id(),
-                stack_id=stack.id,
-                root_id=stack.root_id or stack.id,
-                project=stack.project,
-                verb=verb,
-                status=ActionStatus.WAITING if waits_for else ActionStatus.READY,
-                requested_by=context.user,
-                created_at=now,
-                inputs=inputs or {},
-                waits_for=waits_for,
-                deadline=now + timeout_seconds(stack, self._settings),
-            )
+        return ActionRecord(
+            id=new_id(),
+            stack_id=stack.id,
+            root_id=stack.root_id or stack.id,
+            project=stack.project,
+            verb=verb,
+            status=ActionStatus.READY,
+            requested_by=context.user,
+            created_at=now,
+            inputs=inputs or {},
+            deadline=now + timeout_seconds(stack, self._settings),
         )
 
     def forget(self, stack: StackRecord, entry_id: int) -> None:

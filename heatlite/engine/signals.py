@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     Conflict,
@@ -18,6 +19,8 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.breakpoints import cleared_text, clearing, waits_at
+from heatlite.engine.children import Children
+from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import LONGEST_REASON, resource_event
 from heatlite.engine.locks import Operation
@@ -41,12 +44,15 @@ ALARM = frozenset({"previous", "current", "reason"})
 class Signals:
     """Delivers signals."""
 
-    def __init__(self, store: Store, clock: Clock, gate: Gate, reading: Reading, url_lifetime: float) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, definitions: Definitions, gate: Gate, reading: Reading
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._settings = settings
+        self._definitions = definitions
         self._gate = gate
         self._reading = reading
-        self._url_lifetime = url_lifetime
 
     def proven(
         self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
@@ -55,12 +61,13 @@ class Signals:
 
         Raises Forbidden, and says nothing of what there is, unless the request proves that it may signal that resource.
         """
+        lifetime = self._settings.signal_url_lifetime
         stack = self._store.stacks.get(stack_id)
         if stack is not None and (stack.project, stack.name) == (project, stack_name):
             resources = self._reading.resources_of(stack)
             for row in self._store.resources.by_name(stack.id, [resource_name]):
                 signalled = resources.make(row)
-                if isinstance(signalled, Signalled) and signalled.admits(form, proof, self._url_lifetime):
+                if isinstance(signalled, Signalled) and signalled.admits(form, proof, lifetime):
                     return stack, row
         raise Forbidden("The signature or the token is wrong or has expired.")
 
@@ -83,7 +90,8 @@ class Signals:
                 self._tell(row, row.verb, f"Cannot signal resource during {row.verb}")
             raise NotSupported(f"Signal resource during {row.verb} is not supported.")
         try:
-            self._deliver(context, stack, row, details)
+            if self._deliver(context, stack, row, details):
+                self._gate.wake()
         except (NoActionNeeded, Conflict) as error:
             log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
 
@@ -104,20 +112,26 @@ class Signals:
                 self._tell(row, row.verb, cleared_text(hook))
         self._gate.wake()
 
-    def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
-        """Hand the details to the type; all that comes of it is written together."""
+    def _deliver(
+        self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None
+    ) -> bool:
+        """Hand the details to the type; all that comes of it is written together. Whether an action was queued."""
         with self._store.transaction():
             # One signal after the other: each finds everything as the last one has left it.
             self._store.stacks.hold(stack.id)
-            resource = self._reading.resources_of(stack).make(self._again(row, stack))
+            row = self._again(row, stack)
+            resource = self._reading.resources_of(stack).make(row)
             answer = resource.handle_signal(details)
-            if isinstance(answer, Resize):
-                try:
-                    self._resize(context, stack, row, details, answer)
-                except StackLocked:
-                    return  # That the gate has listed it is to be kept.
-                answer = answer.reason
-            self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
+            if not isinstance(answer, Resize):
+                self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
+                return False
+            try:
+                self._resize(context, stack, row, details, answer)
+            except StackLocked:
+                return False  # That the gate has listed it is to be kept.
+            self._store.resources.save_many([replace(row, data=dict(resource.data))])
+            self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
+            return True
 
     def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
         """The row as it is now."""
@@ -129,20 +143,26 @@ class Signals:
     def _resize(
         self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None, resize: Resize
     ) -> None:
-        """Update a group's nested stack. Raises NoActionNeeded, and as `Gate.allowed` what is in the way."""
+        """Queue an update of a group's nested stack. Raises NoActionNeeded, and what is in the way or wrong with it."""
         path = f"/resources/{row.name}/signal"
         attempt = self._gate.attempt(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
-        group = self._group(stack, resize.group)
+        group, definition = self._group(stack, resize.group), self._definitions.of(stack)
         nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
-        if nested is None:
+        if nested is None or group.name not in definition.resources:
             raise NoActionNeeded
-        with self._gate.allowed(attempt, on=nested):
+        with self._gate.allowed(attempt, on=nested) as nested:
             if group.status is not Status.COMPLETE:
                 raise NoActionNeeded
-            resource = self._reading.resources_of(stack).make(group)
+            resources = self._reading.resources_of(stack)
+            resource = resources.make(group, update_policy=_update_policy(nested))
             assert isinstance(resource, StackResource)
-            resource.resized(resize.wanted)
-            raise NotSupported("Scaling is not supported yet.")
+            child = resource.resized(resize.wanted)
+            action = self._gate.action(context, nested, Verb.UPDATE)
+            most = self._settings.max_resources_per_stack
+            children = Children(self._store, self._clock, self._definitions, resources, action, most, self._gate.wake)
+            order = children.resize(group, resource, definition, child)
+            children.write([order])
+            self._store.resources.save_many([replace(group, data=dict(resource.data))])
 
     def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:
         """The group that has a reference. Raises NoActionNeeded where there is none."""
@@ -166,3 +186,10 @@ def described(details: JsonMap | None) -> str:
     if details.keys() >= ALARM:
         return "alarm state changed from {previous} to {current} ({reason})".format_map(details)
     return "Unknown"
+
+
+def _update_policy(nested: StackRecord) -> JsonMap:
+    """The update_policy that a group's nested stack was last given."""
+    facade = (nested.inherited or {}).get("facade")
+    policy = facade.get("update_policy") if isinstance(facade, dict) else None
+    return policy if isinstance(policy, dict) else {}

@@ -1,6 +1,5 @@
 """Signals: who takes them and when, what they leave, what a lock makes of them (heat-engine §17)."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from heatlite.core.errors import (
     InvalidValue,
     NotSupported,
+    RequestLimitExceeded,
     ResourceActionNotSupported,
     ResourceNotAvailable,
 )
@@ -139,17 +139,64 @@ def test_a_type_without_a_handler_takes_none(engine: Engine) -> None:
 # -- what changes what there is ----------------------------------------------------------------------
 
 
+SCALED = template(group=resource("Test::Group"), policy=resource("Test::Policy", group=ref("group")))
+
+
 @pytest.fixture
 def scaled(engine: Engine) -> StackRecord:
-    """A stack with a policy and its group, whose nested stack is put there by hand."""
-    stack = engine.create(template(group=resource("Test::Group"), policy=resource("Test::Policy", group=ref("group"))))
-    nested = replace(stack, id=new_id(), name="s-group", parent_id=stack.id, root_id=stack.id, parent_resource="group")
-    group = replace(engine.row(stack, "group"), physical_id=nested.id)
-    policy = engine.row(stack, "policy")
-    with engine.store.transaction():
-        engine.store.stacks.insert(nested)
-        engine.store.resources.save_many([group, replace(policy, properties={"group": nested.id})])
-    return engine.get(stack)
+    """A stack with a policy and its group of one member."""
+    return engine.create(SCALED)
+
+
+def nested(engine: Engine, stack: StackRecord) -> StackRecord:
+    """The nested stack of the group."""
+    found = engine.store.stacks.get(engine.row(stack, "group").physical_id or "")
+    assert found is not None
+    return found
+
+
+def test_it_updates_the_groups_nested_stack(engine: Engine, scaled: StackRecord) -> None:
+    since, old = engine.now_on(scaled), engine.ids(nested(engine, scaled))
+    with engine.clock.held():
+        signal(engine, scaled, "policy", {"size": 3})
+        assert state(*of(nested(engine, scaled))) == "UPDATE_IN_PROGRESS"
+    group = engine.settle(nested(engine, scaled))
+    assert state(*of(group)) == "UPDATE_COMPLETE"
+    assert engine.states(group).keys() == {"m0", "m1", "m2"}
+    assert engine.ids(group)["m0"] == old["m0"]
+    assert told(engine, scaled, since) == [("policy", "SIGNAL_COMPLETE", "Unknown")]
+    assert state(*of(engine.get(scaled))) == "CREATE_COMPLETE", "the parent has no part in it"
+    assert engine.row(scaled, "group").data["size"] == 3
+    assert engine.row(scaled, "policy").data == {"passed_on": True}
+
+
+def test_what_a_signal_has_made_an_update_keeps(engine: Engine, scaled: StackRecord) -> None:
+    signal(engine, scaled, "policy", {"size": 2})
+    old = engine.ids(engine.settle(nested(engine, scaled)))
+    engine.put(scaled, {**SCALED, "description": "new"})
+    assert engine.ids(nested(engine, scaled)) == old
+    assert old.keys() == {"m0", "m1"}
+
+
+def test_the_second_of_two_signals_is_ignored(engine: Engine, scaled: StackRecord) -> None:
+    with engine.clock.held():
+        signal(engine, scaled, "policy", {"size": 2})
+        engine.begun(lambda: engine.states(nested(engine, scaled)).get("m1") == "CREATE_IN_PROGRESS")
+        before = everything(engine)
+        signal(engine, scaled, "policy", {"size": 3})
+        assert everything(engine) == before
+    assert engine.states(engine.settle(nested(engine, scaled))).keys() == {"m0", "m1"}
+
+
+def test_a_group_that_cannot_become_so_says_why(engine: Engine, scaled: StackRecord) -> None:
+    before = everything(engine)
+    with pytest.raises(RequestLimitExceeded):
+        signal(engine, scaled, "policy", {"size": 30_000})
+    assert everything(engine) == before
+
+
+def of(stack: StackRecord) -> tuple[str, str]:
+    return stack.verb, stack.status
 
 
 def everything(engine: Engine) -> list[Any]:
@@ -173,7 +220,7 @@ def test_under_a_lock_it_is_ignored_and_listed(engine: Engine, scaled: StackReco
 
 @pytest.mark.parametrize("busy", ["group", "s"], ids=["the group", "its parent"])
 def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackRecord, busy: str) -> None:
-    stack_id = scaled.id if busy == "s" else engine.row(scaled, "group").physical_id or ""
+    stack_id = scaled.id if busy == "s" else nested(engine, scaled).id
     running = ActionRecord(
         id=new_id(),
         stack_id=stack_id,

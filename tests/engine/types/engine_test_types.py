@@ -208,12 +208,13 @@ class Policy(Resource[PolicyProps], type="Test::Policy"):
 
 
 class Group(StackResource[Props], type="Test::Group"):
-    """A nested stack with as many members as it was last told."""
+    """A nested stack with as many members as it was last told; making one takes five seconds."""
 
     def goal(self) -> ChildStack:
         number = self.data.get("size", 1)
         assert isinstance(number, int)
-        members = {f"m{index}": {"type": "OS::Heat::None"} for index in range(number)}
+        member: JsonMap = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 5}}
+        members = {f"m{index}": member for index in range(number)}
         return ChildStack({"heat_template_version": "2021-04-16", "resources": members})
 
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
