@@ -53,6 +53,39 @@ SECOND = template(
 FAILING = template(**{**SECOND["resources"], "new": file("bad", depends_on="c", properties={"fail": True})})  # type: ignore[dict-item]
 
 
+INNER = {**template(a=file({"get_param": "v"}, slow=0)), "parameters": {"v": {"type": "string"}}}
+OUTER = {
+    **template(inner={"type": "inner.yaml", "properties": {"v": {"get_param": "v"}}}, z=file("z", slow=0)),
+    "parameters": {"v": {"type": "string"}},
+}
+FILES = {"inner.yaml": json.dumps(INNER), "outer.yaml": json.dumps(OUTER)}
+
+
+def tree(v: str, **more: object) -> dict[str, object]:
+    """Three stacks: the second lies in the first, the third in the second."""
+    return template(o={"type": "outer.yaml", "properties": {"v": v}}, **more)
+
+
+TREE = tree("one", gone=file("gone", slow=0))
+CHANGED_TREE = tree("two", p={"type": "inner.yaml", "properties": {"v": "p"}})
+FAILING_TREE = tree("two", bad=file("bad", slow=0, depends_on="o", properties={"fail": True}))
+
+
+def create_tree(server: Embedded, document: dict[str, object] = TREE, **more: object) -> None:
+    create(server, document, files=FILES, **more)
+
+
+def create_tree_and_settle(server: Embedded) -> None:
+    create_tree(server)
+    settle(server)
+
+
+def start_and_delete_tree(server: Embedded) -> None:
+    create_tree(server)
+    wait_for_first_step(server)
+    server.stacks.delete(CALLER, stack_of(server))
+
+
 def stack_of(server: Embedded) -> StackRecord:
     """The one stack, deleted or not."""
     from heatlite.store.stacks import StackQuery
@@ -230,6 +263,20 @@ SCENARIOS = {
         (done(Verb.LOCK),),
         CREATED,
     ),
+    "tree, create": Scenario(nothing, create_tree, (CREATED,)),
+    "tree, update": Scenario(
+        create_tree_and_settle, lambda s: update(s, CHANGED_TREE, files=FILES), (done(Verb.UPDATE),), CREATED
+    ),
+    "tree, update, rolled back": Scenario(
+        create_tree_and_settle,
+        lambda s: update(s, FAILING_TREE, files=FILES, disable_rollback=False),
+        (done(Verb.ROLLBACK),),
+        CREATED,
+    ),
+    "tree, delete": Scenario(
+        create_tree_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED
+    ),
+    "tree, delete during a create": Scenario(nothing, start_and_delete_tree, (done(Verb.DELETE), CREATED)),
     "unlock": Scenario(
         locked,
         lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),

@@ -52,7 +52,8 @@ def objects(place: Path) -> set[str]:
 
 def look_for_orphans(server: Embedded, place: Path) -> None:
     """Rows and cloud agree, and nothing was made twice."""
-    stacks = server.store.stacks.list("demo", StackQuery())
+    stacks = server.store.stacks.list("demo", StackQuery(show_nested=True))
+    assert {stack.parent_id for stack in stacks} - {stack.id for stack in stacks} <= {None}
     rows = [row for stack in stacks for row in server.store.resources.of(stack.id)]
     assert not [row for row in rows if row.status is Status.IN_PROGRESS]
     known = {row.physical_id for row in rows if row.mapped_type == "Example::Local::File"}
