@@ -233,6 +233,8 @@ class Executor:
     def _settle(self, work: Work) -> None:
         follow_up = self._transitions.finish(work)
         if follow_up is not None:
+            if self.stop is not None and self.stop is not Stop.DRAIN:
+                follow_up.failure = aborted_text(follow_up.verb, self.stop)
             self._go_on(follow_up)
             return
         if work.failure is not None:

@@ -20,6 +20,7 @@ from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
 from heatlite.template.expression import UNKNOWN, resolve
+from heatlite.template.replacement import REBUILD, Replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Wanted:
     properties: JsonMap
     metadata: JsonMap
     update_policy: JsonMap
-    """Only where the type makes a nested stack."""
+    replacement: Replacement
+    """How it is replaced, if it has to be."""
     external_id: str | None = None
 
 
@@ -41,10 +43,12 @@ def evaluate(definition: Definition, name: str, resources: Resources, values: Va
     wanted.refill()
     properties = kind.schema.coerce(_section("properties", resolve(wanted.properties, values)))
     metadata = _section("metadata", resolve(wanted.metadata, values))
-    policy = {}
-    if wanted.update_policy and issubclass(kind, StackResource):
-        policy = _section("update_policy", resolve(wanted.update_policy, values))
-    return Wanted(kind, properties, metadata, policy, wanted.external_id)
+    policy: JsonMap = {}
+    replacement = definition.environment.replacement(name)
+    if wanted.update_policy:
+        policy = dict(_section("update_policy", resolve(wanted.update_policy, values)))
+        replacement = replacement.refined(policy.pop("replacement", None))
+    return Wanted(kind, properties, metadata, policy, replacement, wanted.external_id)
 
 
 def _section(name: str, value: object) -> JsonMap:
@@ -83,6 +87,8 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
             return Decision(Outcome.REPLACE, row, cause=f"{row.verb} failed: {row.status_reason}")
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
         return Decision(Outcome.CONTINUE, row)
+    if row.status is Status.IN_PROGRESS and row.token is not None and "rebuild" in row.token:
+        return Decision(Outcome.REPLACE, row, cause="its rebuild was cut off")
     before = resources.before(row)
     if before is None:
         return Decision(Outcome.REPLACE, row, cause="its object is gone")
@@ -148,7 +154,20 @@ def choose(
     if decision.outcome in restricted:
         cause = ResourceActionRestricted(action=decision.outcome.value).message
         return replace(decision, outcome=Outcome.RESTRICT, cause=cause)
+    if decision.outcome is Outcome.REPLACE and _can_rebuild(decision.row, wanted, resources):
+        return replace(decision, outcome=Outcome.REBUILD)
     return decision
+
+
+def _can_rebuild(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
+    """Whether the object is to be made anew in place, and can be."""
+    return (
+        wanted.replacement.order == REBUILD
+        and row.physical_id is not None
+        and row.verb is not Verb.DELETE
+        and resources.type_of(row) is wanted.kind
+        and wanted.kind.has("rebuild")
+    )
 
 
 def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:
@@ -210,7 +229,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resour
             if not bookkeeping_differs(row, wanted, chosen) and not definition.environment.hooks(name):
                 kept[name] = row
                 continue
-        elif decision.outcome is Outcome.UPDATE:
+        elif decision.outcome in (Outcome.UPDATE, Outcome.REBUILD):
             values.to_change.add(name)
         steps[name] = Step(name, name, decision.outcome, requires, row, decision.cause)
     return Plan(steps, kept)

@@ -48,6 +48,10 @@ class Work:
     silent: bool = False
     """Everything that there is to say is written already."""
     wants_replacement: bool = False
+    rebuilds: bool = False
+    """The update makes the object anew in place."""
+    then: Wanted | None = None
+    """What takes the place of the object once that is deleted."""
     looks_first: bool = False
     """A cut-off attempt may have made the object already: look it up by its name first."""
     handled: bool = False
@@ -123,7 +127,8 @@ def _handle(work: Work) -> None:
             case Verb.CREATE:
                 work.token = resource.handle_create()
             case Verb.UPDATE if work.change is not None:
-                work.token = resource.handle_update(work.change)
+                handle = resource.handle_rebuild if work.rebuilds else resource.handle_update
+                work.token = handle(work.change)
             case Verb.DELETE:
                 work.token = resource.handle_delete()
             case Verb.CHECK:
@@ -139,7 +144,7 @@ def _handle(work: Work) -> None:
             case _:
                 raise NotImplementedError(f"no handler for {work.verb}")
         work.handled = True
-    work.done = not resource.polls(work.verb.lower())
+    work.done = not resource.polls("rebuild" if work.rebuilds else work.verb.lower())
 
 
 def _compare(work: Work) -> None:
@@ -162,7 +167,8 @@ def _ask(work: Work) -> None:
         case Verb.CREATE:
             answer = resource.check_create_complete(token)
         case Verb.UPDATE:
-            answer = resource.check_update_complete(token)
+            check = resource.check_rebuild_complete if work.rebuilds else resource.check_update_complete
+            answer = check(token)
         case Verb.DELETE:
             answer = resource.check_delete_complete(token)
         case Verb.CHECK:

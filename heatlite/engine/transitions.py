@@ -21,6 +21,7 @@ from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import BeforeLock, ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.replacement import DELETE_FIRST, KEEP
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,6 @@ class Transitions:
 
     def begin_converge(self, step: Step) -> Work:
         """Fill in the values, decide, and begin what has been decided."""
-        definition = self._definitions[step.name]
         rows = self._journal.named(step.name)
         row = next((row for row in rows if waits_at(row) is not None), rows[-1])
         waiting = self._waiting(step, row, waits_at(row) or ("pre-create" if row.verb is Verb.INIT else "pre-update"))
@@ -83,12 +83,12 @@ class Transitions:
                 return self._resume(Work(step, row, self._made(row, wanted), row.verb, wanted))
             case Outcome.REPLACE:
                 log.info("%s is replaced: %s", step.name, decision.cause)
-                return self._create(step, self._new_row(definition), wanted)
-            case Outcome.UPDATE:
+                return self._replace(step, row, wanted)
+            case Outcome.UPDATE | Outcome.REBUILD:
                 change = Change(
                     decision.changed, decision.before, wanted.properties, row.metadata != wanted.metadata
                 )
-                return self._update(step, row, wanted, change)
+                return self._update(step, row, wanted, change, decision.outcome is Outcome.REBUILD)
             case Outcome.REFUSE:
                 names = ", ".join(sorted(decision.changed))
                 reason = f"Update to properties {names} of {row.name} ({row.type}) is not supported."
@@ -141,16 +141,30 @@ class Transitions:
         self.chosen[row.name] = self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
         return None
 
-    def _update(self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change) -> Work:
+    def _replace(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
+        """Make a new object, or first delete the old one, of which then nothing but the new one is left to be done."""
+        if wanted.replacement.order != DELETE_FIRST or row.deletion_policy == "Retain":
+            return self._create(step, self._new_row(self._definitions[row.name]), wanted)
+        work = self._begin(step, row, Verb.DELETE)
+        work.looks_first, work.then = True, wanted
+        return work
+
+    def _update(
+        self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change, rebuilds: bool = False
+    ) -> Work:
         cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
         if not cut_off:
             # Until it has succeeded nobody knows which of them the object uses: the old ones, the new ones, or both.
             new = planner.used_by(self._definitions[row.name], self.chosen)
             row = replace(row, uses=tuple(sorted({*row.uses, *new})))
+            if rebuilds:
+                # Should it be cut off, nothing else tells why the object had to be made anew.
+                row = replace(row, token={"rebuild": True})
             row = self._moved(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
         resource = self._resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
         # Where only metadata differs, a type that cannot update has nothing to do.
-        work = Work(step, row, resource, Verb.UPDATE, wanted, change=change, done=not wanted.kind.has("update"))
+        done = not rebuilds and not wanted.kind.has("update")
+        work = Work(step, row, resource, Verb.UPDATE, wanted, change=change, done=done, rebuilds=rebuilds)
         return self._resume(work) if cut_off else work
 
     def _restrict(self, step: Step, row: ResourceRecord, cause: str) -> Work:
@@ -241,7 +255,7 @@ class Transitions:
     def _resume(self, work: Work) -> Work:
         """Go on from the stored token; without one, look first whether the object is there already."""
         work.looks_first = True
-        if work.row.token is not None:
+        if work.row.token is not None and "token" in work.row.token:
             work.token, work.handled = work.row.token["token"], True
         return work
 
@@ -315,10 +329,13 @@ class Transitions:
     def note_progress(self, work: Work) -> bool:
         """Write what the handler keeps, if that is new. Tell whether the check must wait for the commit."""
         row, resource = work.row, work.resource
-        first = row.token is None
+        first = row.token is None or "token" not in row.token
         if first or row.data != resource.data or row.physical_id != resource.physical_id:
             work.row = replace(
-                row, token={"token": work.token}, data=dict(resource.data), physical_id=resource.physical_id
+                row,
+                token={**(row.token or {}), "token": work.token},
+                data=dict(resource.data),
+                physical_id=resource.physical_id,
             )
             self._journal.save(work.row)
         return first
@@ -346,8 +363,7 @@ class Transitions:
                 cause = ResourceActionRestricted(action=Outcome.REPLACE.value).message
                 work.failure = self._restrict(work.step, row, cause).failure
                 return None
-            new = self._new_row(self._definitions[row.name])
-            return self._create(work.step, new, work.wanted)
+            return self._replace(work.step, row, work.wanted)
         if work.failure is not None:
             self._moved(row, work.verb, Status.FAILED, work.failure)
             return None
@@ -357,6 +373,9 @@ class Transitions:
             if waiting is not None:
                 return waiting
             self._journal.delete(row)
+            if work.then is not None:
+                name = row.physical_name if work.then.replacement.name == KEEP else None
+                return self._create(work.step, self._new_row(self._definitions[row.name], name), work.then)
         elif work.verb is Verb.UNLOCK:
             self._unlocked(row)
         else:
@@ -387,8 +406,9 @@ class Transitions:
         assert step.row is not None
         return self._journal.rows[step.row.id]
 
-    def _new_row(self, definition: ResourceDefinition) -> ResourceRecord:
-        """A row for an object that does not exist yet. Its physical name is fixed here, for good."""
+    def _new_row(self, definition: ResourceDefinition, physical_name: str | None = None) -> ResourceRecord:
+        """A row for an object that does not exist yet. Its physical name is fixed here, for good: `physical_name`,
+        or a new one."""
         identifier = new_id()
         row = ResourceRecord(
             id=identifier,
@@ -400,7 +420,7 @@ class Transitions:
             status=Status.COMPLETE,
             status_reason="",
             created_at=self._now(),
-            physical_name=self._resources.physical_name(definition, identifier),
+            physical_name=physical_name or self._resources.physical_name(definition, identifier),
             requires=tuple(sorted(definition.requires)),
             deletion_policy=definition.deletion_policy,
             description=definition.description,

@@ -30,6 +30,7 @@ stored intent without a result, and the handler is called again. Hence:
   somebody else's. `check_lock_complete` does the locking, when the record is safe, and must bear being repeated.
   `handle_unlock` puts the recorded state back: it never clears a lock that was there before.
   `check_unlock_complete` forgets the record.
+- *rebuild*: as update; a rebuild that was cut off is begun again, or goes on from its token.
 - everything else: what is done twice must come out as done once.
 
 **Signals.** `handle_signal(details)` is called at once, whatever operation runs on the stack, within the transaction
@@ -330,6 +331,17 @@ class Resource(Generic[P_co]):
     def check_update_complete(self, token: Json) -> bool | float:
         return True
 
+    def handle_rebuild(self, change: Change) -> Json:
+        """Make the object anew in place, as the new properties want it: it keeps its `physical_id`.
+
+        In place of a replacement, for any of its reasons (a change, a failure, an unhealthy mark), where the template
+        or the environment asks for ``replacement: {order: rebuild}``. A type without it is never asked.
+        """
+        return None
+
+    def check_rebuild_complete(self, token: Json) -> bool | float:
+        return True
+
     def handle_delete(self) -> Json:
         """Remove the object. Called with whatever a failed create has left, too."""
         return None
@@ -403,6 +415,8 @@ _DEFAULTS: Mapping[str, object] = {
         "find",
         "live_properties",
         "handle_signal",
+        "handle_rebuild",
+        "check_rebuild_complete",
         *(f"handle_{verb}" for verb in VERBS),
         *(f"check_{verb}_complete" for verb in VERBS),
     )

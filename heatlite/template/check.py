@@ -22,6 +22,7 @@ from heatlite.template.functions_hot import GetAttrSelecting, GetFile, GetParam,
 from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider
+from heatlite.template.replacement import faults
 from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog
 from heatlite.template.warnings import duplicate_keys
 
@@ -367,7 +368,17 @@ class _Checker:
     def _check_update_policy(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
         path = self.definition.place(resource.name, "update_policy")
         given = self._resolved(resource.update_policy, path, "Property error")
-        for fault in view.check_update_policy(given) if given is not None else ():
+        if given is None:
+            return
+        found = []
+        if "replacement" in given:
+            given = dict(given)
+            settings = given.pop("replacement")
+            found = [replace(fault, path=("replacement", *fault.path)) for fault in faults(settings)]
+            text = self.definition.environment.replacement(resource.name).refined(settings).fault()
+            if text is not None:
+                found.append(Fault(("replacement",), text))
+        for fault in (*found, *view.check_update_policy(given)):
             self.findings.add(
                 Phase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
             )

@@ -11,6 +11,7 @@ from heatlite.template.expression import raise_together
 from heatlite.template.loader import Source
 from heatlite.template.parameters import MASK, ParameterSchema
 from heatlite.template.problems import MAX_HINTS, nearest, raise_first
+from heatlite.template.replacement import Replacement, faults
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 SECTIONS: Final = (
@@ -136,6 +137,15 @@ class Environment:
         """What must not be done to a resource of this stack: `RESTRICTED_ACTIONS`."""
         return self._listed(resource_name, "restricted_actions")
 
+    def replacement(self, resource_name: str) -> Replacement:
+        """How a resource of this stack is replaced where its update_policy does not say."""
+        found = Replacement()
+        blocks = self.resource_registry.get("resources")
+        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
+            if isinstance(block, Mapping) and "replacement" in block and fnmatchcase(resource_name, pattern):
+                found = found.refined(block["replacement"])
+        return found
+
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
         blocks = self.resource_registry.get("resources")
         found: set[str] = set()
@@ -161,7 +171,9 @@ class Environment:
         for pattern, block in own.items() if isinstance(own, Mapping) else ():
             if isinstance(block, Mapping) and fnmatchcase(resource_name, pattern):
                 for name, content in block.items():
-                    if isinstance(content, Mapping):
+                    if name == "replacement":
+                        blocks["*"] = _deep(blocks.get("*", {}), {"replacement": content})
+                    elif isinstance(content, Mapping):
                         blocks[name] = _deep(blocks.get(name, {}), content)
         return replace(
             self,
@@ -300,6 +312,12 @@ def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], sou
                         f"acceptable restricted_action types are: {RESTRICTED_ACTIONS}"
                     )
                     yield Problem(here, text, source=source)
+        elif key == "replacement":
+            for fault in faults(content):
+                yield _wrong(fault.text, (*here, *fault.path), source, fault.hint)
+            together = Replacement().refined(content).fault()
+            if together is not None:
+                yield _wrong(together, here, source)
         elif isinstance(content, Mapping):
             yield from _block_problems(content, here, source)
         else:

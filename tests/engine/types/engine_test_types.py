@@ -246,3 +246,33 @@ class Seen(Resource[SeenProps], type="Test::Seen"):
     def live_properties(self) -> dict[str, Json] | None:
         place = Path(self.props.place)
         return json.loads(place.read_text()) if place.exists() else None
+
+
+class PhoenixProps(Schema):
+    value: str = prop("", doc="Whatever it says, a change needs a new object, or the object made anew.")
+    seconds: float = prop(0, update=True, doc="How long it takes to make it anew.")
+    fail: bool = prop(False, update=True, doc="Whether making it anew fails.")
+
+
+class Phoenix(Resource[PhoenixProps], type="Test::Phoenix"):
+    """Can be made anew in place, and counts how often it was."""
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
+        self.data["rebuilt"] = 0
+
+    def handle_rebuild(self, change: Change) -> Json:
+        return self.facts.now() + self.props.seconds
+
+    def check_rebuild_complete(self, token: Json) -> bool | float:
+        left = float(token or 0) - self.facts.now()  # type: ignore[arg-type]
+        if left > 0:
+            return left
+        if self.props.fail:
+            raise RuntimeError("told to fail")
+        self.data["rebuilt"] = int(self.data["rebuilt"] or 0) + 1  # type: ignore[call-overload]
+        return True
+
+    def attr_rebuilt(self) -> Json:
+        """How often it was made anew."""
+        return self.data["rebuilt"]
