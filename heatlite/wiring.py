@@ -154,7 +154,9 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings, types)
-    services = Services(StoredMailbox(store), public_url, software, settings.max_resources_per_stack)
+    services = Services(
+        StoredMailbox(store), public_url, software, settings.max_resources_per_stack, settings.stack_action_timeout
+    )
     surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types))
     reading = Reading(store, surroundings, definitions)
     containers = None

@@ -15,7 +15,6 @@ from heatlite.engine.breakpoints import Breakpoints, verb_of, waits_at
 from heatlite.engine.children import Children, Order, keeps_objects
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
-from heatlite.engine.gate import timeout_seconds
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import Resources, Surroundings
@@ -207,7 +206,7 @@ class Execution:
         self._journal.tell(stack_event(stack, now))
         self._commit(stack)
         self._resources.stack = stack
-        self._executor.restart(now + timeout_seconds(stack, self._parts.settings))
+        self._executor.restart(now + stack.timeout_seconds(self._parts.settings.stack_action_timeout))
         if self._control is Control.ABORT:
             self.request(Control.ABORT)
 

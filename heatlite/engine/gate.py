@@ -175,7 +175,7 @@ class Gate:
             requested_by=context.user,
             created_at=now,
             inputs=inputs or {},
-            deadline=now + timeout_seconds(stack, self._settings),
+            deadline=now + stack.timeout_seconds(self._settings.stack_action_timeout),
         )
 
     def forget(self, stack: StackRecord, entry_id: int) -> None:
@@ -183,8 +183,3 @@ class Gate:
         with self._store.transaction():
             self._store.suppressed.delete(stack.id, entry_id)
         self._noted.clear()  # What comes again is to be listed again.
-
-
-def timeout_seconds(stack: StackRecord, settings: Settings) -> float:
-    """How long an operation on the stack may take."""
-    return stack.timeout_mins * 60.0 if stack.timeout_mins else float(settings.stack_action_timeout)

@@ -160,6 +160,11 @@ class Resources:
         """What gives a nested stack as it is when first asked."""
         return cache(partial(self.nested, stack_id))
 
+    def sibling(self, name_or_physical_id: str) -> Resource[Schema] | None:
+        """The newest resource of the stack with this name or physical id, as it is stored."""
+        found = self._surroundings.store.resources.find(self.stack.id, name_or_physical_id)
+        return self.make(found[-1]) if found else None
+
     def outdated(self, row: ResourceRecord) -> bool:
         """Whether the row is from before the update that runs; in a rollback, from the update that is undone."""
         stack = self.stack
@@ -211,6 +216,8 @@ class Resources:
                 nested=self.viewer(row.physical_id) if issubclass(kind, StackResource) else _no_nested,
                 update_policy=update_policy or {},
                 before=None if properties is None else row.properties,
+                sibling=self.sibling,
+                time_limit=stack.timeout_seconds(self._surroundings.services.action_timeout),
             )
         )
 

@@ -123,6 +123,8 @@ class Services:
     software: Software
     max_resources: int = 20_000
     """How many resources a stack may have; a type that makes resources by number asks before it makes them."""
+    action_timeout: float = 3600.0
+    """Seconds that an operation may take where the stack does not say."""
 
 
 class Member(Protocol):
@@ -210,7 +212,7 @@ class Facts:
     before: JsonMap | None = None
     """During an update the properties from before it."""
     sibling: "Callable[[str], Resource[Schema] | None]" = lambda _: None
-    """The resource of the same stack that a reference (what get_resource gives) means; None where there is none."""
+    """The resource of the same stack with this name or physical id, as it is stored; None where there is none."""
     time_limit: float = inf
     """Seconds that an operation on the stack may take in all."""
 

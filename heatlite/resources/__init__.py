@@ -1,14 +1,22 @@
 """The built-in resource types, one module per service. A module is imported when one of its types is first used."""
 
 BUILTIN = {
+    "AWS::AutoScaling::AutoScalingGroup": "heatlite.resources.instances:CfnAutoScalingGroup",
+    "AWS::AutoScaling::LaunchConfiguration": "heatlite.resources.instances:LaunchConfiguration",
+    "AWS::AutoScaling::ScalingPolicy": "heatlite.resources.policies:CfnScalingPolicy",
     "AWS::CloudFormation::WaitCondition": "heatlite.resources.wait_conditions:CfnWaitCondition",
     "AWS::CloudFormation::WaitConditionHandle": "heatlite.resources.wait_conditions:CfnHandle",
+    "OS::Heat::AutoScalingGroup": "heatlite.resources.scaling:AutoScalingGroup",
     "OS::Heat::CloudConfig": "heatlite.resources.software:CloudConfig",
     "OS::Heat::Delay": "heatlite.resources.waiting:Delay",
     "OS::Heat::DeployedServer": "heatlite.resources.software:DeployedServer",
+    "OS::Heat::InstanceGroup": "heatlite.resources.instances:InstanceGroup",
     "OS::Heat::MultipartMime": "heatlite.resources.software:MultipartMime",
     "OS::Heat::None": "heatlite.resources.values:NoneResource",
     "OS::Heat::RandomString": "heatlite.resources.values:RandomString",
+    "OS::Heat::ResourceChain": "heatlite.resources.chain:ResourceChain",
+    "OS::Heat::ResourceGroup": "heatlite.resources.groups:ResourceGroup",
+    "OS::Heat::ScalingPolicy": "heatlite.resources.policies:ScalingPolicy",
     "OS::Heat::SoftwareComponent": "heatlite.resources.software:SoftwareComponent",
     "OS::Heat::SoftwareConfig": "heatlite.resources.software:SoftwareConfigResource",
     "OS::Heat::SoftwareDeployment": "heatlite.resources.software:SoftwareDeploymentResource",

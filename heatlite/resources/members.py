@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
@@ -34,21 +34,25 @@ def numbered(size: int, removed: Iterable[str]) -> list[str]:
 
 
 def removed_names(
-    kept: Sequence[str], wanted: Iterable[Json], names: Iterable[str], named: Callable[[str], str | None], replace: bool
-) -> list[str]:
-    """The names that are never used again.
+    kept: Mapping[str, Json],
+    wanted: Iterable[Json],
+    names: Container[str],
+    named: Callable[[str], str | None],
+    afresh: bool,
+) -> JsonMap:
+    """The names that are never used again, each with the text that asked for it.
 
-    `kept` are those so far; `wanted` are names or references of members that shall go: those that mean nothing are left
-    out. `names` are the members, and `named` finds one by its reference. `replace`: the wanted ones take the place of
-    `kept`, so that others may be used again.
+    `kept` are those so far. `wanted` are names or references of members that shall go; what means nothing is left out.
+    `names` are the members' names, and `named` finds one by its reference. `afresh`: only the wanted ones count from
+    now on, so that other names may be used again. (A member that is gone is known by the text that removed it.)
     """
-    found = {} if replace else dict.fromkeys(kept)
-    known = {*kept, *names}
+    gone = {text: name for name, text in kept.items()}
+    found: JsonMap = {} if afresh else dict(kept)
     for text in map(str, wanted):
-        name = text if text in known else named(text)
+        name = text if text in kept or text in names else gone.get(text) or named(text)
         if name is not None:
-            found[name] = None
-    return list(found)
+            found.setdefault(name, text)
+    return found
 
 
 def with_index(value: Json, variable: str, index: str) -> Json:
@@ -134,7 +138,7 @@ def changed(
     batch: Batch,
     new_name: Callable[[], str],
     definition: Callable[[str], Json],
-) -> dict[str, Json]:
+) -> JsonMap:
     """The members after one step.
 
     `present`: names and definitions, the first to go at the front. Members are cut off there; of those that stay the
@@ -143,7 +147,7 @@ def changed(
     staying = present[max(len(present) - batch.size, 0) :]
     missing = batch.size - len(staying)
     to_change = batch.fresh - missing
-    after: dict[str, Json] = {}
+    after: JsonMap = {}
     for name, old in staying:
         new = definition(name) if to_change > 0 else old
         if new != old:
@@ -161,6 +165,15 @@ def changed(
 def within(size: int, low: int, high: int) -> int:
     """The nearest size that is allowed."""
     return max(low, min(size, high))
+
+
+def wanted_size(present: int, low: object, high: object, desired: object) -> int:
+    """How many members a create (`present` 0) or an update leaves: the desired number, else as many as there are.
+
+    Numbers that are not known yet say nothing.
+    """
+    size = desired if isinstance(desired, int) else present
+    return within(size, low if isinstance(low, int) else 0, high if isinstance(high, int) else size)
 
 
 def adjusted(current: int, adjustment: float, kind: str, least: int | None, low: int, high: int) -> int:

@@ -58,6 +58,10 @@ class StackRecord:
     """What a nested stack has from its parent beside its environment: ``facade`` (metadata, deletion_policy and
     update_policy of the resource, for resource_facade) and ``without`` (`Environment.without`)."""
 
+    def timeout_seconds(self, default: float) -> float:
+        """How long an operation on the stack may take; `default` where it does not say."""
+        return self.timeout_mins * 60.0 if self.timeout_mins else float(default)
+
 
 @dataclass(frozen=True, slots=True)
 class StackSummary:

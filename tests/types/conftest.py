@@ -43,10 +43,16 @@ def project() -> str:
 
 @pytest.fixture
 def build(clock: HeldClock, software: Software, project: str) -> Callable[..., Any]:
-    """`build(cls, properties, data)` → a resource of that class, named a, in stack s, not yet created."""
+    """`build(cls, properties, data, …)` → a resource of that class, named a, in stack s, not yet created.
+
+    More by keyword is as in `Facts`.
+    """
 
     def build(
-        cls: type[AnyResource], properties: Mapping[str, object] | None = None, data: dict[str, Json] | None = None
+        cls: type[AnyResource],
+        properties: Mapping[str, object] | None = None,
+        data: dict[str, Json] | None = None,
+        **facts: Any,
     ) -> AnyResource:
         return cls(
             Facts(
@@ -55,12 +61,13 @@ def build(clock: HeldClock, software: Software, project: str) -> Callable[..., A
                 stack_name="s",
                 project=project,
                 physical_name="s-a-abcdefghijkl",
-                physical_id=None,
+                physical_id=facts.pop("physical_id", None),
                 properties=cls.schema.coerce(properties or {}),
                 metadata={},
                 now=clock.now,
                 services=Services(MemoryMailbox(), "http://127.0.0.1:8004", software),
                 data={} if data is None else data,
+                **facts,
             )
         )
 

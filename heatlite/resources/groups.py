@@ -1,0 +1,289 @@
+"""OS::Heat::ResourceGroup, and what all groups with numbered members have in common."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import cast
+
+from heatlite.core.errors import InvalidTemplateAttribute, NotFound, RequestLimitExceeded
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import ChildStack, Member, Schema, StackResource, SupportStatus, prop
+from heatlite.plugin.resource import P_co
+from heatlite.resources.members import (
+    Batch,
+    batches,
+    changed,
+    definitions_in,
+    highest_first,
+    mentions,
+    numbered,
+    removed_names,
+    template_of,
+    with_index,
+)
+from heatlite.template.expression import select
+from heatlite.template.types import NestedTemplate
+
+
+class Group(StackResource[P_co]):
+    """A nested stack of members that are asked together."""
+
+    @property
+    def definitions(self) -> Mapping[str, Json]:
+        """The members as they are defined now, by name; {} while there is no nested stack."""
+        nested = self.nested
+        return {} if nested is None else definitions_in(nested.template)
+
+    def limited(self, size: int) -> int:
+        """The size, if a stack may have that many resources at all; raises RequestLimitExceeded before any is made."""
+        most = self.facts.services.max_resources
+        if size > most:
+            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
+        return size
+
+    def fitting(self, steps: Sequence[Batch], pause: float) -> None:
+        """Raises ValueError where the pauses between the steps take longer than the operation may."""
+        if pause * (len(steps) - 1) >= self.facts.time_limit:
+            raise ValueError("The current update policy will result in stack update timeout.")
+
+    def member_value(self, member: Member, steps: Sequence[object]) -> Json:
+        """What ``resource.<member>`` and the steps behind it lead to: the reference, or an attribute."""
+        if not steps:
+            return member.reference()
+        return member.attribute(str(steps[0]), cast(Sequence[Json], steps[1:]))
+
+    def no_member(self, name: str) -> NotFound:
+        """The error for a member that is not there; to be raised."""
+        return NotFound(f"Member '{name}' not found in group resource '{self.name}'.")
+
+    def attribute(self, name: str) -> Json:
+        return self.attribute_at(name, ())
+
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        """An attribute of the group's own."""
+        if name not in self.attribute_names:
+            raise InvalidTemplateAttribute(resource=self.name, key=name)
+        return cast(Json, select(getattr(self, f"attr_{name}")(), path, None))
+
+    def reference(self) -> Json:
+        """The nested stack's id."""
+        return self.name if self.physical_id is None else self.physical_id
+
+
+def steps_of(name: str, path: Sequence[object]) -> tuple[str, list[object]]:
+    """``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0]: attributes may be written with dots or as a path."""
+    start, *rest = name.split(".", 2 if name.startswith("resource.") else 1)
+    return start, [*rest, *path]
+
+
+class NumberedGroup(Group[P_co]):
+    """Members are called "0", "1" …; an attribute that is not the group's own is asked of each member."""
+
+    any_attribute = True
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """The members by name, in the order of their numbers."""
+        nested = self.nested
+        found = {} if nested is None else {member.name: member for member in nested.members}
+        return {name: found[name] for name in self.definitions if name in found}
+
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        start, steps = steps_of(name, path)
+        if start == "resource" and steps:
+            member = self.members.get(str(steps[0]))
+            if member is None:
+                raise self.no_member(str(steps[0]))
+            return self.member_value(member, steps[1:])
+        if start == "attributes":
+            if not steps:
+                raise InvalidTemplateAttribute(resource=self.name, key=name)
+            return {name: self.member_value(member, steps) for name, member in self.members.items()}
+        if name in self.attribute_names:
+            return super().attribute_at(name, path)
+        return [member.attribute(name, cast(Sequence[Json], path)) for member in self.members.values()]
+
+    def attributes(self) -> JsonMap:
+        return {name: self.attribute(name) for name in self.attributes_schema if name not in ("attributes", "show")}
+
+    def attr_refs(self) -> list[Json]:
+        """References of the members."""
+        return [member.reference() for member in self.members.values()]
+
+    def attr_attributes(self) -> dict[str, Json]:
+        """Of an attribute that is named behind it: the members' values, by their names."""
+        raise InvalidTemplateAttribute(resource=self.name, key="attributes")
+
+
+# -- OS::Heat::ResourceGroup -------------------------------------------------------------------------
+
+
+class ResourceDef(Schema):
+    type: str = prop(doc="The type of the members; a template too.")
+    properties: dict[str, Json] | None = prop(doc="Their properties; the index variable stands for a member's number.")
+    metadata: dict[str, Json] | None = prop(doc="Their metadata.")
+
+
+class RemovalPolicy(Schema):
+    resource_list: list[Json] = prop([], doc="Names or references of members.")
+
+
+class ResourceGroupProps(Schema):
+    count: int = prop(1, between=(0, None), update=True, doc="How many members there are.")
+    index_var: str = prop("%index%", length=(3, None), doc="What stands for a member's number in its properties.")
+    resource_def: ResourceDef = prop(update=True, doc="What each member is.")
+    removal_policies: list[RemovalPolicy] = prop(
+        [], update=True, doc="Members that are removed first; their names are not used again."
+    )
+    removal_policies_mode: str = prop(
+        "append",
+        one_of=("append", "update"),
+        update=True,
+        doc="Whether names removed earlier stay removed (append) or only those named now are (update).",
+    )
+
+
+class BatchCreate(Schema):
+    max_batch_size: int = prop(1, between=(1, None), doc="How many members are made at once.")
+    pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
+
+
+class RollingUpdate(Schema):
+    min_in_service: int = prop(0, between=(0, None), doc="How many members are left alone meanwhile.")
+    max_batch_size: int = prop(1, between=(1, None), doc="How many members are changed at once.")
+    pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
+
+
+class ResourceGroupPolicy(Schema):
+    batch_create: BatchCreate | None = prop(doc="How members are made; without it, all at once.")
+    rolling_update: RollingUpdate | None = prop(doc="How a new resource_def is brought in; without it, at once.")
+
+
+class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"):
+    """Members that are all alike but for their number.
+
+    When it shrinks, those with the highest numbers go, unless removal_policies name others.
+    """
+
+    update_policy = ResourceGroupPolicy
+    support_status = SupportStatus(version="2014.1")
+
+    @classmethod
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+        """One member: they are alike."""
+        coerced, faults = cls.schema.examine(given)
+        size = coerced.get("count", 1)
+        define = _definer(coerced.get("resource_def"), str(coerced.get("index_var", "%index%")))
+        if faults or size == 0 or define is None:
+            return None
+        return NestedTemplate(template_of({"0": define("0")}), size if isinstance(size, int) else 1, ("resource_def",))
+
+    def goal(self) -> ChildStack:
+        removed = self._removed()
+        return self._whole(removed)
+
+    def child(self, number: int) -> ChildStack | None:
+        if number == 0:
+            self.data["removed"] = self._removed()
+            self.data["rolling"] = self._rolling()
+        removed, rolling = self.data["removed"], self.data["rolling"]
+        assert isinstance(removed, dict)
+        if not isinstance(rolling, dict):
+            return self._whole(removed) if number == 0 else None
+        step = next(islice(_batches(rolling), number, None), None)
+        if step is None:
+            return None
+        define = self._definer()
+        assert define is not None
+        names = numbered(step.size, removed)
+        target = self._size()
+        present = {name: old for name, old in self.definitions.items() if name not in removed}
+        new_names = (name for name in names if name not in present)
+        order = highest_first(present, names, target)
+        after = changed([(name, present[name]) for name in order], step, new_names.__next__, define)
+        pause = cast(float, rolling["pause"]) if number else 0.0
+        return ChildStack(template_of(dict(sorted(after.items(), key=lambda item: int(item[0])))), pause=pause)
+
+    def attr_refs_map(self) -> dict[str, Json]:
+        """References of the members, by their names."""
+        return {name: member.reference() for name, member in self.members.items()}
+
+    def attr_removed_rsrc_list(self) -> list[Json]:
+        """Names of the members that removal_policies have removed."""
+        removed = self.data.get("removed")
+        return [*removed] if isinstance(removed, dict) else []
+
+    def _whole(self, removed: Mapping[str, Json]) -> ChildStack:
+        """All members with the definition of now."""
+        define = self._definer()
+        if define is None:  # in a preview: what they will be is not known
+            return ChildStack(template_of(self.definitions))
+        return ChildStack(template_of({name: define(name) for name in numbered(self._size(), removed)}))
+
+    def _size(self) -> int:
+        size: object = self.props.count
+        return self.limited(size) if isinstance(size, int) else len(self.definitions)
+
+    def _definer(self) -> Callable[[str], JsonMap] | None:
+        return _definer(self.facts.properties["resource_def"], self.props.index_var)
+
+    def _removed(self) -> JsonMap:
+        kept = self.data.get("removed")
+        wanted = _listed(self.facts.properties.get("removal_policies"))
+        afresh = self.props.removal_policies_mode == "update"
+        return removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, self._named, afresh)
+
+    def _named(self, reference: str) -> str | None:
+        return next((name for name, member in self.members.items() if member.reference() == reference), None)
+
+    def _rolling(self) -> JsonMap | None:
+        """The steps of a create or update that goes step by step, as `_batches` reads them; None: all at once."""
+        given = self.facts.update_policy
+        policy = ResourceGroupPolicy(ResourceGroupPolicy.coerce(given))
+        before = self.facts.before
+        if before is None or self.nested is None:
+            if policy.batch_create is None:
+                return None
+            most, in_service, pause = policy.batch_create.max_batch_size, 0, policy.batch_create.pause_time
+        else:
+            if policy.rolling_update is None or "resource_def" not in self.schema.diff(before, self.facts.properties):
+                return None
+            update = policy.rolling_update
+            most, in_service, pause = update.max_batch_size, update.min_in_service, update.pause_time
+        current = sum(name not in self._removed() for name in self.definitions)
+        rolling: JsonMap = {
+            "target": self._size(), "current": current, "most": most, "in_service": in_service, "pause": pause
+        }  # fmt: skip
+        steps = list(_batches(rolling))
+        self.fitting(steps, pause)
+        return rolling if steps else None
+
+
+def _listed(policies: object) -> list[Json]:
+    """All that removal policies name; in a preview they need not be known."""
+    found: list[Json] = []
+    for policy in policies if isinstance(policies, list) else ():
+        named = policy.get("resource_list") if isinstance(policy, Mapping) else None
+        found += named if isinstance(named, list) else []
+    return found
+
+
+def _batches(rolling: JsonMap) -> Iterator[Batch]:
+    target, current, most, in_service = (
+        cast(int, rolling[key]) for key in ("target", "current", "most", "in_service")
+    )
+    return batches(target, current, most, in_service)
+
+
+def _definer(resource_def: object, variable: str) -> Callable[[str], JsonMap] | None:
+    """From a member's name to its definition; members without their number in it share one. None: not known yet."""
+    if not isinstance(resource_def, Mapping) or not isinstance(resource_def.get("type"), str):
+        return None
+    common: JsonMap = {key: value for key, value in resource_def.items() if value is not None}
+    properties = common.get("properties")
+    if not isinstance(properties, Mapping):
+        return lambda _: common
+    given: JsonMap = {key: value for key, value in properties.items() if value is not None}
+    common["properties"] = given
+    if not mentions(given, variable):
+        return lambda _: common
+    return lambda name: {**common, "properties": with_index(given, variable, name)}

@@ -1,0 +1,264 @@
+"""Scaling groups of servers in the way of CloudFormation: a launch configuration, and groups that follow it."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final, cast
+
+from heatlite.core.errors import EntityNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Resource, Schema, SupportStatus, prop
+from heatlite.plugin.resource import P_co
+from heatlite.resources.members import seconds_of, template_of, wanted_size
+from heatlite.resources.scaling import Rolling, ScalingGroup, size_fault
+from heatlite.template.expression import UNKNOWN
+from heatlite.template.types import Fault, NestedTemplate
+
+SERVER: Final = "AWS::EC2::Instance"
+"""The type of the members."""
+LONGEST_PAUSE: Final = 3600
+NO_COMPUTE: Final = "InstanceId is not supported: there is no compute service that could be asked for the server"
+
+
+# -- AWS::AutoScaling::LaunchConfiguration -----------------------------------------------------------
+
+
+class EbsDevice(Schema):
+    DeleteOnTermination: bool = prop(True, doc="Whether the volume goes with the server.")
+    Iops: float | None = prop(doc="Accepted as in Heat, without effect.")
+    SnapshotId: str | None = prop(custom="cinder.snapshot", doc="The snapshot that the volume is made of.")
+    VolumeSize: str | None = prop(doc="The volume's size in GB.")
+    VolumeType: str | None = prop(doc="Accepted as in Heat, without effect.")
+
+
+class BlockDevice(Schema):
+    DeviceName: str = prop(doc="The name of the device in the server.")
+    Ebs: EbsDevice | None = prop(doc="The volume.")
+    NoDevice: dict[str, Json] | None = prop(doc="Accepted as in Heat, without effect.")
+    VirtualName: str | None = prop(doc="Accepted as in Heat, without effect.")
+
+
+class Pair(Schema):
+    Key: str = prop(doc="The key.")
+    Value: str = prop(doc="The value.")
+
+
+class LaunchConfigurationProps(Schema):
+    BlockDeviceMappings: list[BlockDevice] | None = prop(doc="Volumes of the servers.")
+    ImageId: str | None = prop(custom="glance.image", doc="The image of the servers.")
+    InstanceId: str | None = prop(custom="nova.server", doc="A server to take the configuration from.")
+    InstanceType: str | None = prop(custom="nova.flavor", doc="The flavor of the servers.")
+    KernelId: str | None = prop(doc="Accepted as in Heat, without effect.")
+    KeyName: str | None = prop(custom="nova.keypair", doc="The key pair for the servers.")
+    NovaSchedulerHints: list[Pair] | None = prop(doc="Where the scheduler shall put the servers.")
+    RamDiskId: str | None = prop(doc="Accepted as in Heat, without effect.")
+    SecurityGroups: list[Json] | None = prop(doc="The servers' security groups.")
+    UserData: str | None = prop(doc="What the servers do when they start.")
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        given = coerced.keys()
+        if faults or coerced.get("InstanceId") is UNKNOWN:
+            return coerced, faults
+        if "InstanceId" in given:
+            return coerced, [Fault(("InstanceId",), NO_COMPUTE)]
+        if not {"ImageId", "InstanceType"} <= given:
+            return coerced, [Fault((), "If without InstanceId, ImageId and InstanceType are required.")]
+        return coerced, []
+
+
+class LaunchConfiguration(Resource[LaunchConfigurationProps], type="AWS::AutoScaling::LaunchConfiguration"):
+    """What the servers of a group are; a change makes a new one, which the group follows."""
+
+    quick = True
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
+
+
+# -- groups ------------------------------------------------------------------------------------------
+
+
+class ServerRollingUpdate(Schema):
+    MaxBatchSize: int = prop(1, between=(1, None), doc="How many servers are changed at once.")
+    MinInstancesInService: int = prop(0, between=(0, None), doc="How many servers are left alone meanwhile.")
+    PauseTime: str = prop("PT0S", doc="How long to wait between the batches: PT#H#M#S, an hour at most.")
+
+
+class Policy(Schema):
+    """A rolling update of servers, under whatever name."""
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        for name, given in coerced.items():
+            pause = given.get("PauseTime") if isinstance(given, Mapping) else None
+            text = _pause_fault(pause) if isinstance(pause, str) and not faults else None
+            if text is not None:
+                faults.append(Fault((name, "PauseTime"), text))
+        return coerced, faults
+
+
+def _pause_fault(pause: str) -> str | None:
+    try:
+        return "Maximum PauseTime is 1 hour." if seconds_of(pause) > LONGEST_PAUSE else None
+    except ValueError as error:
+        return str(error)
+
+
+class ServerGroup(ScalingGroup[P_co]):
+    """Members are servers as a launch configuration says. The policy applies when that is another one."""
+
+    policy_name: ClassVar[str]
+    """Of the rolling update in the update_policy section."""
+
+    def definition(self) -> Json:
+        reference = self.facts.properties["LaunchConfigurationName"]
+        if not isinstance(reference, str):
+            return None
+        found = self.facts.sibling(reference)
+        if found is None:
+            raise EntityNotFound(entity="Launch Configuration", name=reference)
+        given = self.facts.properties.get("Tags")
+        tags: list[Json] = [*(given if isinstance(given, list) else []), *self.own_tags()]
+        server: JsonMap = {
+            "type": SERVER,
+            "properties": {**found.facts.properties, **self.more_properties(), "Tags": tags},
+        }
+        return {**server, "metadata": found.metadata} if found.metadata else server
+
+    def own_tags(self) -> list[Json]:
+        """By these the servers of a group are known."""
+        return [{"Key": "metering.groupname", "Value": self.physical_name}]
+
+    def more_properties(self) -> JsonMap:
+        """What the group itself says of its servers."""
+        return {}
+
+    def rolling(self, definition: Json) -> Rolling | None:
+        policies = self.update_policy
+        assert policies is not None
+        given = getattr(policies(policies.coerce(self.facts.update_policy)), self.policy_name)
+        before = self.facts.before
+        if given is None or before is None:
+            return None
+        if "LaunchConfigurationName" not in self.schema.diff(before, self.facts.properties):
+            return None
+        return Rolling(given.MaxBatchSize, given.MinInstancesInService, seconds_of(given.PauseTime))
+
+    def attr_InstanceList(self) -> str | None:  # noqa: N802  # Heat's name
+        """Public addresses of the servers, with commas between them."""
+        return ",".join([str(member.attribute("PublicIp") or "0.0.0.0") for member in self.well()]) or None
+
+
+def _one_server(size: object) -> NestedTemplate | None:
+    """What is known of the servers before their configuration is there: that they have one."""
+    if size == 0:
+        return None
+    known = dict.fromkeys(("ImageId", "InstanceType", "Tags"), UNKNOWN)
+    server = cast(Json, {"type": SERVER, "properties": known})
+    return NestedTemplate(template_of({"member": server}), size if isinstance(size, int) else 1)
+
+
+# -- OS::Heat::InstanceGroup -------------------------------------------------------------------------
+
+
+class InstanceGroupProps(Schema):
+    AvailabilityZones: list[Json] = prop(doc="Accepted as in Heat, without effect.")
+    LaunchConfigurationName: str = prop(update=True, doc="The launch configuration, by its reference.")
+    Size: int = prop(update=True, doc="How many servers there are.")
+    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat; there are no load balancers to tell.")
+    Tags: list[Pair] | None = prop(doc="Tags of the servers.")
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        size = coerced.get("Size")
+        if not faults and isinstance(size, int) and size < 0:
+            faults.append(Fault(("Size",), "The size of InstanceGroup can not be less than zero"))
+        return coerced, faults
+
+
+class InstanceGroupPolicy(Policy):
+    RollingUpdate: ServerRollingUpdate | None = prop(doc="How another launch configuration is brought in.")
+
+
+class InstanceGroup(ServerGroup[InstanceGroupProps], type="OS::Heat::InstanceGroup"):
+    """As many servers as its size says, made as a launch configuration says."""
+
+    update_policy = InstanceGroupPolicy
+    policy_name = "RollingUpdate"
+
+    @classmethod
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+        coerced, faults = cls.schema.examine(given)
+        return None if faults else _one_server(coerced.get("Size"))
+
+    def wanted(self, present: int) -> int:
+        size: object = self.props.Size
+        return size if isinstance(size, int) else present
+
+
+# -- AWS::AutoScaling::AutoScalingGroup --------------------------------------------------------------
+
+
+class CfnAutoScalingGroupProps(Schema):
+    AvailabilityZones: list[Json] = prop(doc="Accepted as in Heat, without effect.")
+    MaxSize: int = prop(update=True, doc="The most servers that there may be.")
+    MinSize: int = prop(update=True, doc="The least servers that there may be.")
+    Cooldown: int | None = prop(update=True, doc="Seconds after a scaling in which signals are ignored.")
+    DesiredCapacity: int | None = prop(update=True, doc="How many servers a create or an update leaves.")
+    HealthCheckGracePeriod: int | None = prop(doc="Accepted as in Heat, without effect.")
+    HealthCheckType: str | None = prop(one_of=("EC2", "ELB"), doc="Accepted as in Heat, without effect.")
+    InstanceId: str | None = prop(custom="nova.server", doc="A server to make the members like.")
+    LaunchConfigurationName: str | None = prop(update=True, doc="The launch configuration, by its reference.")
+    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat; there are no load balancers to tell.")
+    Tags: list[Pair] | None = prop(doc="Tags of the servers.")
+    VPCZoneIdentifier: list[str] | None = prop(doc="The subnet of the servers: one.")
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        if faults:
+            return coerced, faults
+        text = size_fault(*(coerced.get(name) for name in ("MinSize", "MaxSize", "DesiredCapacity")))
+        zones = coerced.get("VPCZoneIdentifier")
+        if text is None and isinstance(zones, list) and len(zones) > 1:
+            text = "Anything other than one VPCZoneIdentifier is not supported."
+        sources = [coerced[name] for name in ("InstanceId", "LaunchConfigurationName") if name in coerced]
+        if text is None and len(sources) != 1 and UNKNOWN not in sources:
+            text = "Either 'InstanceId' or 'LaunchConfigurationName' must be provided."
+        if text is None and coerced.get("InstanceId", UNKNOWN) is not UNKNOWN:
+            text = NO_COMPUTE
+        return coerced, [] if text is None else [Fault((), text)]
+
+
+class CfnAutoScalingGroupPolicy(Policy):
+    AutoScalingRollingUpdate: ServerRollingUpdate | None = prop(doc="How another launch configuration is brought in.")
+
+
+class CfnAutoScalingGroup(ServerGroup[CfnAutoScalingGroupProps], type="AWS::AutoScaling::AutoScalingGroup"):
+    """Servers made as a launch configuration says, as many as policies and the limits say."""
+
+    update_policy = CfnAutoScalingGroupPolicy
+    policy_name = "AutoScalingRollingUpdate"
+    support_status = SupportStatus(version="2014.1")
+
+    @classmethod
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+        coerced, faults = cls.schema.examine(given)
+        return None if faults else _one_server(coerced.get("DesiredCapacity", coerced.get("MinSize")))
+
+    def own_tags(self) -> list[Json]:
+        return [*super().own_tags(), {"Key": "metering.AutoScalingGroupName", "Value": self.physical_name}]
+
+    def more_properties(self) -> JsonMap:
+        zones = self.props.VPCZoneIdentifier
+        return {"SubnetId": zones[0]} if zones else {}
+
+    def wanted(self, present: int) -> int:
+        props = self.props
+        return wanted_size(present, props.MinSize, props.MaxSize, props.DesiredCapacity)
+
+    def limits(self) -> tuple[int, int, float]:
+        props = self.props
+        return props.MinSize, props.MaxSize, props.Cooldown or 0

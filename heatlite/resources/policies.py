@@ -1,0 +1,145 @@
+"""OS::Heat::ScalingPolicy and AWS::AutoScaling::ScalingPolicy: signals that change the size of a group."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, NoActionNeeded, Resize, Schema, Signalled, prop
+from heatlite.plugin.resource import P_co
+from heatlite.plugin.signing import NATIVE
+from heatlite.template.types import Fault
+
+PERCENT = "percent_change_in_capacity"
+
+
+class Policy(Signalled[P_co]):
+    """Base of the policies. What is suspended the engine lets nobody signal, so that there is nothing to do for it."""
+
+    quick = True
+
+    def handle_create(self) -> None:
+        self.draw_key()
+        self.physical_id = self.physical_name
+
+    def handle_update(self, change: Change) -> None:
+        """Nothing to do: the next signal reads the properties."""
+
+    def handle_suspend(self) -> None:
+        pass
+
+    def handle_resume(self) -> None:
+        pass
+
+    @abstractmethod
+    def resize(self) -> Resize:
+        """What a signal asks for."""
+
+    def handle_signal(self, details: JsonMap | None) -> Resize:
+        """An alarm that says another state than "alarm" asks for nothing."""
+        given = details or {}
+        state = given.get("current", given.get("state", "alarm"))
+        if not isinstance(state, str) or state.lower() != "alarm":
+            raise NoActionNeeded
+        return self.resize()
+
+
+def step_fault(kind: object, least: object, names: tuple[str, str], percent: str) -> list[Fault]:
+    """A least step only means something for percentages. `names`: of the properties for the step and the kind."""
+    if least is None or not isinstance(kind, str) or kind == percent:
+        return []
+    step, adjustment = names
+    return [Fault((), f"{step} property should only be specified for {adjustment} with value {percent}.")]
+
+
+# -- OS::Heat::ScalingPolicy -------------------------------------------------------------------------
+
+
+class ScalingPolicyProps(Schema):
+    adjustment_type: str = prop(
+        one_of=("change_in_capacity", "exact_capacity", PERCENT), update=True, doc="What scaling_adjustment means."
+    )
+    auto_scaling_group_id: str = prop(doc="The group, by its reference.")
+    scaling_adjustment: float = prop(update=True, doc="By how much, or to how much, a signal changes the group's size.")
+    cooldown: float | None = prop(
+        update=True, doc="Seconds after a scaling in which signals are ignored; without it, the group's."
+    )
+    min_adjustment_step: int | None = prop(
+        between=(0, None), update=True, doc="The least change of size, for percentages."
+    )
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        names = ("min_adjustment_step", "adjustment_type")
+        return coerced, faults or step_fault(coerced.get(names[1]), coerced.get(names[0]), names, PERCENT)
+
+
+class ScalingPolicy(Policy[ScalingPolicyProps], type="OS::Heat::ScalingPolicy"):
+    """Changes the size of a scaling group each time it is signalled."""
+
+    def resize(self) -> Resize:
+        props = self.props
+        wanted: JsonMap = {
+            "kind": props.adjustment_type,
+            "adjustment": props.scaling_adjustment,
+            "least": props.min_adjustment_step,
+            "cooldown": props.cooldown,
+        }
+        return Resize(props.auto_scaling_group_id, wanted)
+
+    def attr_alarm_url(self) -> str | None:
+        """A signed URL in the way of CloudFormation; a POST to it signals the policy."""
+        return None if self.physical_id is None else self.signed_url("signal")
+
+    def attr_signal_url(self) -> str | None:
+        """A signed URL of the orchestration API; a POST to it signals the policy."""
+        return None if self.physical_id is None else self.signed_url(NATIVE)
+
+
+# -- AWS::AutoScaling::ScalingPolicy -----------------------------------------------------------------
+
+KINDS = {
+    "ChangeInCapacity": "change_in_capacity",
+    "ExactCapacity": "exact_capacity",
+    "PercentChangeInCapacity": PERCENT,
+}
+
+
+class CfnScalingPolicyProps(Schema):
+    AdjustmentType: str = prop(one_of=tuple(KINDS), update=True, doc="What ScalingAdjustment means.")
+    AutoScalingGroupName: str = prop(doc="The group, by its reference.")
+    ScalingAdjustment: int = prop(update=True, doc="By how much, or to how much, a signal changes the group's size.")
+    Cooldown: int | None = prop(
+        update=True, doc="Seconds after a scaling in which signals are ignored; without it, the group's."
+    )
+    MinAdjustmentStep: int | None = prop(
+        between=(0, None), update=True, doc="The least change of size, for percentages."
+    )
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        names = ("MinAdjustmentStep", "AdjustmentType")
+        kind, least = coerced.get(names[1]), coerced.get(names[0])
+        return coerced, faults or step_fault(kind, least, names, "PercentChangeInCapacity")
+
+
+class CfnScalingPolicy(Policy[CfnScalingPolicyProps], type="AWS::AutoScaling::ScalingPolicy"):
+    """Changes the size of a scaling group each time it is signalled. get_resource gives its signed URL."""
+
+    def resize(self) -> Resize:
+        props = self.props
+        wanted: JsonMap = {
+            "kind": KINDS[props.AdjustmentType],
+            "adjustment": props.ScalingAdjustment,
+            "least": props.MinAdjustmentStep,
+            "cooldown": props.Cooldown,
+        }
+        return Resize(props.AutoScalingGroupName, wanted)
+
+    def reference(self) -> Json:
+        return self.name if self.physical_id is None else self.signed_url("signal")
+
+    def attr_AlarmUrl(self) -> str | None:  # noqa: N802  # Heat's name
+        """A signed URL; a POST to it signals the policy."""
+        return None if self.physical_id is None else self.signed_url("signal")

@@ -1,0 +1,249 @@
+"""Groups that grow and shrink: OS::Heat::AutoScalingGroup and its policies, and what all scaling groups share."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+from heatlite.core.errors import InvalidTemplateAttribute
+from heatlite.core.ids import new_id, short_id
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
+from heatlite.plugin.resource import P_co
+from heatlite.resources.groups import Group, RollingUpdate, steps_of
+from heatlite.resources.members import Batch, adjusted, batches, changed, oldest_first, template_of, wanted_size
+from heatlite.template.types import Fault, NestedTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """How a new definition is brought to the members that are there."""
+
+    most: int
+    in_service: int
+    pause: float
+
+
+class ScalingGroup(Group[P_co]):
+    """Members have names drawn by chance, which they keep for life; the failed and the oldest go first."""
+
+    @abstractmethod
+    def definition(self) -> Json:
+        """What a new member is; UNKNOWN or null where that is not known yet."""
+
+    @abstractmethod
+    def wanted(self, present: int) -> int:
+        """How many members a create (`present` 0) or an update leaves."""
+
+    @abstractmethod
+    def rolling(self, definition: Json) -> Rolling | None:
+        """How an update changes the members that are there; None: it does not."""
+
+    def goal(self) -> ChildStack:
+        definition = self.definition()
+        if not isinstance(definition, Mapping):  # in a preview: what they will be is not known
+            return ChildStack(template_of(self.definitions))
+        size = self._size()
+        rolling = self.rolling(definition) if self.definitions else None
+        return self._step(Batch(size, size if rolling else 0), definition)
+
+    def child(self, number: int) -> ChildStack | None:
+        definition = self.definition()
+        if number == 0:
+            rolling = self.rolling(definition) if self.definitions else None
+            self.data["plan"] = self._planned(rolling)
+        plan = cast(dict[str, Json], self.data["plan"])
+        steps = list(_steps(plan))
+        if number >= len(steps):
+            return None
+        pause = cast(float, plan["pause"]) if 0 < number < cast(int, plan["pauses"]) else 0.0
+        return self._step(steps[number], definition, pause)
+
+    def _planned(self, rolling: Rolling | None) -> JsonMap:
+        """What the rounds to come are made of, as `_steps` reads it."""
+        plan: JsonMap = {"size": self._size(), "current": len(self.definitions), "pause": 0.0, "pauses": 0}
+        if rolling is not None:
+            plan |= {"most": rolling.most, "in_service": rolling.in_service, "pause": rolling.pause}
+            steps = list(_rolls(plan))
+            self.fitting(steps, rolling.pause)
+            plan["pauses"] = len(steps)
+        return plan
+
+    def _size(self) -> int:
+        return self.limited(self.wanted(len(self.definitions)))
+
+    def _step(self, step: Batch, definition: Json, pause: float = 0.0) -> ChildStack:
+        old = self.definitions
+        nested = self.nested
+        order = oldest_first(old, () if nested is None else nested.members)
+        after = changed([(name, old[name]) for name in order], step, _new_name, lambda _: definition)
+        kept: JsonMap = {name: after[name] for name in old if name in after}
+        return ChildStack(template_of(kept | after), pause=pause)
+
+    # -- signals -----------------------------------------------------------------------------------
+
+    def limits(self) -> tuple[int, int, float]:
+        """The least and the most members that there may be, and the cooldown in seconds.
+
+        Raises NoActionNeeded where no signal changes the size.
+        """
+        raise NoActionNeeded
+
+    def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
+        low, high, cooldown = self.limits()
+        adjustment = cast(float, wanted["adjustment"])
+        kind, least = str(wanted["kind"]), cast("int | None", wanted["least"])
+        present = len(self.well())
+        size = adjusted(present, adjustment, kind, least, low, high)
+        now = self.facts.now()
+        if size == present or now < cast(float, self.data.get("cooldown_until", 0)):
+            raise NoActionNeeded
+        own = wanted["cooldown"]
+        self.data["cooldown_until"] = now + (cooldown if own is None else cast(float, own))
+        self.data["cooldown_reason"] = f"{kind} : {adjustment:g}"
+        return self._step(Batch(self.limited(size), 0), self.definition())
+
+    def live_metadata(self) -> JsonMap:
+        """With the end of the cooldown, as Heat keeps it there."""
+        until = self.data.get("cooldown_until")
+        if not isinstance(until, int | float):
+            return self.metadata
+        moment = datetime.fromtimestamp(until, UTC).replace(tzinfo=None).isoformat()
+        return {**self.metadata, "cooldown_end": {moment: self.data.get("cooldown_reason")}}
+
+    # -- what may be asked -------------------------------------------------------------------------
+
+    def well(self) -> list[Member]:
+        """The members that have not failed, oldest first."""
+        nested = self.nested
+        return [] if nested is None else [member for member in nested.members if member.status != "FAILED"]
+
+    def reference(self) -> Json:
+        return self.name if self.physical_id is None else self.physical_name
+
+
+def _rolls(plan: Mapping[str, Json]) -> Iterator[Batch]:
+    if "most" not in plan:
+        return iter(())
+    current, most, in_service = (cast(int, plan[key]) for key in ("current", "most", "in_service"))
+    return batches(current, current, most, in_service)
+
+
+def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
+    """First the members that are there are changed, as many as they are; then the group gets its size."""
+    rolls = list(_rolls(plan))
+    yield from rolls
+    size = cast(int, plan["size"])
+    if not rolls or size != plan["current"]:
+        yield Batch(size, 0)
+
+
+def _new_name() -> str:
+    return short_id(new_id())
+
+
+def size_fault(low: object, high: object, desired: object) -> str | None:
+    """What is wrong with the sizes of a group, those that are not known yet left out."""
+    if isinstance(low, int) and isinstance(high, int) and low > high:
+        return "MinSize can not be greater than MaxSize"
+    if isinstance(low, int) and low < 0:
+        return "The size of AutoScalingGroup can not be less than zero"
+    if isinstance(desired, int) and (
+        (isinstance(low, int) and desired < low) or (isinstance(high, int) and desired > high)
+    ):
+        return "DesiredCapacity must be between MinSize and MaxSize"
+    return None
+
+
+# -- OS::Heat::AutoScalingGroup ----------------------------------------------------------------------
+
+
+class AutoScalingGroupProps(Schema):
+    max_size: int = prop(between=(0, None), update=True, doc="The most members that there may be.")
+    min_size: int = prop(between=(0, None), update=True, doc="The least members that there may be.")
+    resource: dict[str, Json] = prop(update=True, doc="What a member is, written as a resource of a template.")
+    cooldown: int | None = prop(update=True, doc="Seconds after a scaling in which signals are ignored.")
+    desired_capacity: int | None = prop(update=True, doc="How many members a create or an update leaves.")
+    rolling_updates: RollingUpdate = prop(
+        {"max_batch_size": 1, "min_in_service": 0, "pause_time": 0},
+        update=True,
+        doc="How a change of `resource` is brought to the members that are there.",
+    )
+
+    @classmethod
+    def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+        coerced, faults = super().examine(values)
+        text = size_fault(*(coerced.get(name) for name in ("min_size", "max_size", "desired_capacity")))
+        return coerced, faults if faults or text is None else [Fault((), text)]
+
+
+class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::AutoScalingGroup"):
+    """Members that are all alike, as many as policies and the limits say."""
+
+    any_attribute = True
+    support_status = SupportStatus(version="2014.1")
+
+    @classmethod
+    def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
+        """One member: they are alike."""
+        coerced, faults = cls.schema.examine(given)
+        definition, size = coerced.get("resource"), coerced.get("desired_capacity", coerced.get("min_size"))
+        if faults or not isinstance(definition, Mapping):
+            return None
+        times = size if isinstance(size, int) else 1
+        return NestedTemplate(template_of({"member": cast(Json, definition)}), times, ("resource",))
+
+    def definition(self) -> Json:
+        return self.facts.properties["resource"]
+
+    def wanted(self, present: int) -> int:
+        props = self.props
+        return wanted_size(present, props.min_size, props.max_size, props.desired_capacity)
+
+    def rolling(self, definition: Json) -> Rolling | None:
+        """Whatever differs is changed, so that an update that failed half-way goes on."""
+        if all(old == definition for old in self.definitions.values()):
+            return None
+        given = self.props.rolling_updates
+        return Rolling(given.max_batch_size, given.min_in_service, given.pause_time)
+
+    def limits(self) -> tuple[int, int, float]:
+        props = self.props
+        return props.min_size, props.max_size, props.cooldown or 0
+
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        start, steps = steps_of(name, path)
+        if start == "resource" and steps:
+            members = self.well()
+            number = str(steps[0])
+            if not (number.isdecimal() and int(number) < len(members)):
+                raise self.no_member(number)
+            return self.member_value(members[int(number)], steps[1:])
+        if start in ("outputs", "outputs_list") and steps:
+            values = {member.name: self.member_value(member, steps) for member in self.well()}
+            return values if start == "outputs" else list(values.values())
+        return super().attribute_at(name, path)
+
+    def attributes(self) -> JsonMap:
+        return {name: self.attribute(name) for name in ("current_size", "refs", "refs_map")}
+
+    def attr_current_size(self) -> int:
+        """How many members there are that have not failed."""
+        return len(self.well())
+
+    def attr_refs(self) -> list[Json]:
+        """References of the members, oldest first."""
+        return [member.reference() for member in self.well()]
+
+    def attr_refs_map(self) -> dict[str, Json]:
+        """References of the members, by their names."""
+        return {member.name: member.reference() for member in self.well()}
+
+    def attr_outputs(self) -> dict[str, Json]:
+        """Of an attribute that is named behind it: the members' values, by their names."""
+        raise InvalidTemplateAttribute(resource=self.name, key="outputs")
+
+    def attr_outputs_list(self) -> list[Json]:
+        """Of an attribute that is named behind it: the members' values, oldest first."""
+        raise InvalidTemplateAttribute(resource=self.name, key="outputs_list")

@@ -1,0 +1,271 @@
+"""Groups in an engine: their members, from creation to deletion (heat-engine §13)."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from heatlite.core.status import Status, Verb, state
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import Engine, attr, param, resource, template
+
+RANDOM = {"type": "OS::Heat::RandomString", "properties": {"length": 8}}
+
+
+def thing(value: object) -> dict[str, Any]:
+    return {"type": "OS::Heat::TestResource", "properties": {"value": value}}
+
+
+def group(count: object, definition: object, **more: Any) -> Any:
+    return resource("OS::Heat::ResourceGroup", count=count, resource_def=definition, **more)
+
+
+def scaling(definition: object, low: int = 0, high: int = 10, **more: Any) -> Any:
+    sizes = {"min_size": low, "max_size": high, **more}
+    return resource("OS::Heat::AutoScalingGroup", resource=definition, **sizes)
+
+
+def nested(engine: Engine, stack: StackRecord, name: str = "g") -> StackRecord:
+    identifier = engine.row(stack, name).physical_id
+    found = engine.store.stacks.get(identifier or "")
+    assert found is not None
+    return found
+
+
+def members(engine: Engine, stack: StackRecord, name: str = "g") -> dict[str, str]:
+    return engine.states(nested(engine, stack, name))
+
+
+def outcome(stack: StackRecord) -> str:
+    return state(stack.verb, stack.status)
+
+
+# -- ResourceGroup -----------------------------------------------------------------------------------
+
+
+def test_a_group_from_creation_to_deletion(engine: Engine) -> None:
+    outputs = {
+        "refs": attr("g", "refs"),
+        "values": attr("g", "output"),
+        "map": attr("g", "attributes", "output"),
+        "one": attr("g", "resource.1.output"),
+        "removed": attr("g", "removed_rsrc_list"),
+    }
+    stack = engine.create(template(g=group(2, thing("v%index%")), outputs=outputs))
+    assert outcome(stack) == "CREATE_COMPLETE"
+    inner = nested(engine, stack)
+    assert members(engine, stack) == {"0": "CREATE_COMPLETE", "1": "CREATE_COMPLETE"}
+    told = engine.outputs(stack)
+    assert told.pop("refs") == [engine.row(inner, "0").physical_id, engine.row(inner, "1").physical_id]
+    assert told == {"values": ["v0", "v1"], "map": {"0": "v0", "1": "v1"}, "one": "v1", "removed": []}
+    first = engine.ids(inner)["0"]
+
+    wanted = group(2, thing("w%index%"), removal_policies=[{"resource_list": ["1", "nobody"]}])
+    stack = engine.put(stack, template(g=wanted, outputs=outputs))
+    assert members(engine, stack) == {"0": "UPDATE_COMPLETE", "2": "CREATE_COMPLETE"}
+    assert engine.ids(inner)["0"] == first
+    assert engine.outputs(stack)["removed"] == ["1"]
+    assert engine.outputs(stack)["map"] == {"0": "w0", "2": "w2"}
+
+    stack = engine.put(stack, template(g=group(0, thing("w%index%"))))
+    assert members(engine, stack) == {}
+    stack = engine.delete(stack)
+    assert outcome(stack) == "DELETE_COMPLETE"
+    assert outcome(engine.get(inner)) == "DELETE_COMPLETE"
+
+
+def test_only_the_new_member_is_touched_when_a_group_grows(engine: Engine) -> None:
+    stack = engine.create(template(g=group(20, RANDOM)))
+    inner = nested(engine, stack)
+    before, events = {row.name: row for row in engine.rows(inner)}, engine.now_on(inner)
+    stack = engine.put(stack, template(g=group(21, RANDOM)))
+    after = {row.name: row for row in engine.rows(inner)}
+    grown = after.pop("20")
+    assert (grown.verb, grown.status) == (Verb.CREATE, Status.COMPLETE)
+    assert after == before
+    assert {event.resource_name for event in engine.events(inner)[events:]} == {inner.name, "20"}
+
+
+def test_a_failed_member_is_rebuilt_under_its_name(engine: Engine) -> None:
+    stack = engine.create(template(g=group(3, thing("v"))))
+    inner = nested(engine, stack)
+    before = engine.ids(inner)
+    engine.mark(inner, "1")
+    stack = engine.patch(stack)
+    after = engine.ids(inner)
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} == {"1"}
+    engine.mark(inner, "0")
+    engine.put(stack, template(g=group(2, thing("v"))))
+    assert list(engine.ids(inner)) in (["0", "1"], ["1", "0"])  # the highest goes, though another has failed
+
+
+def test_a_member_that_cannot_be_made_fails_the_group(engine: Engine) -> None:
+    bad = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
+    stack = engine.create(template(g=group(2, bad)))
+    assert outcome(stack) == "CREATE_FAILED"
+    assert "resources.g.resources." in (stack.status_reason or "")
+    stack = engine.put(stack, template(g=group(2, thing("v"))))
+    assert outcome(stack) == "UPDATE_COMPLETE"
+    assert set(members(engine, stack)) == {"0", "1"}
+
+
+def test_members_are_made_in_batches_with_pauses(engine: Engine) -> None:
+    policy = {"update_policy": {"batch_create": {"max_batch_size": 2, "pause_time": 60}}}
+    stack = engine.create(template(g=group(5, RANDOM, keys=policy)))
+    assert outcome(stack) == "CREATE_COMPLETE"
+    made: dict[float, list[str]] = {}
+    for row in engine.rows(nested(engine, stack)):
+        made.setdefault(row.created_at, []).append(row.name)
+    moments = sorted(made)
+    assert [sorted(made[moment]) for moment in moments] == [["0", "1"], ["2", "3"], ["4"]]
+    assert all(later - sooner >= 60 for sooner, later in pairwise(moments))
+
+
+def test_a_rolling_update_changes_one_after_the_other(engine: Engine) -> None:
+    policy = {"update_policy": {"rolling_update": {"max_batch_size": 1, "min_in_service": 2}}}
+    stack = engine.create(template(g=group(2, thing("v"), keys=policy)))
+    inner = nested(engine, stack)
+    since = engine.now_on(inner)
+    stack = engine.put(stack, template(g=group(2, thing("w"), keys=policy)))
+    assert outcome(stack) == "UPDATE_COMPLETE"
+    done = [text for text in engine.told(inner, since) if text.endswith("_COMPLETE")]
+    name = inner.name
+    assert done == [
+        "2 CREATE_COMPLETE",
+        f"{name} UPDATE_COMPLETE",
+        "1 UPDATE_COMPLETE",
+        f"{name} UPDATE_COMPLETE",
+        "0 UPDATE_COMPLETE",
+        f"{name} UPDATE_COMPLETE",
+        "2 DELETE_COMPLETE",
+        f"{name} UPDATE_COMPLETE",
+    ]
+
+
+def test_a_policy_that_outlasts_the_stack_fails_it(engine: Engine) -> None:
+    policy = {"update_policy": {"batch_create": {"pause_time": 3000}}}
+    stack = engine.create(template(g=group(3, RANDOM, keys=policy)), timeout_mins=100)
+    assert outcome(stack) == "CREATE_FAILED"
+    assert "The current update policy will result in stack update timeout." in (stack.status_reason or "")
+
+
+def test_a_count_that_is_only_known_later_is_held_to_the_limit(plugins: Any, place: Any) -> None:
+    engine = Engine(place, max_resources_per_stack=10)
+    try:
+        value = resource("OS::Heat::Value", value=param("n"))
+        wanted = template(v=value, g=group(attr("v", "value"), RANDOM), parameters={"n": {"type": "number"}})
+        stack = engine.create(wanted, parameters={"n": 10**8})
+        assert outcome(stack) == "CREATE_FAILED"
+        assert "Maximum resources per stack exceeded: 10." in (stack.status_reason or "")
+        stack = engine.patch(stack, parameters={"n": 8})
+        assert outcome(stack) == "UPDATE_COMPLETE"
+        stack = engine.patch(stack, parameters={"n": 9})
+        assert outcome(stack) == "UPDATE_FAILED"
+    finally:
+        engine.close()
+
+
+def test_an_update_that_fails_is_rolled_back_to_the_old_members(engine: Engine) -> None:
+    stack = engine.create(template(g=group(2, thing("v%index%"))), disable_rollback=False)
+    bad = {"type": "OS::Heat::TestResource", "properties": {"value": "w", "fail": True}}
+    stack = engine.put(stack, template(g=group(3, bad)), disable_rollback=False)
+    assert outcome(stack) == "ROLLBACK_COMPLETE"
+    inner = nested(engine, stack)
+    assert {name: engine.value(inner, name) for name in engine.states(inner)} == {"0": "v0", "1": "v1"}
+
+
+# -- OS::Heat::ResourceChain -------------------------------------------------------------------------
+
+
+def test_a_chain_is_made_one_after_the_other(engine: Engine) -> None:
+    types = ["OS::Heat::RandomString", "OS::Heat::None", "OS::Heat::TestResource"]
+    chain = resource("OS::Heat::ResourceChain", resources=types)
+    stack = engine.create(template(g=chain))
+    told = [text for text in engine.told(nested(engine, stack)) if text[0].isdigit()]
+    assert told == [f"{number} CREATE_{status}" for number in range(3) for status in ("IN_PROGRESS", "COMPLETE")]
+    engine.put(stack, template(g=resource("OS::Heat::ResourceChain", resources=types[:1])))
+    assert list(members(engine, stack)) == ["0"]
+
+
+# -- OS::Heat::AutoScalingGroup ----------------------------------------------------------------------
+
+
+def test_a_scaling_group_from_creation_to_deletion(engine: Engine) -> None:
+    outputs = {
+        "size": attr("g", "current_size"),
+        "list": attr("g", "outputs_list", "output"),
+        "map": attr("g", "outputs", "output"),
+        "first": attr("g", "resource.0.output"),
+        "refs": attr("g", "refs_map"),
+        "name": {"get_resource": "g"},
+    }
+    stack = engine.create(template(g=scaling(thing("v"), low=1, desired_capacity=3), outputs=outputs))
+    assert outcome(stack) == "CREATE_COMPLETE"
+    inner = nested(engine, stack)
+    names = list(engine.ids(inner))
+    assert len(names) == 3
+    assert all(len(name) == 12 and name.isalnum() for name in names)
+    told = engine.outputs(stack)
+    assert told["size"] == 3
+    assert told["list"] == ["v", "v", "v"]
+    assert told["map"] == dict.fromkeys(names, "v")
+    assert told["first"] == "v"
+    assert told["refs"] == {name: engine.row(inner, name).physical_id for name in names}
+    assert told["name"] == engine.row(stack, "g").physical_name
+
+    engine.clock.pass_(10)
+    stack = engine.put(stack, template(g=scaling(thing("v"), low=1, desired_capacity=4)))
+    assert set(names) < set(engine.ids(inner))
+    stack = engine.put(stack, template(g=scaling(thing("v"), low=1, desired_capacity=2)))
+    left = set(engine.ids(inner))
+    assert len(left) == 2
+    assert len(left - set(names)) == 1  # the oldest go
+    assert outcome(engine.delete(stack)) == "DELETE_COMPLETE"
+
+
+def test_a_new_definition_reaches_members_in_batches(engine: Engine) -> None:
+    policy = {"rolling_updates": {"max_batch_size": 1, "min_in_service": 0}}
+    stack = engine.create(template(g=scaling(thing("v"), desired_capacity=3, **policy)))
+    inner = nested(engine, stack)
+    before, since = engine.ids(inner), engine.now_on(inner)
+    stack = engine.put(stack, template(g=scaling(thing("w"), desired_capacity=3, **policy)))
+    assert engine.ids(inner) == before
+    assert {engine.value(inner, name) for name in before} == {"w"}
+    ends = [text for text in engine.told(inner, since) if text == f"{inner.name} UPDATE_COMPLETE"]
+    assert len(ends) == 3
+
+
+def test_failed_members_are_rebuilt_and_go_first(engine: Engine) -> None:
+    stack = engine.create(template(g=scaling(thing("v"), desired_capacity=3)))
+    inner = nested(engine, stack)
+    before = engine.ids(inner)
+    youngest = list(before)[-1]
+    engine.mark(inner, youngest)
+    stack = engine.patch(stack)
+    after = engine.ids(inner)
+    assert {name for name in before if after[name] != before[name]} == {youngest}
+    assert after.keys() == before.keys()
+    engine.mark(inner, youngest)
+    engine.put(stack, template(g=scaling(thing("v"), desired_capacity=2)))
+    assert engine.ids(inner).keys() == before.keys() - {youngest}
+
+
+def test_an_update_without_a_desired_size_keeps_the_size(engine: Engine) -> None:
+    stack = engine.create(template(g=scaling(thing("v"), low=1, desired_capacity=3)))
+    inner = nested(engine, stack)
+    before = engine.ids(inner)
+    engine.mark(inner, next(iter(before)))
+    stack = engine.put(stack, template(g=scaling(thing("v"), low=1)))
+    assert engine.ids(inner).keys() == before.keys()
+    engine.put(stack, template(g=scaling(thing("v"), low=1, high=2)))
+    assert len(engine.ids(inner)) == 2
+
+
+@pytest.mark.parametrize("definition", [group(2, RANDOM), scaling(RANDOM, desired_capacity=2)])
+def test_a_preview_of_a_group_changes_nothing(engine: Engine, definition: Any) -> None:
+    stack = engine.create(template(g=definition))
+    inner = nested(engine, stack)
+    before = engine.ids(inner)
+    engine.patch(stack)
+    assert engine.ids(inner) == before

@@ -1,0 +1,88 @@
+"""A nested stack that does at once what its parent's resource tells it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heatlite.core.json import Json
+from heatlite.plugin import ChildStack, StackResource
+from heatlite.plugin.schema import Schema
+
+
+@dataclass
+class FakeMember:
+    """One that gives each of its properties as an attribute."""
+
+    name: str
+    created_at: float
+    definition: dict[str, Any]
+    action: str = "CREATE"
+    status: str = "COMPLETE"
+
+    def reference(self) -> Json:
+        return f"ref-{self.name}"
+
+    def attribute(self, name: str, path: Sequence[Json] = ()) -> Json:
+        value: Any = self.definition.get("properties", {}).get(name)
+        for step in path:
+            value = value[step]
+        found: Json = value
+        return found
+
+
+class FakeNested:
+    """`plugin.ports.Nested`. Members keep the time at which they were made."""
+
+    id = "00000000-0000-7000-8000-00000000000c"
+    action = "CREATE"
+    status = "COMPLETE"
+    outputs = ()
+
+    def __init__(self) -> None:
+        self.template: dict[str, Any] = {}
+        self.rows: dict[str, FakeMember] = {}
+        self.moment = 0.0
+        self.pauses: list[float] = []
+        """How long it waited before each of its updates."""
+
+    @property
+    def members(self) -> list[FakeMember]:
+        return sorted(self.rows.values(), key=lambda member: (member.created_at, member.name))
+
+    @property
+    def definitions(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.template["resources"]
+        return found
+
+    def output(self, _name: str) -> Json:
+        return None
+
+    def become(self, child: ChildStack) -> None:
+        """Make, change and remove members; failed ones are made again."""
+        self.moment += 1
+        self.pauses.append(child.pause)
+        self.template = dict(child.template)
+        kept = {}
+        for name, definition in self.definitions.items():
+            old = self.rows.get(name)
+            if old is None or old.status == "FAILED":
+                old = FakeMember(name, self.moment, definition)
+            old.definition = definition
+            kept[name] = old
+        self.rows = kept
+
+
+def carried_out(
+    make: Callable[[dict[str, Json]], StackResource[Schema]], nested: FakeNested
+) -> list[Mapping[str, Any]]:
+    """The members' definitions after each round; each round is asked of a resource made anew, as after a crash."""
+    data: dict[str, Json] = {}
+    rounds: list[Mapping[str, Any]] = []
+    while True:
+        resource = make(data)
+        child = resource.child(len(rounds))
+        data = dict(resource.data)
+        if child is None:
+            return rounds
+        nested.become(child)
+        rounds.append(nested.definitions)
