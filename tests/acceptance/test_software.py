@@ -1,9 +1,13 @@
-"""Software configs and deployments with the unmodified `openstack` command."""
+"""Software configs and deployments with the unmodified `openstack` command, and with the unmodified agent."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.processes import OpenStack
+from tests.acceptance.conftest import need
+from tests.acceptance.processes import OpenStack, Server, environment, eventually
 
 SCRIPT = "#!/bin/sh\necho $greeting\n"
 DEFINITION = "inputs:\n- name: greeting\n  default: hello\noutputs:\n- name: result\noptions: {}\n"
@@ -51,3 +55,80 @@ def test_a_config_and_its_deployment(openstack: OpenStack, tmp_path: Path) -> No
     openstack.ok("software", "config", "delete", made["id"])
     refused = openstack("software", "config", "delete", made["id"])
     assert refused.code == 1
+
+
+RESOURCES = {
+    "server": {
+        "type": "OS::Heat::DeployedServer",
+        "properties": {"software_config_transport": "POLL_SERVER_HEAT"},
+    },
+    "data": {"type": "OS::Heat::StructuredConfig", "properties": {"config": {"port": {"get_input": "port"}}}},
+    "script": {"type": "OS::Heat::SoftwareConfig", "properties": {"group": "script", "config": "#!/bin/sh\n"}},
+    "first": {
+        "type": "OS::Heat::StructuredDeployment",
+        "properties": {
+            "name": "10-data",
+            "server": {"get_resource": "server"},
+            "config": {"get_resource": "data"},
+            "input_values": {"port": 80},
+        },
+    },
+    "second": {
+        "type": "OS::Heat::SoftwareDeployment",
+        "depends_on": "first",
+        "properties": {
+            "name": "20-script",
+            "server": {"get_resource": "server"},
+            "config": {"get_resource": "script"},
+            "signal_transport": "HEAT_SIGNAL",
+        },
+    },
+}
+SOFTWARE = {
+    "heat_template_version": "2021-04-16",
+    "resources": RESOURCES,
+    "outputs": {"stdout": {"value": {"get_attr": ["second", "deploy_stdout"]}}},
+}
+
+
+def test_an_unmodified_agent_reads_and_answers(server: Server, tmp_path: Path) -> None:
+    need("os_collect_config", "os-collect-config")
+    path = server.create("agent", SOFTWARE)
+
+    def attributes() -> Any:
+        shown: Any = server.request("GET", f"{path}/resources/server").data
+        return shown.get("resource", {}).get("attributes", {})
+
+    eventually(lambda: "os_collect_config" in attributes(), "the server is there")
+    given = json.dumps([f"{server.url}/v1/demo", attributes()["os_collect_config"]])
+    program = [sys.executable, str(Path(__file__).with_name("os_collect_config_program.py"))]
+    done = subprocess.run(
+        program, input=given, text=True, capture_output=True, cwd=tmp_path, env=environment(tmp_path), timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["names"] == ["10-data", "20-script"]
+    # What no tool is named for, the agent itself hands on to os-apply-config.
+    assert found["applied"] == [["10-data", {"port": 80}]]
+    assert server.settled(path) == "CREATE_COMPLETE"
+    outputs = server.request("GET", path).data["stack"]["outputs"]  # type: ignore[call-overload, index]
+    assert outputs[0]["output_value"] == "20-script"
+    server.request("DELETE", path)
+    assert server.settled(path) == "DELETE_COMPLETE"
+
+
+def test_failures_list_shows_what_the_server_has_answered(openstack: OpenStack, server: Server) -> None:
+    resources = {name: RESOURCES[name] for name in ("server", "data", "first")}
+    path = server.create("failing", {"heat_template_version": "2021-04-16", "resources": resources})
+
+    def deployed() -> bool:
+        listed: Any = server.request("GET", "/software_deployments").data
+        return "IN_PROGRESS" in [one["status"] for one in listed["software_deployments"]]
+
+    eventually(deployed, "the server is told")
+    answer = {"deploy_status_code": 3, "deploy_stderr": "no space left"}
+    assert server.request("POST", f"{path}/resources/first/signal", answer).status == 200
+    assert server.settled(path) == "CREATE_FAILED"
+    shown = openstack.ok("stack", "failures", "list", "failing", "--long").out
+    assert "no space left" in shown
+    openstack.ok("stack", "delete", "--yes", "failing")
