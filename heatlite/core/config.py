@@ -63,6 +63,8 @@ class Settings:
     """How long an action on a stack may take where the stack does not say (`timeout_mins`)."""
     error_wait_time: float = 240.0
     """How long resources under way may go on after another one has failed or the operation was cancelled (Heat's)."""
+    action_retry_limit: int = 5
+    """How often a create or a delete is tried again that has failed for a reason that may pass (Heat's); may be 0."""
     max_template_size: int = 2 * 1024 * 1024
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
@@ -117,6 +119,9 @@ _KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: fl
 
 Value = int | float | str | tuple[str, ...]
 
+MAY_BE_0 = frozenset({"port", "action_retry_limit"})
+"""Port 0: any free one."""
+
 
 def _convert(name: str, kind: object, value: object, origin: str) -> Value:
     """A value as the type of its field."""
@@ -137,7 +142,7 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
         return number
     if target is int and isinstance(value, float) and number != value:
         raise BadSetting(f"{origin}: {name} has to be a whole number, not {value!r}.")
-    if not math.isfinite(number) or number < 0 or (number == 0 and name != "port"):  # port 0: any free one
+    if not math.isfinite(number) or number < 0 or (number == 0 and name not in MAY_BE_0):
         raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
     if name == "port" and number > 65535:
         raise BadSetting(f"{origin}: a port is at most 65535, not {value!r}.")

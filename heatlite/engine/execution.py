@@ -60,7 +60,10 @@ class Execution:
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
         self._breakpoints = Breakpoints(parts.store.mail, action)
-        self._transitions = Transitions(self._journal, self._resources, self._breakpoints, parts.clock.now)
+        retry_limit = parts.settings.action_retry_limit
+        self._transitions = Transitions(
+            self._journal, self._resources, self._breakpoints, parts.clock.now, retry_limit
+        )
         self._transitions.keeps_objects = keeps_objects(action)
         self._children = Children(
             parts.store,

@@ -186,6 +186,9 @@ class Executor:
             self._held.append(work)
         elif isinstance(work.resource, StackResource):
             self._go_on_nested(work)
+        elif work.waits:
+            assert work.starts_at is not None
+            heapq.heappush(self._pauses, (work.starts_at, next(self._sequence), work))
         elif work.resource.quick and not work.handled:
             self._call(work)
         else:
@@ -231,6 +234,8 @@ class Executor:
             heapq.heappush(self._pauses, (self._clock.now() + work.pause, next(self._sequence), work))
 
     def _settle(self, work: Work) -> None:
+        if self.stop not in (None, Stop.DRAIN):
+            work.passes = False  # nothing is tried again
         follow_up = self._transitions.finish(work)
         if follow_up is not None:
             if self.stop is not None and self.stop is not Stop.DRAIN:
@@ -377,6 +382,8 @@ class Executor:
             return True
         if id(work) in self._orders:
             return True  # it has not begun
+        if work.waits:
+            return True
         if self._patience_ends is not None and self._clock.now() >= self._patience_ends:
             return True
         rolls_back = self.stop is Stop.CANCEL_ROLLBACK or self.stop is Stop.FAILURE and self.rolls_back

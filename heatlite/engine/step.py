@@ -14,7 +14,7 @@ from heatlite.engine.plan import Decision, Step
 from heatlite.engine.planner import Wanted, choose, evaluate
 from heatlite.engine.scope import Resources, Values, live_values
 from heatlite.plugin.ports import Change
-from heatlite.plugin.resource import ReplaceResource, Resource
+from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
@@ -45,6 +45,14 @@ class Work:
     change: Change | None = None
     done: bool = False
     failure: str | None = None
+    passes: bool = False
+    """The reason of the failure may pass, so that another attempt makes sense."""
+    attempts: int = 0
+    """How many attempts have failed for such reasons."""
+    clears: bool = False
+    """What a failed attempt has left is removed before the next one."""
+    starts_at: float | None = None
+    """When the next attempt begins, seconds since the epoch."""
     silent: bool = False
     """Everything that there is to say is written already."""
     wants_replacement: bool = False
@@ -67,6 +75,16 @@ class Work:
     """Seconds until the check is asked again."""
 
     @property
+    def waits(self) -> bool:
+        """Whether another attempt is to begin, which `starts_at` says."""
+        return self.starts_at is not None and not self.handled
+
+    @property
+    def does(self) -> Verb:
+        """Whose handler is called."""
+        return Verb.DELETE if self.clears else self.verb
+
+    @property
     def ended(self) -> bool:
         """Whether there is nothing more to call."""
         return self.done or self.failure is not None or self.wants_replacement
@@ -86,6 +104,8 @@ def advance(work: Work) -> None:
     except Exception as error:
         log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
         work.failure = failure_text(work.row.name, error)
+        conflict, in_error = isinstance(error, ServiceConflict), isinstance(error, ResourceInError)
+        work.passes = conflict and work.verb in (Verb.CREATE, Verb.DELETE) or in_error and work.does is Verb.CREATE
     _drop_unstorable(work)
 
 
@@ -121,9 +141,9 @@ def _handle(work: Work) -> None:
     resource = work.resource
     if work.looks_first and resource.physical_id is None:
         resource.physical_id = resource.find()
-        work.handled = work.verb is Verb.CREATE and resource.physical_id is not None
+        work.handled = work.does is Verb.CREATE and resource.physical_id is not None
     if not work.handled:
-        match work.verb:
+        match work.does:
             case Verb.CREATE:
                 work.token = resource.handle_create()
             case Verb.UPDATE if work.change is not None:
@@ -142,9 +162,9 @@ def _handle(work: Work) -> None:
             case Verb.UNLOCK:
                 work.token = resource.handle_unlock()
             case _:
-                raise NotImplementedError(f"no handler for {work.verb}")
+                raise NotImplementedError(f"no handler for {work.does}")
         work.handled = True
-    work.done = not resource.polls("rebuild" if work.rebuilds else work.verb.lower())
+    work.done = not resource.polls("rebuild" if work.rebuilds else work.does.lower())
 
 
 def _compare(work: Work) -> None:
@@ -163,7 +183,7 @@ def _compare(work: Work) -> None:
 
 def _ask(work: Work) -> None:
     resource, token = work.resource, work.token
-    match work.verb:
+    match work.does:
         case Verb.CREATE:
             answer = resource.check_create_complete(token)
         case Verb.UPDATE:
@@ -182,7 +202,7 @@ def _ask(work: Work) -> None:
         case Verb.UNLOCK:
             answer = resource.check_unlock_complete(token)
         case _:
-            raise NotImplementedError(f"no check for {work.verb}")
+            raise NotImplementedError(f"no check for {work.does}")
     if isinstance(answer, bool):
         work.done = answer
         work.pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, work.pause * 2))

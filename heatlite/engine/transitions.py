@@ -9,6 +9,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
+from heatlite.engine.attempts import back_off, kept, take_up
 from heatlite.engine.breakpoints import Breakpoints, reached_text, verb_of, waits_at
 from heatlite.engine.journal import Journal, resource_event
 from heatlite.engine.plan import Outcome, Plan, Step
@@ -32,7 +33,12 @@ class Transitions:
     """Begins and ends the steps of one stack's plans, in the journal."""
 
     def __init__(
-        self, journal: Journal, resources: Resources, breakpoints: Breakpoints, now: Callable[[], float]
+        self,
+        journal: Journal,
+        resources: Resources,
+        breakpoints: Breakpoints,
+        now: Callable[[], float],
+        retry_limit: int,
     ) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
         """While converging: the row that stands for each name that is done."""
@@ -44,6 +50,7 @@ class Transitions:
         self._resources = resources
         self.breakpoints = breakpoints
         self._now = now
+        self._retry_limit = retry_limit
         self._definition: Definition | None = None
         self._definitions: dict[str, ResourceDefinition] = {}
         self._values = Values(resources, self.chosen)
@@ -255,8 +262,8 @@ class Transitions:
     def _resume(self, work: Work) -> Work:
         """Go on from the stored token; without one, look first whether the object is there already."""
         work.looks_first = True
-        if work.row.token is not None and "token" in work.row.token:
-            work.token, work.handled = work.row.token["token"], True
+        if work.row.token is not None:
+            take_up(work, work.row.token)
         return work
 
     # -- breakpoints -------------------------------------------------------------------------------
@@ -348,6 +355,9 @@ class Transitions:
             if work.verb is Verb.DELETE:
                 self._journal.delete(work.row)
             return None
+        again = self._again(work)
+        if again is not None:
+            return again
         physical_id, data = work.resource.physical_id, dict(work.resource.data)
         if work.wanted is not None and work.done and work.failure is None:
             row = self._converged(work.row, work.wanted, work.verb, Status.COMPLETE, physical_id, data)
@@ -381,6 +391,55 @@ class Transitions:
         else:
             self._moved(row, work.verb, Status.COMPLETE, work.note or STATE_CHANGED)
         return None
+
+    # -- other attempts ----------------------------------------------------------------------------
+
+    def _again(self, work: Work) -> Work | None:
+        """What comes before another attempt, or that attempt; None where there is none to be."""
+        row = replace(work.row, physical_id=work.resource.physical_id, data=dict(work.resource.data))
+        if work.failure is None:
+            if not work.clears:
+                return None
+            self._tell_state(row, Verb.DELETE, Status.COMPLETE, STATE_CHANGED)
+            return self._wait(work, replace(row, physical_id=None, data={}))
+        if not work.passes or work.attempts >= self._retry_limit:
+            if work.clears:
+                work.failure = f"{row.status_reason}; and what it has left cannot be removed: {work.failure}"
+            return None
+        work.attempts += 1
+        if work.verb is Verb.DELETE or work.clears:
+            return self._wait(work, row)
+        self._tell_state(row, Verb.CREATE, Status.FAILED, work.failure)
+        row = replace(row, status_reason=work.failure)
+        if not work.resource.has("delete"):
+            return self._wait(work, replace(row, physical_id=None, data={}))
+        self._tell_state(row, Verb.DELETE, Status.IN_PROGRESS, STATE_CHANGED)
+        return self._next(work, row, clears=True)
+
+    def _wait(self, work: Work, row: ResourceRecord) -> Work:
+        """The next attempt, which begins after a while."""
+        starts_at = self._now() + back_off(work.attempts)
+        clears = work.clears and work.failure is not None
+        if work.verb is Verb.CREATE and not clears:
+            text = f"Attempt {work.attempts + 1} of {self._retry_limit + 1}, after: {row.status_reason}"
+            self._tell_state(row, Verb.CREATE, Status.IN_PROGRESS, text)
+        return self._next(work, row, clears, starts_at)
+
+    def _next(self, work: Work, row: ResourceRecord, clears: bool, starts_at: float | None = None) -> Work:
+        """The same work anew."""
+        kind = None if work.wanted is None else work.wanted.kind
+        resource = self._resources.make(row, kind=kind)
+        again = Work(
+            work.step, row, resource, work.verb, work.wanted, attempts=work.attempts, clears=clears, starts_at=starts_at
+        )
+        again.looks_first = True
+        again.row = replace(row, token=kept(again))
+        self._journal.save(again.row)
+        return again
+
+    def _tell_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> None:
+        """The event of a state that the row only passes through."""
+        self._tell(replace(row, verb=verb, status=status), reason)
 
     def fail(self, row: ResourceRecord, reason: str) -> None:
         """Write that what the row had begun has failed."""

@@ -4,7 +4,16 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.constraints import custom_constraint
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
-from heatlite.plugin.resource import NoActionNeeded, ReplaceResource, Resize, Resource, ResourceType, SupportStatus
+from heatlite.plugin.resource import (
+    NoActionNeeded,
+    ReplaceResource,
+    Resize,
+    Resource,
+    ResourceInError,
+    ResourceType,
+    ServiceConflict,
+    SupportStatus,
+)
 from heatlite.plugin.schema import Schema, prop
 from heatlite.plugin.signing import Signalled
 
@@ -20,8 +29,10 @@ __all__ = [
     "ReplaceResource",
     "Resize",
     "Resource",
+    "ResourceInError",
     "ResourceType",
     "Schema",
+    "ServiceConflict",
     "Services",
     "Signalled",
     "StackResource",

@@ -65,6 +65,18 @@ VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot",
 """Verbs that a type may have handlers for."""
 
 
+class ServiceConflict(Exception):
+    """Raised by the handlers of create and delete and their checks: the service refuses now, and may not later (409).
+
+    The engine tries again, after some seconds. What a create that failed has left is removed first, by the handlers of
+    delete.
+    """
+
+
+class ResourceInError(Exception):
+    """Raised by the handlers of create: the object was made, but went to an error state. Tried again, as a conflict."""
+
+
 class ReplaceResource(Exception):
     """Raised by `handle_update`: the change cannot be made in place, make a new object."""
 

@@ -13,7 +13,9 @@ from heatlite.plugin import (
     NoActionNeeded,
     Resize,
     Resource,
+    ResourceInError,
     Schema,
+    ServiceConflict,
     StackResource,
     prop,
 )
@@ -276,3 +278,40 @@ class Phoenix(Resource[PhoenixProps], type="Test::Phoenix"):
     def attr_rebuilt(self) -> Json:
         """How often it was made anew."""
         return self.data["rebuilt"]
+
+
+class BusyProps(Schema):
+    refused: int = prop(0, doc="How many creates the service refuses.")
+    broken: int = prop(0, doc="How many objects go to an error state after that.")
+    kept: int = prop(0, doc="How many deletes the service refuses, of each object.")
+    stuck: bool = prop(False, doc="Whether no delete ever succeeds, for a reason that does not pass.")
+
+
+class Busy(Resource[BusyProps], type="Test::Busy"):
+    """Its service is busy at first. What has been asked of it is in the mailbox, as a service would know it."""
+
+    def _asked(self, what: str) -> int:
+        """How often it was asked for that before, counting this time for the next."""
+        mailbox = self.facts.services.mailbox
+        asked = len([key for key in mailbox.read(self.physical_name) if key.startswith(what)])
+        mailbox.put(self.physical_name, f"{what} {asked}", self.facts.now())
+        return asked
+
+    def handle_create(self) -> Json:
+        made = self._asked("create")
+        if made < self.props.refused:
+            raise ServiceConflict("busy")
+        self.physical_id = f"{self.physical_name}-{made}"
+        return made
+
+    def check_create_complete(self, token: Json) -> bool:
+        assert isinstance(token, int)
+        if token < self.props.refused + self.props.broken:
+            raise ResourceInError("went to ERROR")
+        return True
+
+    def handle_delete(self) -> None:
+        if self.props.stuck:
+            raise RuntimeError("stuck")
+        if self.physical_id is not None and self._asked(f"delete {self.physical_id}") < self.props.kept:
+            raise ServiceConflict("in use")
