@@ -11,16 +11,26 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
 
 from heatlite.core.clock import from_text, to_text
+from heatlite.core.errors import NotSupported
 from heatlite.plugin.resource import P_co, Resource
 
 Query = Sequence[tuple[str, str]]
 """The parameters of a URL, decoded, in their order."""
 
 KEY = "signal_key"
-"""Where a resource's `data` has its key."""
+"""Where a resource's `data` has its key. Only the record of a stack that is handed over shows it."""
+
+
+class Key(NamedTuple):
+    """What a resource signs with, and the moment from which on it does (ISO 8601)."""
+
+    secret: str
+    since: str
+
 
 ACCESS_KEY, TIMESTAMP, SIGNATURE = "AWSAccessKeyId", "Timestamp", "Signature"
 """Parameters of a signed URL: the resource's physical name, when its key was drawn, and the proof."""
@@ -52,13 +62,14 @@ class Signalled(Resource[P_co]):
 
     def signed_url(self, form: str) -> str:
         """Where a POST or PUT signals this resource: `NATIVE`, or ``signal``, or ``waitcondition`` (heat-api §14)."""
+        key = self._key()
         query = [
-            (TIMESTAMP, self._key("since")),
+            (TIMESTAMP, key.since),
             ("SignatureMethod", "HmacSHA256"),
             (ACCESS_KEY, self.physical_name),
             ("SignatureVersion", "2"),
         ]
-        query.append((SIGNATURE, _sign(self._key("secret"), self._path(form), query)))
+        query.append((SIGNATURE, _sign(key.secret, self._path(form), query)))
         return f"{self.url(form)}?{urlencode(query)}"
 
     def url(self, form: str) -> str:
@@ -72,21 +83,27 @@ class Signalled(Resource[P_co]):
     @property
     def token(self) -> str:
         """What proves the right to signal this resource."""
-        return _sign(self._key("secret"), "token", [])
+        return _sign(self._key().secret, "token", [])
 
     def admits(self, form: str, proof: Proof, lifetime: float) -> bool:
         """Whether a request proves that it may signal this resource. `lifetime` of a key is in seconds."""
-        secret, since = self._key("secret"), self._key("since")
-        if not secret or self.facts.now() > from_text(since) + lifetime:
+        try:
+            key = self._key()
+            if self.facts.now() > from_text(key.since) + lifetime:
+                return False
+        except (NotSupported, ValueError, OverflowError):
             return False
         if not proof.signature:
             return proof.token is not None and _equal(proof.token, self.token)
         signed = [pair for pair in proof.query if pair[0] != SIGNATURE]
-        return _equal(proof.signature, _sign(secret, self._path(form), signed))
+        return _equal(proof.signature, _sign(key.secret, self._path(form), signed))
 
-    def _key(self, part: str) -> str:
-        key = self.data.get(KEY)
-        return str(key[part]) if isinstance(key, dict) else ""
+    def _key(self) -> Key:
+        """Raises NotSupported where there is none that could be used: what is adopted may come from elsewhere."""
+        match self.data.get(KEY):
+            case {"secret": str() as secret, "since": str() as since} if secret:
+                return Key(secret, since)
+        raise NotSupported(f"Resource {self.name} has no key to sign with: it was adopted. Have it replaced.")
 
     def _path(self, form: str) -> str:
         """As the server sees it: decoded."""
@@ -99,7 +116,7 @@ class Signalled(Resource[P_co]):
 
 def address_of(reference: str) -> str:
     """The physical name of the resource that a reference names: a signed URL, or the name itself."""
-    return dict(parse_qsl(urlsplit(reference).query)).get(ACCESS_KEY, reference) if "?" in reference else reference
+    return dict(parse_qsl(reference.partition("?")[2])).get(ACCESS_KEY, reference)
 
 
 def _equal(given: str, right: str) -> bool:

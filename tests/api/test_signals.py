@@ -18,7 +18,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
-from heatlite.plugin.schema import Kind
+from heatlite.plugin.schema import Field, Kind
 from heatlite.resources import BUILTIN
 from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks import StackQuery
@@ -323,8 +323,17 @@ def row_of(server: wiring.Embedded, path: str, type_name: str) -> ResourceRecord
         created_at=1.7e9,
         physical_name=f"s-{identifier}",
         physical_id=f"s-{identifier}",
-        properties={name: ANYTHING[field.kind] for name, field in fields.items() if field.required},
+        properties={name: some(field) for name, field in fields.items() if field.required},
     )
+
+
+def some(field: Field) -> Any:
+    """A value that the property may have."""
+    for constraint in field.constraints:
+        allowed = constraint.describe().get("allowed_values")
+        if isinstance(allowed, list):
+            return allowed[0]
+    return ANYTHING[field.kind]
 
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))
