@@ -1,5 +1,7 @@
 """The resources of a stack."""
 
+from collections.abc import Iterator
+
 from falcon import Response
 
 from heatlite.api import bodies, query, views
@@ -9,7 +11,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.scope import current_rows
 from heatlite.plugin.signing import NATIVE
-from heatlite.store.records import ResourceRecord
+from heatlite.store.records import ResourceRecord, StackRecord
 
 FILTERS = ("type", "status", "name", "action", "id", "physical_resource_id")
 LIST_KEYS = frozenset({*FILTERS, "nested_depth", "with_detail", "limit", "marker"})
@@ -38,22 +40,27 @@ class Resources(Handler):
         unknown = sorted(req.params.keys() - LIST_KEYS)
         if unknown:
             raise HTTPBadRequest(f"Invalid filter parameters {unknown}")
-        query.number(req, "nested_depth")
+        depth = query.number(req, "nested_depth") or 0
         detailed = query.flag(req, "with_detail")
         wanted = query.filters(req, FILTERS)
         stack = self.find(req, stack_name, stack_id)
+        nested = self.store.stacks.descendants(stack) if depth else []
+        shown = [one for one in (stack, *nested) if one.depth - stack.depth <= depth]
+        resp.media = {"resources": [item for one in shown for item in self._list(req.base, one, wanted, detailed)]}
+
+    def _list(
+        self, base: str, stack: StackRecord, wanted: dict[str, tuple[str, ...]], detailed: bool
+    ) -> Iterator[JsonMap]:
+        """The resources of one stack that pass the filters."""
         rows = current_rows(self.store.resources.of(stack.id))
         required_by = views.dependents(rows)
-        url = views.stack_url(req.base, stack)
-        resp.media = {
-            "resources": [
-                views.resource_detail(url, row, required_by.get(row.name, ()), self.reading.attributes(stack, row, ()))
-                if detailed
-                else views.resource(url, row, required_by.get(row.name, ()))
-                for row in rows
-                if matches(row, wanted)
-            ]
-        }
+        for row in rows:
+            if matches(row, wanted):
+                nested = self.reading.nests(stack, row)
+                item = views.resource(base, stack, row, required_by.get(row.name, ()), nested)
+                if detailed:
+                    item.update(views.details(row, self.reading.attributes(stack, row, ())))
+                yield item
 
 
 class Resource(Handler):
@@ -65,8 +72,8 @@ class Resource(Handler):
         row = self.reading.resource(stack, resource_name)
         required_by = views.dependents(current_rows(self.store.resources.of(stack.id))).get(row.name, ())
         attributes = self.reading.attributes(stack, row, query.values(req, "with_attr"))
-        url = views.stack_url(req.base, stack)
-        resp.media = {"resource": views.resource_detail(url, row, required_by, attributes)}
+        shown = views.resource(req.base, stack, row, required_by, self.reading.nests(stack, row))
+        resp.media = {"resource": {**shown, **views.details(row, attributes)}}
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Mark it unhealthy, or healthy again."""

@@ -138,8 +138,14 @@ def dependents(rows: Iterable[ResourceRecord]) -> dict[str, list[str]]:
     return required_by
 
 
-def resource(url: str, row: ResourceRecord, required_by: Sequence[str]) -> JsonMap:
-    """A resource as a list shows it; `url` is its stack's."""
+def resource(
+    base: str, stack: StackRecord, row: ResourceRecord, required_by: Sequence[str], nested: bool
+) -> JsonMap:
+    """A resource as a list shows it; `nested`: whether its object is a stack, which is linked then."""
+    url = stack_url(base, stack)
+    links = [link("self", f"{url}/resources/{quote(row.name, safe='')}"), link("stack", url)]
+    if nested and row.physical_id is not None:
+        links.append(link("nested", url_of(base, stack.project, row.physical_name, row.physical_id)))
     return {
         "resource_name": row.name,
         "logical_resource_id": row.name,
@@ -150,19 +156,14 @@ def resource(url: str, row: ResourceRecord, required_by: Sequence[str]) -> JsonM
         "creation_time": to_text(row.created_at),
         "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
         "required_by": list(required_by),
-        "links": [link("self", f"{url}/resources/{quote(row.name, safe='')}"), link("stack", url)],
+        "links": links,
+        **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
     }
 
 
-def resource_detail(
-    url: str, row: ResourceRecord, required_by: Sequence[str], attributes: Mapping[str, Json]
-) -> JsonMap:
-    """A resource with its description and attributes."""
-    return {
-        **resource(url, row, required_by),
-        "description": row.description,
-        "attributes": dict(attributes),
-    }
+def details(row: ResourceRecord, attributes: Mapping[str, Json]) -> JsonMap:
+    """What a resource shows beyond the list: its description and attributes."""
+    return {"description": row.description, "attributes": dict(attributes)}
 
 
 # -- previews: Heat shows its own records there, other keys than everywhere else ----------------------

@@ -1,12 +1,13 @@
 """What is read of a stack and only its types know: outputs, attributes."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.scope import READABLE, Resources, Surroundings, Values, current_rows, type_code, without_unknown
+from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -40,7 +41,7 @@ class Reading:
         if row.verb not in READABLE:
             return {}
         resource = self.resources_of(stack).make(row)
-        values = {name: _attribute(resource, name) for name in (*resource.attributes_schema, *names)}
+        values = {name: _attribute(resource, name) for name in (*_shown(resource), *names)}
         if values.get("show") is None and "show" not in names:
             values.pop("show", None)
         return values
@@ -51,6 +52,10 @@ class Reading:
             return row.metadata
         with type_code():
             return self.resources_of(stack).make(row).live_metadata()
+
+    def nests(self, stack: StackRecord, row: ResourceRecord) -> bool:
+        """Whether the resource's object is a stack."""
+        return issubclass(self.resources_of(stack).type_of(row), StackResource)
 
     def resources_of(self, stack: StackRecord) -> Resources:
         """Makes resources of the stack's rows."""
@@ -79,6 +84,11 @@ def _output(output: OutputDefinition, values: Values) -> JsonMap:
         shown["output_value"] = None
         shown["output_error"] = str(error)
     return shown
+
+
+def _shown(resource: Resource[Schema]) -> Iterable[str]:
+    with type_code():
+        return resource.shown_attributes()
 
 
 def _attribute(resource: Resource[Schema], name: str) -> Json:

@@ -49,9 +49,9 @@ class TemplateResource(StackResource[Schema]):
                     return member.attribute(attribute) if attribute else member.reference()
         raise InvalidTemplateAttribute(resource=self.name, key=name)
 
-    def attributes(self) -> JsonMap:
-        nested = self.nested
-        return {} if nested is None else {name: nested.output(name) for name in nested.outputs}
+    def shown_attributes(self) -> Sequence[str]:
+        """The outputs."""
+        return () if self.nested is None else self.nested.outputs
 
 
 def _typed(provider: Provider) -> ResourceType:

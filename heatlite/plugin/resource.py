@@ -48,7 +48,7 @@ means that there is nothing to do, and leaves no event. There are two kinds of s
 
 import builtins
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
@@ -285,9 +285,13 @@ class Resource(Generic[P_co]):
         """
         return cast(Json, select(self.attribute(name), path, None))
 
+    def shown_attributes(self) -> Iterable[str]:
+        """The names of the attributes that are shown where nobody asks for certain ones."""
+        return self.attributes_schema
+
     def attributes(self) -> JsonMap:
         """Every attribute's value; `show` only where it has one."""
-        values = {name: self.attribute(name) for name in self.attributes_schema}
+        values = {name: self.attribute(name) for name in self.shown_attributes()}
         if values.get("show") is None:
             values.pop("show", None)
         return values
