@@ -1,7 +1,7 @@
 """Templates as the types of resources."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import ClassVar
 
