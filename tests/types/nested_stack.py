@@ -1,11 +1,12 @@
-"""A nested stack that does at once what its parent's resource tells it."""
+"""A nested stack that does at once what its parent's resource tells it, and a group that has one."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from heatlite.core.json import Json
-from heatlite.plugin import ChildStack, StackResource
+from heatlite.plugin import ChildStack, Resource, StackResource
 from heatlite.plugin.schema import Schema
 
 
@@ -86,3 +87,44 @@ def carried_out(
             return rounds
         nested.become(child)
         rounds.append(nested.definitions)
+
+
+class Group:
+    """One group over its life."""
+
+    def __init__(self, build: Callable[..., Any], cls: type[Resource[Schema]], **facts: Any) -> None:
+        self._build, self._cls, self._facts = build, cls, facts
+        self.nested: FakeNested | None = None
+        self.data: dict[str, Json] = {}
+        self.properties: dict[str, Any] | None = None
+        self.policy: dict[str, Any] = {}
+
+    def now(self) -> Any:
+        return self._resource(self.data, None)
+
+    def _resource(self, data: dict[str, Json], before: dict[str, Any] | None) -> Any:
+        facts = {**self._facts, "nested": lambda: self.nested, "before": before, "update_policy": self.policy}
+        return self._build(self._cls, self.properties, json.loads(json.dumps(data)), **facts)
+
+    def become(self, **properties: Any) -> list[Mapping[str, Any]]:
+        """Create or update it; the members after each round."""
+        before, self.properties = self.properties, properties
+        present, data = self.nested, self.data
+        made = FakeNested() if present is None else present
+        made.pauses = []
+
+        def make(round_data: dict[str, Json]) -> Any:
+            nonlocal data
+            data = round_data or data
+            if made.pauses:
+                self.nested = made
+            return self._resource(data, before)
+
+        rounds = carried_out(make, made)
+        self.nested, self.data = made, data
+        return rounds
+
+    @property
+    def names(self) -> list[str]:
+        assert self.nested is not None
+        return list(self.nested.definitions)

@@ -1,7 +1,7 @@
 """OS::Heat::ResourceGroup and OS::Heat::ResourceChain: what they tell their nested stack, and what they answer."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,61 +9,19 @@ import pytest
 
 from heatlite.core.errors import HeatliteError, InvalidTemplateAttribute, NotFound, RequestLimitExceeded
 from heatlite.core.json import Json
-from heatlite.plugin import Resource, Schema
 from heatlite.resources.chain import ResourceChain
 from heatlite.resources.groups import ResourceGroup
 from heatlite.template.expression import UNKNOWN
-from tests.types.nested_stack import FakeNested, carried_out
+from tests.types.nested_stack import Group
 
 Build = Callable[..., Any]
 DEF = {"type": "T", "properties": {"p": "%index%"}}
 NEW = {"type": "T", "properties": {"p": "new %index%"}}
 
 
-class Group:
-    """One group over its life."""
-
-    def __init__(self, build: Build, cls: type[Resource[Schema]] = ResourceGroup) -> None:
-        self._build, self._cls = build, cls
-        self.nested: FakeNested | None = None
-        self.data: dict[str, Json] = {}
-        self.properties: dict[str, Any] | None = None
-        self.policy: dict[str, Any] = {}
-
-    def now(self) -> Any:
-        return self._resource(self.data, None)
-
-    def _resource(self, data: dict[str, Json], before: dict[str, Any] | None, **more: Any) -> Any:
-        facts = {"nested": lambda: self.nested, "before": before, "update_policy": self.policy, **more}
-        return self._build(self._cls, self.properties, json.loads(json.dumps(data)), **facts)
-
-    def become(self, **properties: Any) -> list[Mapping[str, Any]]:
-        """Create or update it; the members after each round."""
-        before, self.properties = self.properties, properties
-        present, data = self.nested, self.data
-        made = FakeNested() if present is None else present
-        made.pauses = []
-
-        def make(round_data: dict[str, Json]) -> Any:
-            nonlocal data
-            data = round_data or data
-            if made.pauses:
-                self.nested = made
-            return self._resource(data, before)
-
-        rounds = carried_out(make, made)
-        self.nested, self.data = made, data
-        return rounds
-
-    @property
-    def names(self) -> list[str]:
-        assert self.nested is not None
-        return list(self.nested.definitions)
-
-
 @pytest.fixture
 def group(build: Build) -> Group:
-    return Group(build)
+    return Group(build, ResourceGroup)
 
 
 def resolved(definition: dict[str, Any], name: str) -> dict[str, Any]:
