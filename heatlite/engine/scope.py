@@ -89,6 +89,8 @@ class Resources:
         self.types = surroundings.types
         self._surroundings = surroundings
         self._observed: dict[str, Observed] = {}
+        self.chosen: Mapping[str, ResourceRecord] = {}
+        """The rows by name that a running operation is done with; not all of them are stored yet."""
 
     def observe(
         self,
@@ -161,8 +163,9 @@ class Resources:
         return cache(partial(self.nested, stack_id))
 
     def sibling(self, name_or_physical_id: str) -> Resource[Schema] | None:
-        """The newest resource of the stack with this name or physical id, as it is stored."""
-        found = self._surroundings.store.resources.find(self.stack.id, name_or_physical_id)
+        """The newest resource of the stack with this name or physical id."""
+        found = [row for row in self.chosen.values() if name_or_physical_id in (row.name, row.physical_id)]
+        found = found or self._surroundings.store.resources.find(self.stack.id, name_or_physical_id)
         return self.make(found[-1]) if found else None
 
     def outdated(self, row: ResourceRecord) -> bool:

@@ -54,6 +54,7 @@ class Transitions:
         self._definition: Definition | None = None
         self._definitions: dict[str, ResourceDefinition] = {}
         self._values = Values(resources, self.chosen)
+        resources.chosen = self.chosen
 
     # -- converge ----------------------------------------------------------------------------------
 

@@ -212,7 +212,7 @@ class Facts:
     before: JsonMap | None = None
     """During an update the properties from before it."""
     sibling: "Callable[[str], Resource[Schema] | None]" = lambda _: None
-    """The resource of the same stack with this name or physical id, as it is stored; None where there is none."""
+    """The resource of the same stack with this name or physical id; None where there is none."""
     time_limit: float = inf
     """Seconds that an operation on the stack may take in all."""
 

@@ -262,10 +262,116 @@ def test_an_update_without_a_desired_size_keeps_the_size(engine: Engine) -> None
     assert len(engine.ids(inner)) == 2
 
 
-@pytest.mark.parametrize("definition", [group(2, RANDOM), scaling(RANDOM, desired_capacity=2)])
-def test_a_preview_of_a_group_changes_nothing(engine: Engine, definition: Any) -> None:
-    stack = engine.create(template(g=definition))
+# -- signals -----------------------------------------------------------------------------------------
+
+
+def policy(by: float, cooldown: float | None = None, kind: str = "change_in_capacity") -> Any:
+    more = {} if cooldown is None else {"cooldown": cooldown}
+    sizing = {"adjustment_type": kind, "scaling_adjustment": by, **more}
+    return resource("OS::Heat::ScalingPolicy", auto_scaling_group_id={"get_resource": "g"}, **sizing)
+
+
+def signal(engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None) -> None:
+    """Signal a resource, and wait for what comes of it."""
+    row = engine.rooms.reading.resource(stack, name)
+    engine.rooms.signals.signal(engine.who, engine.get(stack), row, details)
+    engine.wait_for(lambda: not engine.store.actions.live([nested(engine, stack).id]))
+
+
+def test_signals_resize_a_group(engine: Engine) -> None:
+    wanted = template(
+        g=scaling(thing("v"), low=1, high=4, desired_capacity=2),
+        up=policy(2),
+        down=policy(-1),
+        outputs={"size": attr("g", "current_size")},
+    )
+    stack = engine.create(wanted)
     inner = nested(engine, stack)
-    before = engine.ids(inner)
+    first, since = set(engine.ids(inner)), engine.now_on(stack)
+    engine.clock.pass_(10)
+    signal(engine, stack, "up")
+    assert engine.outputs(stack) == {"size": 4}
+    assert first < set(engine.ids(inner))
+    signal(engine, stack, "up")  # there may be no more
+    signal(engine, stack, "down", {"current": "ok"})
+    assert engine.outputs(stack) == {"size": 4}
+    signal(engine, stack, "down", {"current": "alarm", "previous": "ok", "reason": "idle"})
+    assert engine.outputs(stack) == {"size": 3}
+    assert len(first & set(engine.ids(inner))) == 1  # the oldest go
+    told = [event.status_reason for event in engine.events(stack)[since:]]
+    assert told == ["No signal details provided", "alarm state changed from ok to alarm (idle)"]
+    # Without a desired size the next update would keep 3; with it, it is 2 again, as the template says.
     engine.patch(stack)
+    assert engine.outputs(stack) == {"size": 2}
+
+
+def test_a_signal_in_the_cooldown_is_swallowed(engine: Engine) -> None:
+    stack = engine.create(template(g=scaling(thing("v"), low=1, cooldown=60), up=policy(1), fast=policy(1, 5)))
+    with engine.clock.held():
+        signal(engine, stack, "up")
+        since = engine.now_on(stack)
+        engine.clock.pass_(59)
+        signal(engine, stack, "up")
+        signal(engine, stack, "fast")
+        assert (len(members(engine, stack)), engine.told(stack, since)) == (2, [])
+        engine.clock.pass_(1)
+        signal(engine, stack, "fast")
+        engine.clock.pass_(5)
+        signal(engine, stack, "up")
+        assert len(members(engine, stack)) == 4
+
+
+def test_a_signal_to_a_locked_group_is_ignored(engine: Engine) -> None:
+    stack = engine.create(template(g=scaling(thing("v"), low=1), up=policy(1)))
+    engine.lock(stack)
+    signal(engine, stack, "up")
+    assert len(members(engine, stack)) == 1
+    engine.unlock(stack)
+    signal(engine, stack, "up")
+    assert len(members(engine, stack)) == 2
+
+
+def test_a_group_that_could_not_grow_tries_again(engine: Engine) -> None:
+    stack = engine.create(template(g=scaling(thing("v"), low=1), up=policy(1)))
+    inner = nested(engine, stack)
+    member = next(iter(engine.ids(inner)))
+    engine.mark(inner, member)
+    # One of one has failed: an exact size of 1 is one more than are well.
+    signal(engine, stack, "up")
+    assert members(engine, stack) == {member: "CREATE_COMPLETE"}
+
+
+# -- groups of servers -------------------------------------------------------------------------------
+
+SERVERS = {"resource_registry": {"AWS::EC2::Instance": "OS::Heat::None"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "section"),
+    [
+        ("OS::Heat::InstanceGroup", {"Size": 2}, "RollingUpdate"),
+        ("AWS::AutoScaling::AutoScalingGroup", {"MinSize": 2, "MaxSize": 4}, "AutoScalingRollingUpdate"),
+    ],
+)
+def test_servers_follow_their_launch_configuration(
+    engine: Engine, kind: str, sizes: dict[str, int], section: str
+) -> None:
+    def wanted(flavor: str) -> Any:
+        config = resource("AWS::AutoScaling::LaunchConfiguration", ImageId="i", InstanceType=flavor)
+        keys = {"update_policy": {section: {"PauseTime": "PT1M"}}}
+        name = {"get_resource": "c"}
+        servers = resource(kind, keys=keys, AvailabilityZones=[], LaunchConfigurationName=name, **sizes)
+        return template(g=servers, c=config, outputs={"all": attr("g", "InstanceList")})
+
+    stack = engine.create(wanted("small"), environment=SERVERS)
+    assert (outcome(stack), stack.status_reason) == ("CREATE_COMPLETE", "Stack CREATE completed successfully")
+    inner = nested(engine, stack)
+    before, began = engine.ids(inner), engine.clock.now()
+    stack = engine.put(stack, wanted("large"), environment=SERVERS)
+    assert outcome(stack) == "UPDATE_COMPLETE"
+    assert engine.clock.now() - began >= 60
     assert engine.ids(inner) == before
+    document: Any = engine.store.templates.get(engine.get(inner).template_id).document
+    assert {server["properties"]["InstanceType"] for server in document["resources"].values()} == {"large"}
+    assert engine.outputs(stack) == {"all": "0.0.0.0,0.0.0.0"}
+    assert outcome(engine.delete(stack)) == "DELETE_COMPLETE"
