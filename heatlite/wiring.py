@@ -25,6 +25,7 @@ from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
+from heatlite.engine.sinks import Sinks
 from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.template_types import TemplateTypes
@@ -78,6 +79,7 @@ class Embedded:
     app: App
     rooms: Rooms
     worker: Worker | None = None
+    sinks: Sinks | None = None
     lock: EngineLock | None = None
 
     @property
@@ -94,6 +96,8 @@ class Embedded:
         """Give unfinished actions back and let go of the database."""
         if self.worker is not None:
             self.worker.stop()
+        if self.sinks is not None:
+            self.sinks.stop()
         self.rooms.streams.close()
         self.store.close()
         if self.lock is not None:
@@ -134,14 +138,17 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
             store.actions.reclaim_all(clock.now())
+            store.sinks.reclaim_all()
     gate = Gate(store, clock, settings)
     rooms = _rooms(settings, store, clock, gate)
     worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, rooms.maintenance)
     gate.wake = worker.wake
     store.database.committed = rooms.streams.wake
     app = _application(settings, rooms)
+    sinks = Sinks(store, clock, settings.webhook_hosts, rooms.types.installation.event_sinks)
     worker.start()
-    return Embedded(app, rooms, worker, lock)
+    sinks.start()
+    return Embedded(app, rooms, worker, sinks, lock)
 
 
 def installed_types(settings: Settings) -> Registry:

@@ -94,6 +94,8 @@ class Settings:
     """
     signal_url_lifetime: float = 10 * 365 * 86400.0
     """How long a resource can be signalled through its signed URLs, counted from its creation."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts (as in `template_hosts`) that event sinks may be at although their addresses are not public."""
     template_fetch_timeout: float = 10.0
     """How long fetching one template may take."""
     files_containers: str | None = None

@@ -252,6 +252,21 @@ class SnapshotRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkRecord:
+    """How far a stack's events have come to one of its sinks."""
+
+    stack_id: str
+    digest: str
+    position: int
+    """The id of the last event that it has had."""
+    failures: int = 0
+    """Attempts since the last that went well."""
+    failing_since: float | None = None
+    retry_at: float = 0.0
+    given_up_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceRecord:
     """An engine that reports for work."""
 

@@ -17,6 +17,7 @@ from heatlite.store.database import Database, Dialect, Row, Value
 from heatlite.store.errors import Duplicate
 from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
+from heatlite.store.sinks import Sinks
 from heatlite.store.tables import Action, Resource, Sink, Stack, Suppressed, Template
 
 
@@ -122,6 +123,7 @@ class Stacks:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._table = Table(database, Stack, _MUTABLE, key="id", fixed=())
+        self._sinks = Sinks(database)
 
     def insert(self, record: StackRecord) -> None:
         """Add a stack. Raises StackExists when a live stack of the project has the name."""
@@ -131,6 +133,7 @@ class Stacks:
             if "live_name" in str(error):
                 raise StackExists(stack_name=record.name) from error
             raise
+        self._add_sinks(record)
 
     def insert_many(self, records: Sequence[StackRecord]) -> None:
         """Add stacks whose names nobody else can have. Raises Duplicate."""
@@ -143,6 +146,13 @@ class Stacks:
     def save(self, record: StackRecord) -> None:
         """Write everything about a stack that exists; with `deleted_at` its name is free again."""
         self._table.update([_row(record)])
+        self._add_sinks(record)
+
+    def _add_sinks(self, record: StackRecord) -> None:
+        """Events that are stored after this are told to the sinks of the environment."""
+        sinks = record.environment.get("event_sinks")
+        if isinstance(sinks, list) and sinks:
+            self._sinks.add(record.id, sinks)
 
     def get(self, stack_id: str) -> StackRecord | None:
         """A stack by its id, deleted ones too."""

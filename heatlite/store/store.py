@@ -12,6 +12,7 @@ from heatlite.store.events import Events
 from heatlite.store.mail import Mail
 from heatlite.store.resources import Resources
 from heatlite.store.services import Services
+from heatlite.store.sinks import Sinks
 from heatlite.store.snapshots import Snapshots
 from heatlite.store.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.store.stacks import Stacks, Templates
@@ -37,6 +38,7 @@ class Store:
         self.suppressed = SuppressedRequests(database)
         self.services = Services(database)
         self.mail = Mail(database)
+        self.sinks = Sinks(database)
         self.software_configs = SoftwareConfigs(database)
         self.software_deployments = SoftwareDeployments(database)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
+from urllib.parse import urlsplit
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
@@ -102,8 +103,8 @@ class Environment:
         sinks = data.get("event_sinks", [])
         assert isinstance(names, list) and isinstance(sinks, list)
         for i, sink in enumerate(sinks):
-            if not isinstance(sink, Mapping) or not isinstance(sink.get("type"), str):
-                problems.append(_wrong("an event sink must be a map with a type", ("event_sinks", i), name))
+            if text := _fault_of_sink(sink):
+                problems.append(_wrong(text, ("event_sinks", i), name))
         environment = cls(
             parameters=_section(data, "parameters"),
             parameter_defaults=_section(data, "parameter_defaults"),
@@ -114,9 +115,12 @@ class Environment:
         )
         return environment, problems
 
-    def to_dict(self, hidden: Iterable[str] = ()) -> JsonMap:
-        """As the API gives it; the values of `hidden` parameters masked. `parse` reads it again."""
-        masked = frozenset(hidden)
+    def to_dict(self, hidden: Iterable[str] | None = None) -> JsonMap:
+        """As the API gives it: the values of `hidden` parameters and the secrets of sinks masked.
+
+        Without `hidden` nothing is masked, and `parse` reads it again.
+        """
+        masked = frozenset(hidden or ())
 
         def shown(values: JsonMap) -> JsonMap:
             return {name: MASK if name in masked else value for name, value in values.items()}
@@ -125,7 +129,7 @@ class Environment:
             "resource_registry": {"resources": {}, **self.resource_registry},
             "parameters": shown(self.parameters),
             "parameter_defaults": shown(self.parameter_defaults),
-            "event_sinks": list(self.event_sinks),
+            "event_sinks": list(self.event_sinks) if hidden is None else [_masked(sink) for sink in self.event_sinks],
             "encrypted_param_names": list(self.encrypted_param_names),
         }
 
@@ -280,6 +284,41 @@ def merged_registry(*registries: Mapping[str, Json]) -> JsonMap:
             else:
                 entries.pop(key, None)
     return {**entries, "resources": blocks}
+
+
+def _fault_of_sink(sink: Json) -> str:
+    """What is wrong with an event sink; "" where nothing is."""
+    if not isinstance(sink, Mapping) or not isinstance(sink.get("type"), str):
+        return "an event sink must be a map with a type"
+    if sink["type"] == "zaqar-queue":
+        return ""  # Heat's; accepted, and a warning says that nobody is told
+    if sink["type"] != "webhook":
+        return f'there is no type "{sink["type"]}" of event sinks; there are: webhook, zaqar-queue'
+    unknown = [key for key in sink if key not in ("type", "target", "secret", "ttl")]
+    if unknown:
+        return f'a webhook has a target, a secret and a ttl, but no "{unknown[0]}"'
+    if not _is_web_address(sink.get("target")):
+        return "the target of a webhook must be an address that begins with http:// or https://"
+    secret, ttl = sink.get("secret", "-"), sink.get("ttl", 1)
+    if not isinstance(secret, str) or not secret:
+        return "the secret of a webhook must be text"
+    if not isinstance(ttl, int) or isinstance(ttl, bool) or not 0 < ttl < 2**31:
+        return "the ttl of a webhook must be a number of seconds"
+    return ""
+
+
+def _is_web_address(target: Json) -> bool:
+    if not isinstance(target, str) or not target.isascii() or not target.isprintable() or " " in target:
+        return False
+    try:
+        parts = urlsplit(target)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _masked(sink: Json) -> Json:
+    return {**sink, "secret": MASK} if isinstance(sink, dict) and "secret" in sink else sink
 
 
 def _section(data: Mapping[str, Json], name: str) -> JsonMap:

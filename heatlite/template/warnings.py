@@ -43,7 +43,16 @@ def environment_warnings(source: Source, template: Template | None) -> list[Prob
             schema = template.parameters.get(str(path[1]))
         return "" if schema is None else _kind(schema.type, len(path) > 2)
 
-    return [*_damage(source, wanted), *duplicate_keys(source)]
+    return [*_damage(source, wanted), *duplicate_keys(source), *_untold(source)]
+
+
+def _untold(source: Source) -> Iterator[Problem]:
+    """Sinks that are accepted for the sake of environments written for Heat."""
+    sinks = source.data.get("event_sinks")
+    for i, sink in enumerate(sinks if isinstance(sinks, list) else ()):
+        if isinstance(sink, Mapping) and sink.get("type") == "zaqar-queue":
+            text = "There are no zaqar queues here: nobody is told of events."
+            yield Problem(("event_sinks", i), text, "a webhook is", "EventSinkIgnored", severity="warning")
 
 
 # -- what YAML 1.1 damages -------------------------------------------------------------------------

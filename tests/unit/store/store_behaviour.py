@@ -31,6 +31,7 @@ from heatlite.store.records import (
     StackRecord,
     SuppressedRecord,
 )
+from heatlite.store.sinks import digest_of
 from heatlite.store.stacks import StackQuery
 from heatlite.store.store import Store
 
@@ -742,6 +743,105 @@ def test_two_engines_that_remove_at_once_remove_what_one_would(store: Store, url
         list(pool.map(remove, range(2)))
     left = store.events.list("s1", EventQuery(sort_dir="asc"))
     assert [event.created_at for event in left] == [float(number) for number in range(1300, 1500)]
+
+
+# -- sinks ---------------------------------------------------------------------------------------
+
+
+def hooked(stack: StackRecord, *targets: str) -> StackRecord:
+    return replace(stack, environment={"event_sinks": [{"type": "webhook", "target": target} for target in targets]})
+
+
+def due(store: Store, now: float = 10.0) -> list[tuple[str, int]]:
+    return sorted((record.stack_id, record.position) for record in store.sinks.due(now, 100))
+
+
+@everywhere
+def test_a_sink_gets_what_is_told_after_its_stack_has_it(store: Store) -> None:
+    stack, other = a_stack("a", id="a"), a_stack("b", id="b")
+    with store.transaction():
+        store.stacks.insert(hooked(stack, "https://x"))
+        store.stacks.insert(other)
+        assert due(store) == []
+        store.events.append_many([an_event("e", stack_id="a"), an_event("f", stack_id="b")])
+    assert due(store) == [("a", 0)]
+    (last,) = store.events.list("b", EventQuery())
+    with store.transaction():
+        store.stacks.save(hooked(other, "https://x", "https://y"))
+        store.stacks.save(hooked(stack, "https://x"))
+    assert due(store) == [("a", 0)]
+    with store.transaction():
+        store.events.append_many([an_event("g", stack_id="b")])
+    assert due(store) == [("a", 0), ("b", last.id), ("b", last.id)]
+    assert len(store.sinks.due(10.0, 2)) == 2
+    for record in store.sinks.due(10.0, 100):
+        with store.transaction():
+            store.sinks.remove(record)
+    assert due(store) == []
+
+
+@everywhere
+def test_one_engine_tells_a_sink(store: Store) -> None:
+    with store.transaction():
+        store.stacks.insert(hooked(a_stack("a", id="a"), "https://x"))
+        store.events.append_many([an_event(name, stack_id="a") for name in "ef"])
+    (found,) = store.sinks.due(10.0, 1)
+    with store.transaction():
+        assert store.sinks.claim(found, 10.0, 70.0)
+        assert not store.sinks.claim(found, 10.0, 70.5)
+    assert due(store, 69.0) == []
+    assert due(store, 70.0) == [("a", 0)]  # whoever had it is dead
+    with store.transaction():
+        assert store.sinks.claim(found, 70.0, 130.0)
+        store.sinks.save(replace(found, position=2**40), 70.0)  # or was only slow: too late
+    with store.transaction():
+        newest = store.events.list("a", EventQuery())[0].id
+        store.sinks.save(replace(found, position=newest - 1, failures=2, failing_since=5.0, retry_at=80.0), 130.0)
+    assert due(store, 79.0) == []
+    (again,) = store.sinks.due(80.0, 1)
+    with store.transaction():
+        assert not store.sinks.claim(found, 80.0, 140.0)  # as it was before others told it something
+    assert again == replace(found, position=newest - 1, failures=2, failing_since=5.0, retry_at=80.0)
+    with store.transaction():
+        assert store.sinks.claim(again, 80.0, 140.0)
+        store.sinks.reclaim_all()
+    assert due(store, 80.0) == [("a", newest - 1)]
+
+
+@everywhere
+def test_a_sink_that_was_given_up_waits_for_an_update(store: Store) -> None:
+    stack = hooked(a_stack("a", id="a"), "https://x")
+    with store.transaction():
+        store.stacks.insert(stack)
+        store.events.append_many([an_event("e", stack_id="a")])
+        (found,) = store.sinks.due(10.0, 1)
+        store.sinks.save(replace(found, given_up_at=10.0), 0.0)
+    assert due(store, 1e9) == []
+    with store.transaction():
+        store.stacks.save(replace(stack, updated_at=10.5))
+    assert due(store, 11.0) == [("a", 0)]
+
+
+@everywhere
+def test_a_sink_of_all_stacks_gets_what_is_told_since_anybody_has_it(store: Store) -> None:
+    digest = digest_of({"type": "webhook", "target": "https://x"})
+    assert digest is not None
+    with store.transaction():
+        store.stacks.insert(a_stack("a", id="a"))
+        store.events.append_many([an_event("e", stack_id="a")])
+    assert store.sinks.lacking(digest) == ["", "a"]
+    with store.transaction():
+        store.sinks.add_everywhere(digest, store.sinks.lacking(digest))
+    assert store.sinks.lacking(digest) == []
+    assert due(store) == []
+    since = store.events.list("a", EventQuery())[0].id
+    with store.transaction():
+        store.stacks.insert(a_stack("b", id="b"))
+        store.events.append_many([an_event("f", stack_id="b"), an_event("g", stack_id="a")])
+    assert store.sinks.lacking(digest) == ["b"]
+    with store.transaction():
+        store.sinks.add_everywhere(digest, ["b"])
+    assert due(store) == [("a", since), ("b", since)]
 
 
 # -- actions -------------------------------------------------------------------------------------

@@ -59,6 +59,14 @@ def test_hidden_values_are_masked() -> None:
     assert shown["parameter_defaults"] == {"a": "******", "c": 4}
 
 
+def test_secrets_of_sinks_are_masked_wherever_something_is() -> None:
+    hook: JsonMap = {"type": "webhook", "target": "https://example.org/x", "secret": "s"}
+    plain: JsonMap = {"type": "zaqar-queue", "target": "q"}
+    environment = parse({"event_sinks": [hook, plain]})
+    assert environment.to_dict(hidden=[])["event_sinks"] == [{**hook, "secret": "******"}, plain]
+    assert environment.to_dict()["event_sinks"] == [hook, plain]
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -229,7 +237,11 @@ def test_later_files_win_and_sections_add_up() -> None:
                 {"parameters": {"text": "a", "zz": 1}, "resource_registry": {"A": "B", "resources": {"x": {"A": "C"}}}}
             ),
             parse(
-                {"parameters": {"text": "b", "yy": 2}, "parameter_defaults": {"d": 1}, "event_sinks": [{"type": "q"}]}
+                {
+                    "parameters": {"text": "b", "yy": 2},
+                    "parameter_defaults": {"d": 1},
+                    "event_sinks": [{"type": "zaqar-queue"}],
+                }
             ),
             parse({"parameter_defaults": {"d": 2}, "resource_registry": {"A": "D", "resources": {"y": {"A": "E"}}}}),
         ],
@@ -238,7 +250,7 @@ def test_later_files_win_and_sections_add_up() -> None:
     assert environment.parameters == {"text": "b", "zz": 1}
     assert environment.parameter_defaults == {"d": 2}
     assert environment.resource_registry == {"A": "D", "resources": {"x": {"A": "C"}, "y": {"A": "E"}}}
-    assert environment.event_sinks == ({"type": "q"},)
+    assert environment.event_sinks == ({"type": "zaqar-queue"},)
     assert merge([], SCHEMAS).to_dict() == Environment().to_dict()
 
 

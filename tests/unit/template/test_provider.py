@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from heatlite.core.errors import Problem
+from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Resource, Schema, prop
 from heatlite.plugin.registry import Registry
@@ -462,3 +462,36 @@ def test_registries_merged() -> None:
 def test_bad_event_sinks(sinks: Json) -> None:
     with pytest.raises(Exception, match="an event sink must be a map with a type"):
         Environment.parse(Source("environment", {"event_sinks": sinks}))
+
+
+@pytest.mark.parametrize(
+    ("sink", "reason"),
+    [
+        ({"type": "email"}, 'no type "email"'),
+        ({}, "must be an address"),
+        ({"target": 5}, "must be an address"),
+        ({"target": "ftp://example.org/"}, "must be an address"),
+        ({"target": "https:///x"}, "must be an address"),
+        ({"target": "https://[::1/"}, "must be an address"),
+        ({"target": "https://example.org:99999/"}, "must be an address"),
+        ({"target": "https://example.org/a b"}, "must be an address"),
+        ({"target": "https://example.org/\n"}, "must be an address"),
+        ({"target": "https://exämple.org/"}, "must be an address"),
+        ({"target": "https://example.org/", "key": "x"}, 'no "key"'),
+        ({"target": "https://example.org/", "secret": ""}, "secret .* must be text"),
+        ({"target": "https://example.org/", "secret": 5}, "secret .* must be text"),
+        ({"target": "https://example.org/", "ttl": 0}, "number of seconds"),
+        ({"target": "https://example.org/", "ttl": True}, "number of seconds"),
+        ({"target": "https://example.org/", "ttl": "9"}, "number of seconds"),
+    ],
+)
+def test_bad_webhooks(sink: JsonMap, reason: str) -> None:
+    with pytest.raises(HTTPBadRequest, match=reason) as error:
+        Environment.parse(Source("environment", {"event_sinks": [{"type": "webhook", **sink}]}))
+    assert error.value.problems[0].path == ("event_sinks", 0)
+
+
+def test_good_webhooks() -> None:
+    for more in ({}, {"secret": "s"}, {"ttl": 60}):
+        sink: JsonMap = {"type": "webhook", "target": "http://example.org:8080/x?y=z", **more}
+        assert Environment.parse(Source("environment", {"event_sinks": [sink]})).event_sinks == (sink,)

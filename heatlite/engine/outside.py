@@ -1,0 +1,160 @@
+"""Connections that the server opens by itself: only to hosts that it may ask, and within a time.
+
+The address that was checked is the one that is connected to. No proxy is used.
+"""
+
+import contextlib
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Refused(ValueError):
+    """Why a host is not asked."""
+
+
+class Unknown(Refused):
+    """Nobody knows the host; that may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Whom the server may ask.
+
+    `listed` are entries ``name`` or ``name:port`` of a setting. Others may be asked only if `anybody`, and only at
+    public addresses. A listed name that leads to an address that is not public needs that address in the list, too, for
+    whoever writes the name's DNS records is not the operator.
+    """
+
+    setting: str
+    listed: tuple[str, ...]
+    anybody: bool = False
+
+    def lists(self, url: str) -> bool:
+        """Whether the host of `url` is in the list."""
+        try:
+            parts = urlsplit(url)
+            return self._has(parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        except (KeyError, ValueError):
+            return False
+
+    def address(self, parts: SplitResult, end: float) -> tuple[str, int]:
+        """The address to connect to. Raises Refused, and TimeoutError."""
+        try:
+            port = parts.port or _PORTS.get(parts.scheme, 0)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        if parts.scheme not in _PORTS:
+            raise Refused("only http and https are possible")
+        host = parts.hostname
+        if (
+            not host
+            or parts.username is not None
+            or any(letter <= " " or letter == "\x7f" for letter in parts.geturl())
+        ):
+            raise Refused("it is no address of a host")
+        if not self.anybody and not self._has(host, port):
+            raise Refused(f'the setting {self.setting} does not list "{host}"')
+        try:
+            address = _look_up(host, port, left(end))
+        except TimeoutError:
+            raise
+        except (OSError, UnicodeError) as error:
+            raise Unknown(f'the host "{host}" cannot be found: {error}') from None
+        if _is_public(address) or self._has(address, port) or (host == "localhost" and self._has(host, port)):
+            return address, port
+        text = f'"{host}" leads to {address}, which is not public, and the setting {self.setting} does not list it'
+        raise Refused(text)
+
+    def _has(self, host: str, port: int) -> bool:
+        return any(_matches(entry, host, port) for entry in self.listed)
+
+
+@contextlib.contextmanager
+def connection(parts: SplitResult, address: tuple[str, int], end: float) -> Iterator[http.client.HTTPConnection]:
+    """A connection to `address` for the host of a URL, which ends at `end` whatever happens. Raises OSError."""
+    host = parts.hostname or ""
+    sock = socket.create_connection(address, timeout=left(end))
+    try:
+        sock.settimeout(left(end))
+        if parts.scheme == "https":
+            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=host)
+        # Timeouts of sockets are about silence; this one is about the whole.
+        watch = threading.Timer(left(end), _hang_up, [sock])
+        watch.daemon = True
+        watch.start()
+        try:
+            connected = http.client.HTTPConnection(host, address[1])
+            connected.auto_open = 0  # another connection would be to an address that nobody has checked
+            connected.sock = sock
+            yield connected
+        finally:
+            watch.cancel()
+    finally:
+        sock.close()
+
+
+def path_of(parts: SplitResult) -> str:
+    """What a request asks for."""
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def left(end: float) -> float:
+    """Seconds until `end`. Raises TimeoutError once there are none."""
+    seconds = end - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
+
+
+def _look_up(host: str, port: int, seconds: float) -> str:
+    """The first address of a host. Raises TimeoutError, and what the resolver raises.
+
+    A resolver cannot be told to hurry or to stop: one that is too slow goes on by itself, and nobody waits for it.
+    """
+    answer: Future[str] = Future()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answer.set_result(str(found[0][4][0]))
+        except (OSError, UnicodeError) as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer.result(seconds)
+
+
+def _hang_up(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended by itself
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    """Whether an entry of the list means a host: without a port it means all of them."""
+    if entry.count(":") > 1 and not entry.startswith("["):
+        entry = f"[{entry}]"  # an IPv6 address without a port
+    try:
+        parts = urlsplit(f"//{entry}")
+        return parts.hostname == host.lower() and parts.port in (None, port)
+    except ValueError:
+        return False
+
+
+def _is_public(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return bool((mapped or found).is_global and not found.is_multicast)

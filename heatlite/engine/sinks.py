@@ -1,0 +1,234 @@
+"""Event sinks: what happens to a stack is told to others by HTTP, in order, at least once (heat-engine §16).
+
+The events themselves are the outbox. Whoever tells them keeps the place that he has reached, so nothing is lost when he
+ends, and no operation waits for him or fails because of him.
+"""
+
+import hashlib
+import hmac
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from urllib.parse import SplitResult, urlsplit
+
+from heatlite.core.clock import Clock, to_text
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.engine.journal import stack_event
+from heatlite.engine.outside import Hosts, Refused, Unknown, connection, path_of
+from heatlite.store.records import EventRecord, SinkRecord, StackRecord
+from heatlite.store.sinks import digest_of
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks for what is to be told."""
+SENDERS = 4
+"""Sinks that are told something at once."""
+BATCH = 100
+"""Events that a sink is told over one connection."""
+WHOLE = 10.0
+"""Seconds that a batch may take; after half of them nothing more is begun."""
+LEASE = 60.0
+"""Seconds for which a sink is claimed: longer than a batch takes."""
+LONGEST_PAUSE = 300.0
+GIVE_UP = 86_400.0
+"""Seconds for which a sink that has no ``ttl`` is tried."""
+
+
+class Failed(Exception):
+    """An attempt that may go better another time."""
+
+
+class Sinks:
+    """Tells the sinks of all stacks. `installed` are those that the operator has set for everybody's stacks."""
+
+    def __init__(self, store: Store, clock: Clock, hosts: Sequence[str], installed: Sequence[Json]) -> None:
+        self._store = store
+        self._clock = clock
+        self._hosts = Hosts("webhook_hosts", tuple(hosts), anybody=True)
+        self._installed = _by_digest(installed)
+        self._senders = ThreadPoolExecutor(SENDERS, "sink")
+        self._busy: set[tuple[str, str]] = set()
+        """What this engine tells just now: it takes over nothing from itself, however old the lease."""
+        self._called = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sinks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look for what is to be told."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once (from any thread)."""
+        self._called.set()
+
+    def stop(self) -> None:
+        """End after the events that are being sent now."""
+        self._stopping.set()
+        self._called.set()
+        self._thread.join()
+        self._senders.shutdown(wait=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._called.clear()
+            try:
+                self._look()
+            except DatabaseUnavailable as error:
+                log.warning("cannot look for what sinks are to be told: %s", error)
+            except Exception:
+                # Whatever it was, an engine that tells nobody anything any more is worse.
+                log.exception("cannot look for what sinks are to be told")
+            self._called.wait(LOOK)
+        self._store.close()
+
+    def _look(self) -> None:
+        """Hand out what is due to those who are free."""
+        for digest in self._installed:
+            lacking = self._store.sinks.lacking(digest)
+            if lacking:
+                with self._store.transaction():
+                    self._store.sinks.add_everywhere(digest, lacking)
+        now = self._clock.now()
+        for record in self._store.sinks.due(now, 2 * SENDERS):
+            if len(self._busy) == SENDERS or (record.stack_id, record.digest) in self._busy:
+                continue
+            until = now + LEASE
+            with self._store.transaction():
+                mine = self._store.sinks.claim(record, now, until)
+            if mine:
+                self._busy.add((record.stack_id, record.digest))
+                self._senders.submit(self._tell, record, until)
+
+    # -- telling one sink --------------------------------------------------------------------------
+
+    def _tell(self, record: SinkRecord, until: float) -> None:
+        try:
+            self._tell_stack(record, until)
+        except DatabaseUnavailable as error:
+            log.warning("stack %s: a sink is told again what it has been told: %s", record.stack_id, error)
+        except Exception:
+            log.exception("stack %s: cannot tell a sink", record.stack_id)
+        finally:
+            self._busy.discard((record.stack_id, record.digest))
+            self._called.set()
+
+    def _tell_stack(self, record: SinkRecord, until: float) -> None:
+        stack = self._store.stacks.get(record.stack_id)
+        sink = None if stack is None else self._sinks_of(stack).get(record.digest)
+        if stack is None or sink is None:
+            with self._store.transaction():
+                self._store.sinks.remove(record)
+            return
+        events = self._store.events.after(stack.id, record.position, BATCH)
+        told, failure = self._send(sink, record.digest, events)
+        if told:
+            record = replace(record, position=told[-1].id, failures=0, failing_since=None, given_up_at=None, retry_at=0)
+        if failure is None:
+            with self._store.transaction():
+                self._store.sinks.save(record, until)
+            return
+        now = self._clock.now()
+        since = now if record.failing_since is None else record.failing_since
+        ttl = sink.get("ttl")
+        if isinstance(failure, Failed) and now - since < (ttl if isinstance(ttl, int) else GIVE_UP):
+            pause = min(2.0**record.failures, LONGEST_PAUSE)
+            record = replace(record, failures=record.failures + 1, failing_since=since, retry_at=now + pause)
+            with self._store.transaction():
+                self._store.sinks.save(record, until)
+        else:
+            record = replace(record, failures=0, failing_since=None, retry_at=0, given_up_at=now)
+            self._give_up(record, until, sink, failure)
+
+    def _sinks_of(self, stack: StackRecord) -> Mapping[str, JsonMap]:
+        own = stack.environment.get("event_sinks")
+        return {**self._installed, **_by_digest(own if isinstance(own, list) else ())}
+
+    def _give_up(self, record: SinkRecord, until: float, sink: JsonMap, failure: Exception) -> None:
+        """Until the stack's next update. Its owner finds that among the events."""
+        parts = urlsplit(str(sink["target"]))
+        text = f"Event sink {parts.scheme}://{parts.netloc} was given up: {failure}"  # the path may be a secret
+        log.warning("stack %s: %s", record.stack_id, text)
+        with self._store.transaction():
+            stack = self._store.stacks.hold(record.stack_id)
+            if stack is not None and record.digest not in self._installed:
+                noted = replace(stack, status_reason=text)
+                self._store.events.append_many([stack_event(noted, self._clock.now())])
+            self._store.sinks.save(record, until)
+
+    def _send(
+        self, sink: JsonMap, digest: str, events: Sequence[EventRecord]
+    ) -> tuple[Sequence[EventRecord], Exception | None]:
+        """Those that were taken, and why the next one was not."""
+        end = time.monotonic() + WHOLE
+        told: list[EventRecord] = []
+        try:
+            parts = urlsplit(str(sink["target"]))
+            with connection(parts, self._hosts.address(parts, end), end) as connected:
+                for event in events:
+                    self._post(connected, parts, sink, digest, event)
+                    told.append(event)
+                    if connected.sock is None or self._stopping.is_set() or time.monotonic() > end - WHOLE / 2:
+                        break  # the rest over another connection
+        except Unknown as error:
+            return told, Failed(str(error))
+        except (Failed, Refused) as error:
+            return told, error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return told, Failed(str(error) or type(error).__name__)
+        return told, None
+
+    def _post(
+        self, connected: http.client.HTTPConnection, parts: SplitResult, sink: JsonMap, digest: str, event: EventRecord
+    ) -> None:
+        body = dump(_message(event)).encode()
+        headers = {
+            "Host": parts.netloc,
+            "Content-Type": "application/json",
+            "User-Agent": "heatlite",
+            "X-Heatlite-Delivery": f"{digest[:16]}-{event.id}",
+            "X-Heatlite-Timestamp": str(int(self._clock.now())),
+        }
+        secret = sink.get("secret")
+        if isinstance(secret, str):
+            headers["X-Heatlite-Signature"] = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
+        connected.request("POST", path_of(parts), body, headers)
+        with connected.getresponse() as response:
+            response.read(65_536)
+            if not 200 <= response.status < 300:
+                raise Failed(f"the answer is {response.status}")
+            if response.length:
+                connected.close()  # nobody is interested in the rest
+
+
+def _by_digest(sinks: Sequence[Json]) -> dict[str, JsonMap]:
+    """Those that are told, by what tells them from others."""
+    found = {digest_of(sink): sink for sink in sinks}
+    return {digest: dict(sink) for digest, sink in found.items() if digest is not None and isinstance(sink, Mapping)}
+
+
+def _message(event: EventRecord) -> JsonMap:
+    """Heat's form (heat-engine §16)."""
+    return {
+        "timestamp": to_text(event.created_at),
+        "version": "0.1",
+        "type": "os.heat.event",
+        "id": str(event.id),
+        "payload": {
+            "version": "0.1",
+            "stack_id": event.stack_id,
+            "resource_name": event.resource_name,
+            "resource_type": event.resource_type,
+            "physical_resource_id": event.physical_id,
+            "resource_action": event.verb,
+            "resource_status": event.status,
+            "resource_status_reason": event.status_reason,
+            "resource_properties": event.properties,
+        },
+    }

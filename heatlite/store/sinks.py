@@ -1,0 +1,114 @@
+"""How far each stack's events have come to each of its sinks: the place in the outbox that the events are."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import peewee
+
+from heatlite.core.json import Json, canonical
+from heatlite.store.database import Database
+from heatlite.store.records import SinkRecord
+from heatlite.store.tables import Event, Sink, Stack
+
+EVERYWHERE = ""
+"""Stands for a stack where a sink is one for all of them."""
+
+
+def digest_of(sink: Json) -> str | None:
+    """What tells a sink from others, its type and target; None where it is none that is told."""
+    if not isinstance(sink, Mapping) or sink.get("type") != "webhook":
+        return None
+    return hashlib.sha256(canonical([sink["type"], sink["target"]]).encode()).hexdigest()
+
+
+class Sinks:
+    """The sinks that have to be told of events: webhooks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, stack_id: str, sinks: Sequence[Json]) -> None:
+        """A stack has these sinks: one that is new gets what is told from now on."""
+        for digest in filter(None, map(digest_of, sinks)):
+            known = (Sink.stack_id == stack_id) & (Sink.digest == digest)
+            if not self._database.select(Sink.select(Sink.position).where(known)):
+                self._insert(stack_id, digest, self._newest(Event.stack_id == stack_id))
+
+    def lacking(self, digest: str) -> list[str]:
+        """Stacks that have not got a sink which all of them have; `EVERYWHERE` first where nobody has it yet."""
+        have = Sink.alias()
+        own = have.select(have.stack_id).where(have.stack_id == Stack.id, have.digest == digest)
+        stacks = self._database.select(Stack.select(Stack.id).where(~peewee.fn.EXISTS(own)))
+        new = [] if self._since(digest) else [EVERYWHERE]
+        return [*new, *(stack_id for (stack_id,) in stacks)]
+
+    def add_everywhere(self, digest: str, lacking: Sequence[str]) -> None:
+        """Those stacks get what has been told since anybody has had the sink."""
+        if EVERYWHERE in lacking:
+            self._insert(EVERYWHERE, digest, self._newest(Event.id > 0))
+        for (position,) in self._since(digest):
+            for stack_id in lacking:
+                self._insert(stack_id, digest, position)
+
+    def _since(self, digest: str) -> Sequence[tuple[int, ...]]:
+        first = (Sink.stack_id == EVERYWHERE) & (Sink.digest == digest)
+        return self._database.select(Sink.select(Sink.position).where(first))
+
+    def _newest(self, condition: peewee.ColumnBase) -> int:
+        ((number,),) = self._database.select(Event.select(peewee.fn.MAX(Event.id)).where(condition))
+        return number or 0
+
+    def _insert(self, stack_id: str, digest: str, position: int) -> None:
+        row = {"stack_id": stack_id, "digest": digest, "position": position}
+        self._database.change(Sink.insert(row).on_conflict_ignore())
+
+    def due(self, now: float, limit: int) -> list[SinkRecord]:
+        """Sinks for which there is something, and which may be told now; whoever has waited longest comes first.
+
+        One that was given up is tried again after the next update of its stack.
+        """
+        waiting = Event.select(Event.id).where(Event.stack_id == Sink.stack_id, Event.id > Sink.position)
+        may = (Sink.retry_at <= now) & (Sink.lease_until <= now)
+        wanted = Sink.given_up_at.is_null() | (Stack.updated_at > Sink.given_up_at)
+        select = Sink.select(*_COLUMNS).join(Stack, on=(Stack.id == Sink.stack_id))
+        select = select.where(may, wanted, peewee.fn.EXISTS(waiting))
+        select = select.order_by(Sink.retry_at, Sink.stack_id, Sink.digest).limit(limit)
+        return [SinkRecord(*row) for row in self._database.select(select)]
+
+    def claim(self, record: SinkRecord, now: float, until: float) -> bool:
+        """Take a sink for a time; False where another engine was faster, even if it is through with it already."""
+        free = _is(record) & (Sink.lease_until <= now)
+        for column in _COLUMNS[2:]:
+            value = getattr(record, column.name)
+            free &= column.is_null() if value is None else column == value
+        return self._database.change(Sink.update(lease_until=until).where(free)) == 1
+
+    def save(self, record: SinkRecord, until: float) -> None:
+        """Write how far a sink has come, and let go of it; nothing where it was claimed for another time than this."""
+        mine = _is(record) & (Sink.lease_until == until)
+        changed = {column.name: getattr(record, column.name) for column in _COLUMNS[2:]}
+        self._database.change(Sink.update(lease_until=0.0, **changed).where(mine))
+
+    def remove(self, record: SinkRecord) -> None:
+        """The stack has this sink no more."""
+        self._database.change(Sink.delete().where(_is(record)))
+
+    def reclaim_all(self) -> None:
+        """Nobody is at any of them any more."""
+        self._database.change(Sink.update(lease_until=0.0).where(Sink.lease_until > 0.0))
+
+
+_COLUMNS = (
+    Sink.stack_id,
+    Sink.digest,
+    Sink.position,
+    Sink.failures,
+    Sink.failing_since,
+    Sink.retry_at,
+    Sink.given_up_at,
+)
+
+
+def _is(record: SinkRecord) -> peewee.ColumnBase:
+    same: peewee.ColumnBase = (Sink.stack_id == record.stack_id) & (Sink.digest == record.digest)
+    return same

@@ -1,0 +1,236 @@
+"""Event sinks: a real receiver on this machine, which the operator lists."""
+
+import hashlib
+import hmac
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite.core.json import JsonMap
+from heatlite.core.status import state
+from heatlite.store.records import StackRecord
+from heatlite.store.sinks import digest_of
+
+from .conftest import Engine, template, thing
+
+
+@dataclass
+class Receiver:
+    """Takes what it is sent, or does not."""
+
+    port: int = 0
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    """Headers and body of every request, refused ones too."""
+    answer: Callable[[int], int] = lambda number: 204
+    """The code of the answer to the request with this number."""
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook?key=1"
+
+    def told(self, stack: StackRecord | None = None) -> list[str]:
+        """``a CREATE_COMPLETE``, as they came."""
+        messages = [json.loads(body)["payload"] for _, body in self.got]
+        return [
+            f"{one['resource_name']} {state(one['resource_action'], one['resource_status'])}"
+            for one in messages
+            if stack is None or one["stack_id"] == stack.id
+        ]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    made.go_on.set()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            made.got.append((dict(self.headers), body))
+            number = len(made.got)
+            made.go_on.wait(20)
+            self.send_response(made.answer(number))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    made.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.go_on.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def listing(plugins: Path, place: Path) -> Iterator[Engine]:
+    """An engine whose operator lists this machine."""
+    engine = Engine(place, webhook_hosts=("127.0.0.1",))
+    yield engine
+    engine.close()
+
+
+def sinks(*targets: str, **more: object) -> dict[str, Any]:
+    return {"environment": {"event_sinks": [{"type": "webhook", "target": target, **more} for target in targets]}}
+
+
+def until(engine: Engine, what: Callable[[], object]) -> None:
+    """Let time pass, and look, until `what` is true."""
+
+    def looked() -> object:
+        if not what():
+            engine.clock.pass_(1.0)
+            assert engine.server.sinks is not None
+            engine.server.sinks.wake()
+        return what()
+
+    engine.wait_for(looked)
+
+
+def test_what_is_told(listing: Engine, receiver: Receiver) -> None:
+    stack = listing.create(template(a=thing("x")), **sinks(receiver.url, secret="hush"))
+    until(listing, lambda: len(receiver.got) == 4)
+    assert receiver.told() == listing.told(stack)
+    event = listing.store.events.get(stack.id, str(listing.events(stack)[2].id))
+    assert event is not None
+    headers, body = receiver.got[2]
+    message = json.loads(body)
+    assert message == {
+        "timestamp": message["timestamp"],
+        "version": "0.1",
+        "type": "os.heat.event",
+        "id": str(event.id),
+        "payload": {
+            "version": "0.1",
+            "stack_id": stack.id,
+            "resource_name": "a",
+            "resource_type": "OS::Heat::TestResource",
+            "physical_resource_id": event.physical_id,
+            "resource_action": "CREATE",
+            "resource_status": "COMPLETE",
+            "resource_status_reason": "state changed",
+            "resource_properties": {"value": "x"},
+        },
+    }
+    assert message["timestamp"].startswith("2027-01-15T08:")  # the clock of these tests
+    signature = hmac.new(b"hush", body, hashlib.sha256).hexdigest()
+    assert headers["X-Heatlite-Signature"] == f"sha256={signature}"
+    assert int(headers["X-Heatlite-Timestamp"]) >= event.created_at
+    assert headers["Content-Type"] == "application/json"
+    assert len({headers["X-Heatlite-Delivery"] for headers, _ in receiver.got}) == 4
+
+
+def test_what_is_refused_is_told_again_and_the_order_stays(listing: Engine, receiver: Receiver) -> None:
+    receiver.answer = lambda number: 503 if number in (2, 3, 5) else 200
+    stack = listing.create(template(a=thing()), **sinks(receiver.url))
+    until(listing, lambda: len(receiver.got) == 7)
+    first, second, third, fourth = listing.told(stack)
+    assert receiver.told() == [first, second, second, second, third, third, fourth]
+    ids = [headers["X-Heatlite-Delivery"] for headers, _ in receiver.got]
+    assert ids[1] == ids[2] == ids[3] != ids[4] == ids[5]
+    assert "X-Heatlite-Signature" not in receiver.got[0][0]
+
+
+def test_nobody_waits_for_a_sink_and_nothing_is_lost_when_the_engine_ends(listing: Engine, receiver: Receiver) -> None:
+    receiver.go_on.clear()
+    receiver.answer = lambda number: 500 if number == 1 else 200
+    stack = listing.create(template(a=thing()), **sinks(receiver.url))  # is done while the receiver holds its answer
+    listing.wait_for(lambda: receiver.got)
+    receiver.go_on.set()
+    listing.close()
+    listing.open()
+    until(listing, lambda: len(receiver.got) >= 5)
+    assert receiver.told()[1:] == listing.told(stack)
+
+
+def test_one_that_fails_for_too_long_is_given_up_until_the_next_update(
+    listing: Engine, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answer = lambda number: 500
+    with caplog.at_level(logging.WARNING, "heatlite.engine.sinks"):
+        stack = listing.create(template(a=thing("1")), **sinks(receiver.url, ttl=60))
+        until(listing, lambda: len(listing.events(stack)) == 5)
+    note = listing.events(stack)[-1]
+    assert (note.resource_name, note.verb, note.status) == ("s", "CREATE", "COMPLETE")
+    shown = f"Event sink http://127.0.0.1:{receiver.port} was given up: the answer is 500"  # without path and query
+    assert note.status_reason == shown
+    assert [record.getMessage() for record in caplog.records] == [f"stack {stack.id}: {shown}"]
+    attempts = len(receiver.got)
+    assert 5 <= attempts <= 10  # 1, 2, 4 … seconds between them
+
+    receiver.answer = lambda number: 200
+    other = listing.create(template(a=thing("1")), name="other", **sinks(receiver.url))
+    until(listing, lambda: len(receiver.told(other)) == 4)
+    assert len(receiver.told(stack)) == attempts
+    stack = listing.put(stack, template(a=thing("2")), **sinks(receiver.url, ttl=60))
+    until(listing, lambda: len(receiver.told(stack)) == attempts + len(listing.events(stack)))
+    assert receiver.told(stack)[attempts:] == listing.told(stack)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0x7f000001"])
+def test_an_address_that_is_not_public_has_to_be_listed(
+    plugins: Path, place: Path, receiver: Receiver, host: str
+) -> None:
+    engine = Engine(place, webhook_hosts=(f"127.0.0.1:{receiver.port + 1}", "example.org"))
+    stack = engine.create(template(a=thing()), **sinks(f"http://{host}:{receiver.port}/"))
+    until(engine, lambda: len(engine.events(stack)) == 5)
+    (note,) = [event.status_reason for event in engine.events(stack) if "was given up" in event.status_reason]
+    assert "which is not public, and the setting webhook_hosts does not list it" in note
+    assert receiver.got == []
+    engine.close()
+
+
+def test_sinks_come_and_go_with_the_environment(listing: Engine, receiver: Receiver) -> None:
+    stack = listing.create(template(a=thing("1")))
+    stack = listing.put(stack, template(a=thing("2")), **sinks(f"{receiver.url}&x", f"{receiver.url}&y"))
+    told = listing.told(stack, 4)
+    until(listing, lambda: len(receiver.got) == 2 * len(told))
+    assert sorted(receiver.told()) == sorted(told * 2)
+    stack = listing.patch(stack, template=template(a=thing("3")))  # goes on from the environment that is there
+    until(listing, lambda: len(receiver.got) == 2 * len(listing.told(stack, 4)))
+    listing.put(stack, template(a=thing("4")))
+    last = listing.create(template(), name="last", **sinks(receiver.url))
+    until(listing, lambda: len(receiver.told(last)) == 2)
+    until(listing, lambda: not listing.store.sinks.due(listing.clock.now(), 10))
+    assert len(receiver.told(stack)) == 2 * 8
+
+
+def test_the_operators_sinks_are_for_every_stack(plugins: Path, place: Path, receiver: Receiver) -> None:
+    engine = Engine(place, webhook_hosts=("127.0.0.1",), environment_dir=str(place / "environment.d"))
+    before = engine.create(template(a=thing()), name="before")
+    engine.close()
+    (place / "environment.d").mkdir()
+    sink: JsonMap = {"type": "webhook", "target": receiver.url, "secret": "hush"}
+    (place / "environment.d" / "sinks.yaml").write_text(json.dumps({"event_sinks": [sink]}))
+    engine.open()
+    engine.wait_for(lambda: not lacking(engine, sink))
+    after = engine.create(template(a=thing()), name="after", **sinks(receiver.url))  # the same one: told once
+    engine.delete(after)
+    engine.check(before)
+    until(engine, lambda: len(receiver.got) == len(engine.told(after)) + len(engine.told(before, 4)))
+    assert receiver.told(after) == engine.told(after)
+    assert receiver.told(before) == engine.told(before, 4)
+    assert all("X-Heatlite-Signature" in headers for headers, body in receiver.got if before.id.encode() in body)
+    engine.close()
+
+
+def lacking(engine: Engine, sink: JsonMap) -> list[str]:
+    digest = digest_of(sink)
+    assert digest is not None
+    return engine.store.sinks.lacking(digest)
