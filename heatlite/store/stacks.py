@@ -18,7 +18,7 @@ from heatlite.store.errors import Duplicate
 from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
 from heatlite.store.sinks import Sinks
-from heatlite.store.tables import Action, Resource, Sink, Stack, Suppressed, Template
+from heatlite.store.tables import Action, Resource, Sink, Snapshot, Stack, Suppressed, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Stacks:
 
     def forget(self, stack_ids: Sequence[str]) -> None:
         """Remove everything about stacks but their events."""
-        for model in (Resource, Action, Suppressed, Sink):
+        for model in (Resource, Action, Suppressed, Sink, Snapshot):
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 

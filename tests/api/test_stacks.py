@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from heatlite.store.store import Store
+
 from .conftest import Heat, template, value
 
 SHOW = {
@@ -209,6 +211,23 @@ class TestShow:
             "event_sinks": [],
             "encrypted_param_names": [],
         }
+
+    def test_secrets_of_sinks_are_kept_and_not_shown(self, heat: Heat, store: Store) -> None:
+        sink = {"type": "webhook", "target": "https://192.0.2.1/x", "secret": "hush"}
+        path = heat.create(FULL, environment={"event_sinks": [sink]}, parameters={"secret": "mine"})
+        assert heat.get(f"{path}/environment")["event_sinks"] == [{**sink, "secret": "******"}]
+        heat.call("PATCH", path, {"parameters": {"text": "y"}}, code=202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        stack = store.stacks.get(path.rpartition("/")[2])
+        assert stack is not None
+        assert stack.environment["event_sinks"] == [sink]
+        body = {"template": FULL, "environment": {"event_sinks": [sink]}}
+        assert "hush" not in heat.call("POST", "/validate", body, code=200).text
+        sink["target"] = "/etc/passwd"
+        error, message = heat.fault("POST", "/validate", body)
+        assert error == "HTTPBadRequest"
+        assert "the target of a webhook must be an address" in message
+        assert "hush" not in message
 
     def test_outputs(self, heat: Heat) -> None:
         path = heat.create(FULL)

@@ -116,6 +116,12 @@ def test_environments_are_looked_at_with_the_templates_types() -> None:
     ]
 
 
+def test_sinks_that_nobody_is_told_by() -> None:
+    sinks = "event_sinks:\n- {type: webhook, target: 'https://example.org/'}\n- {type: zaqar-queue, target: q}\n"
+    found = [one for one in warnings(HEAD, sinks) if one.error == "EventSinkIgnored"]
+    assert [(one.source, one.line, one.severity) for one in found] == [("e.yaml", 3, "warning")]
+
+
 @pytest.mark.parametrize(
     "form", ['{{"heat_template_version": "2018-08-31", {}}}', "{{heat_template_version: 2018-08-31, {}}}"]
 )
