@@ -14,6 +14,7 @@ from heatlite.core.status import LockLevel, Verb, state
 from heatlite.engine.breakpoints import waits_at
 from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
+from heatlite.store.events import EventQuery
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
 
@@ -192,6 +193,31 @@ def nothing(server: Embedded) -> None:
     """Start from an empty database."""
 
 
+WAITING = template(
+    handle={"type": "OS::Heat::WaitConditionHandle"},
+    wc={
+        "type": "OS::Heat::WaitCondition",
+        "properties": {"handle": {"get_resource": "handle"}, "timeout": 3600, "count": 2},
+    },
+)
+
+
+def waiting(server: Embedded) -> None:
+    """A stack that waits for two machines."""
+    create(server, WAITING)
+    wait_for_first_step(server)
+
+
+def signal(server: Embedded) -> None:
+    """Each machine says that it is ready, unless an event tells that it has: then it has its answer and is gone."""
+    stack = stack_of(server)
+    (handle,) = server.store.resources.by_name(stack.id, ["handle"])
+    told = [event.status_reason for event in server.store.events.list(stack.id, EventQuery())]
+    for machine in ("machine-1", "machine-2"):
+        if not any(machine in reason for reason in told):
+            server.rooms.signals.signal(CALLER, stack, handle, {"id": machine})
+
+
 @dataclass(frozen=True)
 class Scenario:
     """`ends` are the states in which the stack may come to rest; the first is that of an undisturbed run."""
@@ -201,6 +227,8 @@ class Scenario:
     ends: tuple[str, ...]
     before: str = ""
     """The state before; a crash before the request was accepted leaves it so."""
+    retry: Callable[[Embedded], None] = nothing
+    """What a client does after the crash, who has not got his answer."""
     gives_away: bool = False
     """Whether a deleted stack's objects are still there."""
 
@@ -283,4 +311,5 @@ SCENARIOS = {
         (done(Verb.UNLOCK),),
         done(Verb.LOCK),
     ),
+    "signals": Scenario(waiting, signal, (CREATED,), retry=signal),
 }

@@ -218,6 +218,30 @@ def test_under_a_lock_it_is_ignored_and_listed(engine: Engine, scaled: StackReco
     assert "under maintenance" in entry.detail
 
 
+@pytest.mark.parametrize("where", ["the group", "its parent"])
+def test_a_lock_anywhere_on_the_way_counts(engine: Engine, scaled: StackRecord, where: str) -> None:
+    """The policy lies in a stack that is not locked itself."""
+    lock = LockRecord(LockLevel.STACKS, "ada", False, engine.clock.now())
+    locked = nested(engine, scaled) if where == "the group" else scaled
+    engine.put_stack(locked, Verb.LOCK, Status.COMPLETE, lock)
+    before = everything(engine)
+    signal(engine, scaled, "policy", {"size": 2})
+    assert everything(engine) == before
+    (entry,) = engine.store.suppressed.list(scaled.id)
+    assert (entry.target, entry.path) == ("policy", "/resources/policy/signal")
+    assert entry.detail.startswith(f"Stack {locked.name} is under maintenance")
+
+
+def test_a_lock_elsewhere_does_not_count(engine: Engine) -> None:
+    stack = engine.create({**SCALED, "resources": {**SCALED["resources"], "other": resource("Test::Group")}})
+    other = engine.store.stacks.get(engine.row(stack, "other").physical_id or "")
+    assert other is not None
+    lock = LockRecord(LockLevel.STACKS, "ada", False, engine.clock.now())
+    engine.put_stack(other, Verb.LOCK, Status.COMPLETE, lock)
+    signal(engine, stack, "policy", {"size": 2})
+    assert engine.states(engine.settle(nested(engine, stack))).keys() == {"m0", "m1"}
+
+
 @pytest.mark.parametrize("busy", ["group", "s"], ids=["the group", "its parent"])
 def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackRecord, busy: str) -> None:
     stack_id = scaled.id if busy == "s" else nested(engine, scaled).id

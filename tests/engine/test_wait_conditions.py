@@ -1,6 +1,7 @@
 """Wait conditions and their handles, in stacks (heat-engine §17)."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -143,6 +144,30 @@ def test_signals_before_the_condition_begins_count(engine: Engine) -> None:
         waits(engine, stack, "slow")
         signal(engine, stack)
     assert engine.settle(stack).status is Status.COMPLETE
+
+
+def test_a_condition_in_another_stack_than_its_handle(engine: Engine) -> None:
+    """A handle is handed down as any other value."""
+    child = {
+        "heat_template_version": "2021-04-16",
+        "parameters": {"of": {"type": "string"}},
+        "resources": {"wc": resource(CONDITION, handle={"get_param": "of"}, timeout=60)},
+    }
+    made = template(handle=resource(HANDLE), below=resource("child.yaml", of=ref("handle")))
+    with engine.clock.held():
+        stack = engine.create(made, files={"child.yaml": json.dumps(child)}, wait=False)
+        waits(engine, stack, "below")
+        signal(engine, stack)
+    assert engine.settle(stack).status is Status.COMPLETE
+
+
+def test_many_at_once_are_all_kept(engine: Engine) -> None:
+    """None of them says who it is; each is counted."""
+    stack = engine.create(template(handle=resource(HANDLE)))
+    with ThreadPoolExecutor(8) as pool:
+        for sent in [pool.submit(signal, engine, stack) for _ in range(24)]:
+            sent.result()
+    assert sorted(metadata(engine, stack), key=int) == [str(number) for number in range(1, 25)]
 
 
 # -- wrong signals -----------------------------------------------------------------------------------
