@@ -134,3 +134,25 @@ def test_another_engine_takes_over_from_a_killed_one(url: str, store: Store) -> 
     finally:
         second.close()
         reader.close()
+
+
+def test_many_signals_at_once(engine: Embedded) -> None:
+    """None of them says who it is; each is counted, and the one who waits for them goes on."""
+    handle = {"type": "OS::Heat::WaitConditionHandle"}
+    properties = {"handle": {"get_resource": "handle"}, "timeout": 600, "count": 24}
+    condition = {"type": "OS::Heat::WaitCondition", "properties": properties}
+    made = {"heat_template_version": "2021-04-16", "resources": {"handle": handle, "ready": condition}}
+    stack = engine.stacks.create(CALLER, Request(name="signals", template=made))
+
+    def signal(_: int) -> None:
+        engine.rooms.signals.signal(CALLER, stack, engine.rooms.reading.resource(stack, "handle"), None)
+
+    end = time.monotonic() + 20
+    while [row.verb for row in engine.store.resources.by_name(stack.id, ["handle"])] != ["CREATE"]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(signal, range(24)))
+    assert reached(engine, stack) == "CREATE_COMPLETE"
+    (row,) = engine.store.resources.by_name(stack.id, ["handle"])
+    assert sorted(engine.store.mail.read(row.physical_name), key=int) == [str(number) for number in range(1, 25)]
