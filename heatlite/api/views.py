@@ -85,7 +85,7 @@ def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
         **_described(base, stack, definition),
         "stack_status": state(stack.verb, stack.status),
         "stack_status_reason": stack.status_reason,
-        "locked": stack.lock is not None,
+        "locked": stack.locked,
     }
 
 

@@ -223,6 +223,9 @@ class ActionConflict(Conflict):
 class StackLocked(Conflict):
     """The maintenance lock says no (lock-and-health §2)."""
 
+    locked_at = 0.0
+    """Since when that lock is there: seconds since the epoch."""
+
 
 class InvalidStackState(Conflict):
     """The stack is in no state from which this can start (lock-and-health §2: wrong state → 409)."""

@@ -66,6 +66,11 @@ class LockLevel(StrEnum):
     ALL = "all"
 
 
+def is_locked(verb: Verb, status: Status) -> bool:
+    """Whether it is the state of a stack that is locked, being locked or being unlocked, by whomever it was locked."""
+    return verb is Verb.LOCK or verb is Verb.UNLOCK and status is not Status.COMPLETE
+
+
 def state(verb: str, status: str) -> str:
     """``CREATE_COMPLETE`` and the like."""
     return f"{verb}_{status}"

@@ -13,9 +13,10 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import ImmutableParameterModified, NotFound, RequestLimitExceeded
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import ActionStatus, Control, Status, Verb
+from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.journal import moved, stack_event
+from heatlite.engine.locks import Operation, maintenance_refusal
 from heatlite.engine.scope import Resources
 from heatlite.engine.step import Work
 from heatlite.engine.template_types import TemplateResource
@@ -201,19 +202,26 @@ class Children:
 
     def forward(self, work: Work, deadline: float | None) -> Order | None:
         """Pass the operation on to the nested stack. None where there is nothing to do. Raises NotFound."""
-        verb = work.verb
+        verb, inputs = work.verb, self._inputs(work)
         view = self._resources.nested(work.resource.physical_id)
         if view is None:
             if verb in (Verb.DELETE, Verb.LOCK, Verb.UNLOCK):
                 return None
             raise NotFound(entity="nested stack", name=work.resource.physical_id or work.row.name)
+        own = view.stack.lock
+        if verb in (Verb.LOCK, Verb.UNLOCK):
+            verb = self._action.verb  # A change of level unlocks resources, and never a stack.
+            if own is not None and own.level is LockLevel.ALL:
+                return None  # Whoever has set that lock holds all there is to hold.
+            if own is not None and verb is Verb.UNLOCK:
+                verb, inputs = Verb.LOCK, {"level": own.level}
+        error = maintenance_refusal(Operation.DELETE, view.stack) if verb is Verb.DELETE else None
+        if error is not None:
+            raise error
         stack = moved(view.stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         if verb is Verb.DELETE:
             stack = replace(stack, updated_at=self._clock.now(), lock=None)
-        elif verb is Verb.LOCK:
-            stack = replace(stack, lock=self._resources.stack.lock)
-        action = self._derived(stack, False, deadline, self._inputs(work))
-        return Order(stack, action)
+        return Order(stack, self._derived(stack, False, deadline, inputs))
 
     def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap) -> ActionRecord:
         return ActionRecord(
@@ -284,6 +292,11 @@ class Children:
     def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
         """Those of the actions that have ended."""
         return self._store.actions.ended(action_ids)
+
+    def derived(self, stack_id: str | None) -> str | None:
+        """The id of the action on a nested stack that an earlier attempt has ordered and that has not ended."""
+        action = None if stack_id is None else self._store.actions.derived(self._action.id, stack_id)
+        return None if action is None else action.id
 
     def stop(self, action_ids: Sequence[str], control: Control) -> None:
         """Ask actions to stop."""

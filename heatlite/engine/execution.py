@@ -216,8 +216,10 @@ class Execution:
     def _delete(self) -> Iterator[None]:
         environment = load_mapping(self._stack.environment, "environment", "Environment")
         self._breakpoints.start(Verb.DELETE, Environment.parse(environment))
-        # Whatever a maintenance lock still holds might refuse to go.
-        yield from self._executor.walk(planner.plan_unlock(self._rows()), self._transitions.begin_unlock)
+        # Whatever a maintenance lock still holds might refuse to go. (Nested stacks see to that themselves.)
+        nested = {row.id for row in self._nested_rows()}
+        own = planner.plan_unlock(row for row in self._rows() if row.id not in nested)
+        yield from self._executor.walk(own, self._transitions.begin_unlock)
         self._executor.failures.clear()
         yield from self._executor.walk(planner.plan_cleanup(self._rows(), ()), self._transitions.begin_delete)
         self._end()

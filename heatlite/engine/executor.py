@@ -273,6 +273,8 @@ class Executor:
         if work.handled and isinstance(work.token, dict):
             work.awaits, work.round = str(work.token["action"]), int(work.token["round"])
             self._awaited[work.awaits] = work
+        elif work.silent and (ordered := self._children.derived(work.resource.physical_id)) is not None:
+            self._awaited[ordered] = work  # its row does not tell of it
         else:
             self._order(work)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import Forbidden, HeatliteError, StackLocked, StackNotFound
+from heatlite.core.errors import Forbidden, StackLocked, StackNotFound
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap, canonical
-from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, maintenance_refusal, refusal
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
@@ -91,26 +91,26 @@ class Gate:
                 stack = self._store.stacks.hold((on or attempt.stack).id)
                 if stack is None:
                     raise StackNotFound(name=attempt.stack.name)
-                relatives = [*self._store.stacks.ancestors(stack), *self._store.stacks.descendants(stack)]
-                live = self._store.actions.live([stack.id, *(relative.id for relative in relatives)])
-                error = refusal(attempt.operation, stack, relatives, live)
+                above, below = self._store.stacks.ancestors(stack), self._store.stacks.descendants(stack)
+                live = self._store.actions.live([one.id for one in (stack, *above, *below)])
+                error = refusal(attempt.operation, stack, above, below, live)
                 if error is not None:
                     raise error
-                if stack.lock is not None and stack.lock.by_admin and not attempt.context.is_admin:
+                lifted = [stack, *below] if attempt.operation is Operation.DELETE else [stack]
+                if any(one.lock is not None and one.lock.by_admin for one in lifted) and not attempt.context.is_admin:
                     raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
                 yield stack
         except StackLocked as error:
             self._note(attempt, error)
             raise
 
-    def _note(self, attempt: Attempt, error: HeatliteError) -> None:
+    def _note(self, attempt: Attempt, error: StackLocked) -> None:
         """Put a refusal into the audit log and, once for each lock, into the list of suppressed requests."""
         stack, user = attempt.stack, attempt.context.user
         audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, attempt.operation, attempt.target, user)
         if attempt.operation in (Operation.LOCK, Operation.UNLOCK):
             return
-        locked_at = 0.0 if stack.lock is None else stack.lock.locked_at
-        same = (stack.id, locked_at, attempt.operation, attempt.target, user, attempt.path, attempt.body)
+        same = (stack.id, error.locked_at, attempt.operation, attempt.target, user, attempt.path, attempt.body)
         key = hashlib.sha256(canonical(same).encode()).digest()
         if key in self._noted:
             return
@@ -126,7 +126,7 @@ class Gate:
             body=attempt.body,
         )
         with self._store.transaction():
-            self._store.suppressed.add(entry, locked_at)
+            self._store.suppressed.add(entry, error.locked_at)
         if len(self._noted) >= MOST_NOTED:
             self._noted.clear()
         self._noted.add(key)
@@ -142,9 +142,14 @@ class Gate:
                 stack = replace(stack, lock=lock)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            inputs: JsonMap = {} if lock is None else {"level": lock.level.value}
+            inputs: JsonMap = {} if lock is None else {"level": self._level(stack, lock)}
             self.queue(attempt.context, stack, verb, inputs)
         self.wake()
+
+    def _level(self, stack: StackRecord, lock: LockRecord) -> LockLevel:
+        """How deep a new lock is to go; what an ancestor's lock holds it does not let go of."""
+        locks = [lock, *(ancestor.lock for ancestor in self._store.stacks.ancestors(stack))]
+        return LockLevel.ALL if any(one and one.level is LockLevel.ALL for one in locks) else lock.level
 
     def queue(
         self,

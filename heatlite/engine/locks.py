@@ -51,44 +51,83 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 """Beside whatever is in progress: there is nothing yet, or nothing any more."""
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
+PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK}
+"""What need not touch the nested stacks: an update that would touch a locked one is refused by who plans it, a mark on
+the resource that has it by who knows that resource; and a cancel asks nothing of what its operation leaves alone."""
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
     Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),
 }
 
 
-def maintenance_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
-    """What the stack's own maintenance lock says; needs nothing but the record, so a refusal costs no query."""
-    allowed = ALLOWED_WHILE_LOCKED.get((stack.verb, stack.status))
-    if allowed is None or operation in allowed:
+def maintenance_refusal(operation: Operation, stack: StackRecord) -> StackLocked | None:
+    """What the stack's own maintenance lock says; needs nothing but the record, so a refusal costs no query.
+
+    A stack that is only locked because an ancestor is says nothing: the ancestor does.
+    """
+    if stack.lock is None:
         return None
-    return StackLocked(_locked_text(operation, stack))
+    allowed = ALLOWED_WHILE_LOCKED.get((stack.verb, stack.status))
+    return None if allowed is None or operation in allowed else locked_error(operation, stack)
+
+
+def locked_error(operation: Operation, stack: StackRecord) -> StackLocked:
+    """The error that says which stack's lock forbids the operation."""
+    error = StackLocked(_locked_text(operation, stack))
+    if stack.lock is not None:
+        error.locked_at = stack.lock.locked_at
+    return error
 
 
 def refusal(
-    operation: Operation, stack: StackRecord, relatives: Sequence[StackRecord], live: Sequence[ActionRecord]
+    operation: Operation,
+    stack: StackRecord,
+    ancestors: Sequence[StackRecord],
+    descendants: Sequence[StackRecord],
+    live: Sequence[ActionRecord],
 ) -> HeatliteError | None:
     """Why `operation` on `stack` may not start now; None when it may.
 
-    `relatives` are the stack's ancestors and descendants, `live` the unfinished actions on the stack and on them.
+    `live` are the unfinished actions on the stack, its ancestors and its descendants.
     """
-    for locked in (stack, *relatives):
-        error = maintenance_refusal(operation, locked)
-        if error is not None:
-            return error
+    error = _maintenance(operation, stack, ancestors, descendants)
+    if error is not None:
+        return error
     if operation in CANCELS:
         return _cancel_refusal(operation, stack)
     if operation is Operation.DELETE:
-        # A delete cancels whoever holds the stack and waits for it; only another delete is in its way.
-        live = [action for action in live if action.verb is Verb.DELETE]
-    holder = min(live, key=lambda action: action.status is not ActionStatus.RUNNING, default=None)
+        # A delete cancels whoever holds the stack, or one nested in it, and waits for it; only another delete is in its
+        # way. What runs on an ancestor is not its business to cancel.
+        above = {ancestor.id for ancestor in ancestors}
+        live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
+    holder = min(live, key=lambda action: not _has_begun(action), default=None)
     return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
+
+
+def _maintenance(
+    operation: Operation, stack: StackRecord, ancestors: Sequence[StackRecord], descendants: Sequence[StackRecord]
+) -> StackLocked | None:
+    """What the maintenance locks say. Below a locked stack only one thing can be done: another lock can be set."""
+    error = maintenance_refusal(operation, stack)
+    for locked in ancestors:
+        if error is None and locked.lock is not None:
+            error = maintenance_refusal(operation, locked)
+            if error is None and operation is not Operation.LOCK:
+                error = locked_error(operation, locked)
+    for locked in () if operation in PASSES_BY else descendants:
+        error = error or maintenance_refusal(operation, locked)
+    return error
+
+
+def _has_begun(action: ActionRecord) -> bool:
+    """Whether somebody is at it, be it that he waits for nested stacks without a worker."""
+    return action.status is ActionStatus.RUNNING or action.started_at is not None
 
 
 def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:
     if operation is Operation.MARK:
         return ActionInProgress(stack_name=stack.name, action=action.verb)
-    kind = ResourceIsLocked if action.status is ActionStatus.RUNNING else ActionConflict
+    kind = ResourceIsLocked if _has_begun(action) else ActionConflict
     since = to_text(action.started_at or action.created_at)
     return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since)
 

@@ -54,6 +54,8 @@ class Maintenance:
         for stack in self._store.stacks.expired_locks(self._clock.now()):
             if stack.verb is not Verb.LOCK or stack.status is Status.IN_PROGRESS:
                 continue  # On its way; or the unlock has failed, and that is for a person to look at.
+            if any(ancestor.lock is not None for ancestor in self._store.stacks.ancestors(stack)):
+                continue  # It stays locked as long as that one is.
             context = Context(stack.project, user="lock expiry")
             try:
                 self.unlock(context, stack)

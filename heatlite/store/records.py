@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb, is_locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class StackRecord:
     disable_rollback: bool = True
     tags: tuple[str, ...] = ()
     lock: LockRecord | None = None
+    """The lock that was set on this very stack; one that it has from an ancestor shows in its state only."""
     parent_resource: str | None = None
     """The name of the parent's resource that this stack is the object of."""
     depth: int = 0
@@ -61,6 +62,11 @@ class StackRecord:
     def timeout_seconds(self, default: float) -> float:
         """How long an operation on the stack may take; `default` where it does not say."""
         return self.timeout_mins * 60.0 if self.timeout_mins else float(default)
+
+    @property
+    def locked(self) -> bool:
+        """Whether it is under maintenance, also where the lock is an ancestor's."""
+        return self.lock is not None or is_locked(self.verb, self.status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import peewee
 
 from heatlite.core.errors import NotFound, StackExists
 from heatlite.core.json import Json, canonical, dump
-from heatlite.core.status import LockLevel, Status, Verb
+from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Database, Dialect, Row, Value
 from heatlite.store.errors import Duplicate
@@ -165,10 +165,12 @@ class Stacks:
     def hold(self, stack_id: str) -> StackRecord | None:
         """The stack, kept from other transactions until this one ends: what is decided about it stays true.
 
+        So is the root of its tree: of two requests to stacks of one tree the second sees what the first has written.
         On SQLite every transaction has the whole file anyway.
         """
         if self._database.dialect is Dialect.SQLITE:
             return self.get(stack_id)
+        self._first("WHERE id = (SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?) FOR UPDATE", (stack_id,))
         return self._first("WHERE id = ? FOR UPDATE", (stack_id,))
 
     def ancestors(self, record: StackRecord) -> list[StackRecord]:
@@ -387,7 +389,7 @@ def _summary(row: Row) -> StackSummary:
         parent_id=parent_id,
         root_id=root_id,
         tags=_tags(tags),
-        locked=level is not None,
+        locked=level is not None or is_locked(Verb(verb), Status(status)),
     )
 
 
