@@ -51,9 +51,8 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 """Beside whatever is in progress: there is nothing yet, or nothing any more."""
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
-PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK}
-"""What need not touch the nested stacks: an update that would touch a locked one is refused by who plans it, a mark on
-the resource that has it by who knows that resource; and a cancel asks nothing of what its operation leaves alone."""
+PASSES_BY = CANCELS
+"""What does not touch nested stacks that are locked: the operation that is cancelled leaves them alone already."""
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
     Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),

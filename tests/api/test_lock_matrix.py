@@ -46,6 +46,15 @@ REDIRECTS = {
 }
 """What sends the caller elsewhere."""
 
+NO_STACK = {
+    "POST " + P + "/software_configs",
+    "DELETE " + P + "/software_configs/{config_id}",
+    "POST " + P + "/software_deployments",
+    "PUT " + P + "/software_deployments/{deployment_id}",
+    "DELETE " + P + "/software_deployments/{deployment_id}",
+}
+"""What is no part of a stack."""
+
 OPERATIONS: dict[str, tuple[str, str, object]] = {
     # name: (route, what stands behind the stack's path, body)
     "create": ("POST " + P + "/stacks", "", {"stack_name": "s", "template": MADE}),
@@ -207,7 +216,7 @@ class Bench:
                 path="/resources/a",
                 body={"mark_unhealthy": True},
             )
-            store.suppressed.add(mark, now if lock is not None else 0.0)
+            store.suppressed.add(mark, now)
             if status is Status.IN_PROGRESS:
                 action = ActionRecord(
                     id=new_id(),
@@ -265,7 +274,7 @@ def new_suppressed(before: dict[str, list[Any]], after: dict[str, list[Any]]) ->
 
 def test_every_route_is_known(bench: Bench) -> None:
     """A new route has to be put into one of the lists above before it can be merged."""
-    known = READS | REDIRECTS | {route for route, _, _ in OPERATIONS.values()}
+    known = READS | REDIRECTS | NO_STACK | {route for route, _, _ in OPERATIONS.values()}
     found = {
         f"{method.method} {route.path}"
         for route in falcon.inspect.inspect_routes(bench.app)
@@ -331,6 +340,8 @@ def test_a_queued_action_is_no_less_in_the_way(bench: Bench, operation: str) -> 
 
 
 TREE = [name for name in OPERATIONS if EXPECTED["LOCK_COMPLETE"][name] == MAINTENANCE]
+PASSES_BY = {"cancel_update", "cancel_without_rollback"}
+"""What need not touch a nested stack."""
 
 
 @pytest.mark.parametrize(
@@ -350,7 +361,7 @@ def test_the_lock_of_an_ancestor_counts(bench: Bench, operation: str, name: str)
     assert len(come) == (operation not in ("mark", "replay"))
 
 
-@pytest.mark.parametrize("operation", TREE)
+@pytest.mark.parametrize("operation", sorted({*TREE} - PASSES_BY))
 def test_the_lock_of_a_nested_stack_counts(bench: Bench, operation: str) -> None:
     root = bench.stack(Verb.CREATE, Status.COMPLETE)
     bench.another("leaf", Verb.LOCK, Status.COMPLETE, parent_id=root.id, root_id=root.id)
