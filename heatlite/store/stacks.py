@@ -170,7 +170,8 @@ class Stacks:
         """
         if self._database.dialect is Dialect.SQLITE:
             return self.get(stack_id)
-        self._first("WHERE id = (SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?) FOR UPDATE", (stack_id,))
+        root = "(SELECT nested.root_id FROM stack AS nested WHERE nested.id = ?)"
+        self._first(f"WHERE id = {root} FOR UPDATE", (stack_id,))
         return self._first("WHERE id = ? FOR UPDATE", (stack_id,))
 
     def ancestors(self, record: StackRecord) -> list[StackRecord]:
