@@ -40,7 +40,7 @@ class Group(StackResource[P_co]):
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
         return size
 
-    def fitting(self, steps: Sequence[Batch], pause: float) -> None:
+    def fitting(self, steps: Sequence[object], pause: float) -> None:
         """Raises ValueError where the pauses between the steps take longer than the operation may."""
         if pause * (len(steps) - 1) >= self.facts.time_limit:
             raise ValueError("The current update policy will result in stack update timeout.")

@@ -28,15 +28,15 @@ from heatlite.plugin import (
     Resource,
     Schema,
     Signalled,
-    StackResource,
     SupportStatus,
     prop,
 )
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig, SoftwareDeployment
 from heatlite.plugin.signing import NATIVE
+from heatlite.resources.groups import Group
 from heatlite.resources.members import definitions_in, template_of
 from heatlite.resources.wait_conditions import ABSENT, NO_SIGNAL
-from heatlite.template.expression import UNKNOWN
+from heatlite.template.expression import UNKNOWN, select
 from heatlite.template.types import NestedTemplate
 
 KINDS = ("String", "Number", "CommaDelimitedList", "Json", "Boolean")
@@ -598,7 +598,7 @@ class StructuredGroupProps(StructuredProps):
 GroupSchema = TypeVar("GroupSchema", bound=SoftwareGroupProps | StructuredGroupProps, covariant=True)
 
 
-class DeploymentGroup(StackResource[GroupSchema]):
+class DeploymentGroup(Group[GroupSchema]):
     """Base of the groups: a nested stack with a deployment for each server, called as the server is in the map."""
 
     any_attribute = True
@@ -623,51 +623,55 @@ class DeploymentGroup(StackResource[GroupSchema]):
             for name, server in servers.items()
         }
 
-    def reference(self) -> Json:
-        """The nested stack's id."""
-        return self.name if self.physical_id is None else self.physical_id
-
-    def _present(self) -> Mapping[str, Json]:
-        return {} if self.nested is None else definitions_in(self.nested.template)
-
     def goal(self) -> ChildStack:
         members = self._members(self.facts.properties)
-        return ChildStack(template_of(self._present() if members is None else members))
+        if members is None:
+            return ChildStack(template_of(self.definitions))
+        self.limited(len(members))
+        return ChildStack(template_of(members))
 
     def child(self, number: int) -> ChildStack | None:
-        members, batches = self._members(self.facts.properties), self._batches()
+        batches, goal = self._batches(), self.goal()
+        members = definitions_in(goal.template)
         if not members or batches is None:
-            return super().child(number)
-        most = batches.max_batch_size
-        if number * most >= len(members):
+            return goal if number == 0 else None
+        names, most, pause = list(members), batches.max_batch_size, batches.pause_time
+        turns = [names[: start + most] for start in range(0, len(names), most)]
+        if number == 0:
+            self.fitting(turns, pause)
+        if number >= len(turns):
             return None
-        turn, present = list(members)[: (number + 1) * most], self._present()
-        now = {name: members[name] if name in turn else present[name] for name in members if name in {*turn, *present}}
-        return ChildStack(template_of(now), pause=batches.pause_time if number else 0.0)
+        present = self.definitions
+        now = {name: members[name] if name in turns[number] else present.get(name) for name in names}
+        made = {name: member for name, member in now.items() if member is not None}
+        return ChildStack(template_of(made), pause=pause if number else 0.0)
 
     def _batches(self) -> Batches | None:
         policy = GroupPolicy(GroupPolicy.coerce(self.facts.update_policy))
         return policy.batch_create if self.facts.before is None else policy.rolling_update
 
-    def attribute(self, name: str) -> Json:
-        """Of each deployment by name: ``deploy_stdouts`` and its like, or any output of the config."""
-        if name == "show":
-            return None
-        one = name.removesuffix("s") if name in self.attribute_names else name
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        """Any output of the config is an attribute, too."""
+        if name in self.attribute_names:
+            return super().attribute_at(name, path)
+        return cast(Json, select(self._answers(name), path, None))
+
+    def _answers(self, name: str) -> dict[str, Json]:
+        """An attribute of each deployment, by the names of the servers."""
         members = () if self.nested is None else self.nested.members
-        return {member.name: member.attribute(one) for member in members}
+        return {member.name: member.attribute(name) for member in members}
 
     def attr_deploy_stdouts(self) -> dict[str, Json]:
         """What the tool has written to its standard output on each server."""
-        return cast(dict[str, Json], self.attribute("deploy_stdouts"))
+        return self._answers("deploy_stdout")
 
     def attr_deploy_stderrs(self) -> dict[str, Json]:
         """What the tool has written to its standard error on each server."""
-        return cast(dict[str, Json], self.attribute("deploy_stderrs"))
+        return self._answers("deploy_stderr")
 
     def attr_deploy_status_codes(self) -> dict[str, Json]:
         """The exit status of the tool on each server."""
-        return cast(dict[str, Json], self.attribute("deploy_status_codes"))
+        return self._answers("deploy_status_code")
 
 
 class SoftwareDeploymentGroup(DeploymentGroup[SoftwareGroupProps], type="OS::Heat::SoftwareDeploymentGroup"):

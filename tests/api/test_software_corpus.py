@@ -20,7 +20,7 @@ CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or Path(__file__).parents[3] / "
 FOLDER = "heat-templates/hot/software-config"
 VERDICTS = yaml.safe_load((Path(__file__).parents[1] / "corpus" / "verdicts.yaml").read_text())
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"there is no corpus of templates at {CORPUS}")
-NONE = {name: "OS::Heat::None" for name in ("OS::Nova::*", "OS::Neutron::*")}
+NONE = dict.fromkeys(("OS::Nova::*", "OS::Neutron::*"), "OS::Heat::None")
 
 
 def is_whole(verdict: object) -> bool:
@@ -37,14 +37,12 @@ TEMPLATES = [name for name, verdict in VERDICTS.items() if name.startswith(FOLDE
 def bundle(name: str) -> dict[str, Any]:
     """The request of a client, with a value for each parameter that needs one."""
     path = CORPUS / name
-    beside = path.with_name(f"{path.stem}_env.yaml")
-    given = files.gather(path, [CORPUS / FOLDER / "boot-config" / "none_env.yaml", *([beside] if beside.exists() else [])])
+    environments = [CORPUS / FOLDER / "boot-config" / "none_env.yaml", path.with_name(f"{path.stem}_env.yaml")]
+    given = files.gather(path, [one for one in environments if one.exists()])
     body: dict[str, Any] = dict(given.body({}))
     body["environment"]["resource_registry"] = {**NONE, **body["environment"].get("resource_registry", {})}
-    parameters = body["template"].get("parameters", {})
-    body["parameters"] = {
-        key: {"number": 1, "json": {}}.get(one["type"], "valueForIt") for key, one in parameters.items() if "default" not in one
-    }
+    needed = {key: one for key, one in body["template"].get("parameters", {}).items() if "default" not in one}
+    body["parameters"] = {key: 1 if one["type"] == "number" else "someValue" for key, one in needed.items()}
     return body
 
 
@@ -57,7 +55,8 @@ def answer(heat: Heat) -> None:
         inputs = {each["name"]: each["value"] for each in config["inputs"]}
         outputs = {each["name"]: f"{each['name']} of {inputs['deploy_resource_name']}" for each in config["outputs"]}
         url = urlsplit(inputs["deploy_signal_id"])
-        heat.call(inputs["deploy_signal_verb"], f"{url.path}?{url.query}", {**outputs, "deploy_status_code": 0}, code=200)
+        outputs["deploy_status_code"] = "0"
+        heat.call(inputs["deploy_signal_verb"], f"{url.path}?{url.query}", outputs, code=200)
 
 
 def played(heat: Heat, path: str) -> str:

@@ -495,6 +495,16 @@ def test_a_group_changes_in_batches(build: Build) -> None:
     assert nested.template == group.goal().template
 
 
+def test_pauses_have_to_fit_into_the_operation(build: Build) -> None:
+    group = build(types.SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}})
+    group.facts.update_policy = {"batch_create": {"max_batch_size": 1, "pause_time": 50}}
+    group.facts.time_limit = 101
+    assert group.child(0) is not None
+    group.facts.time_limit = 100
+    with pytest.raises(ValueError, match="timeout"):
+        group.child(0)
+
+
 def test_a_group_whose_servers_are_not_known_yet_stays(build: Build) -> None:
     group = build(types.SoftwareDeploymentGroup, {"servers": {}})
     group.facts.properties["servers"] = UNKNOWN
