@@ -160,7 +160,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
-    software = Software(store, clock, settings, types)
+    software = Software(store, clock, settings)
     services = Services(
         StoredMailbox(store), public_url, software, settings.max_resources_per_stack, settings.stack_action_timeout
     )

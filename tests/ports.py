@@ -5,7 +5,6 @@ from pathlib import Path
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.engine.software import Software
-from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store
 
 
@@ -14,7 +13,7 @@ def make_software(folder: Path) -> Software:
     settings = Settings(database=f"sqlite:///{folder / 'software.db'}")
     store = Store.open(settings.database)
     store.upgrade()
-    return Software(store, Clock(), settings, Registry({}))
+    return Software(store, Clock(), settings)
 
 
 class NoSoftware(Software):

@@ -6,17 +6,14 @@ from dataclasses import replace
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import (
-    EntityNotFound,
     HTTPBadRequest,
     InvalidRestrictedAction,
     NotFound,
     RequestLimitExceeded,
-    ResourceTypeUnavailable,
 )
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.ports import SoftwareConfig
-from heatlite.plugin.registry import Registry
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
 
@@ -31,12 +28,11 @@ class Software:
     Each change is a transaction, or part of the one that this thread is in.
     """
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, types: Registry) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: Settings) -> None:
         self._store = store
         self._clock = clock
         self._most_configs = settings.max_software_configs_per_tenant
         self._most_deployments = settings.max_software_deployments_per_tenant
-        self._types = types
 
     # -- configurations ----------------------------------------------------------------------------
 
@@ -217,16 +213,9 @@ class Software:
                 self._store.software_deployments.delete(project, deployment_id)
                 self._store.software_configs.delete(project, found.config_id)
 
-    def server(self, project: str, server_id: str) -> JsonMap | None:
-        """The properties of the resource whose object has that id, defaults applied; None: no stack has made it."""
-        rows = self._store.resources.with_object(project, server_id)
-        if not rows:
-            return None
-        try:
-            fields = self._types.get(rows[0].mapped_type).schema.fields
-        except (EntityNotFound, ResourceTypeUnavailable):
-            fields = {}
-        return {**{name: field.default for name, field in fields.items()}, **rows[0].properties}
+    def has_server(self, project: str, server_id: str) -> bool:
+        """Whether a resource of a live stack has an object with that id."""
+        return self._store.resources.has_object(project, server_id)
 
 
 def input_values(config: SoftwareConfig) -> JsonMap:

@@ -109,8 +109,8 @@ class Software(Protocol):
     def withdraw(self, project: str, deployment_id: str) -> None:
         """Forget a deployment, if it is there, with the configuration that it gave to the server."""
 
-    def server(self, project: str, server_id: str) -> JsonMap | None:
-        """The properties of the resource whose object has that id, defaults applied; None: no stack has made it."""
+    def has_server(self, project: str, server_id: str) -> bool:
+        """Whether a resource of a live stack has an object with that id."""
 
 
 @dataclass(frozen=True, slots=True)

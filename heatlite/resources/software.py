@@ -16,6 +16,7 @@ from heatlite.core.errors import (
     InvalidTemplateAttribute,
     NotFound,
     StackValidationFailed,
+    Unavailable,
     UserParameterMissing,
 )
 from heatlite.core.ids import new_id
@@ -388,24 +389,37 @@ class Deployment(Signalled[DeploymentSchema]):
         """Whether the server is done with what it was given, after it was given."""
         if not isinstance(token, str) or self.physical_id is None:
             return True
+        try:
+            return self._answered(action, self.physical_id, token)
+        except Unavailable:
+            return False
+
+    def _answered(self, action: str, deployment_id: str, token: str) -> bool:
         found = self._deployment()
         if found is None or found.config_id != token:
             awaited = self.props.signal_transport != NO_SIGNAL
             software, project = self.facts.services.software, self.facts.project
-            software.deploy(project, self.physical_id, self.props.server, action, token, self.derived(action), awaited)
+            software.deploy(project, deployment_id, self.props.server, action, token, self.derived(action), awaited)
             return not awaited
         if found.status == "FAILED":
             raise DeploymentFailed(reason=found.status_reason)
         return found.status == "COMPLETE"
 
     def handle_create(self) -> Json:
-        server = self.facts.services.software.server(self.facts.project, self.props.server)
-        if server is not None and server.get("user_data_format", "SOFTWARE_CONFIG") != "SOFTWARE_CONFIG":
+        if self._server_wants() not in (None, "SOFTWARE_CONFIG"):
             raise StackValidationFailed(
                 f"The server {self.props.server} is no target for deployments: its user_data_format has to be"
                 " SOFTWARE_CONFIG."
             )
         return self._begin("CREATE")
+
+    def _server_wants(self) -> Json:
+        """The property `user_data_format` of a server in the same stack; null where there is no such thing."""
+        server = self.facts.sibling(self.props.server)
+        if server is None:
+            return None
+        field = server.schema.fields.get("user_data_format")
+        return server.facts.properties.get("user_data_format", field.default if field else None)
 
     def check_create_complete(self, token: Json) -> bool:
         return self._ended("CREATE", token)
@@ -444,7 +458,7 @@ class Deployment(Signalled[DeploymentSchema]):
         return True
 
     def _has_server(self) -> bool:
-        return self.facts.services.software.server(self.facts.project, self.props.server) is not None
+        return self.facts.services.software.has_server(self.facts.project, self.props.server)
 
     def handle_cancel(self) -> None:
         if self._deployment() is not None:

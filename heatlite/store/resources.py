@@ -8,7 +8,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Database, Row, Value
 from heatlite.store.records import BeforeLock, ResourceRecord
-from heatlite.store.tables import Resource
+from heatlite.store.tables import Resource, Stack
 
 _MUTABLE = (
     "type",
@@ -70,11 +70,11 @@ class Resources:
         ((count,),) = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
         return int(count)
 
-    def with_object(self, project: str, physical_id: str) -> list[ResourceRecord]:
-        """The rows of a project's live stacks whose object has the physical id."""
-        stacks = "SELECT id FROM stack WHERE project = ? AND deleted_at IS NULL"
-        rows = self._table.select(f"WHERE physical_id = ? AND stack_id IN ({stacks})", (physical_id, project))
-        return [_record(row) for row in rows]
+    def has_object(self, project: str, physical_id: str) -> bool:
+        """Whether a live stack of the project has a row whose object has the physical id."""
+        stacks = Stack.select(Stack.id).where(Stack.project == project, Stack.deleted_at.is_null())
+        found = Resource.select(Resource.id).where(Resource.physical_id == physical_id, Resource.stack_id.in_(stacks))
+        return len(self._database.select(found.limit(1))) > 0
 
     def insert_many(self, records: Sequence[ResourceRecord]) -> None:
         """Add rows."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -203,6 +204,17 @@ def test_any_resource_can_stand_for_a_server(heat: Heat) -> None:
     raw = {"type": "OS::Heat::None", "properties": {"user_data_format": "RAW"}}
     path = heat.create(template(server=raw, c=config(), d=deployment(signal_transport="NO_SIGNAL")), "raw")
     assert "user_data_format" in heat.settle(path, "CREATE_FAILED")["stack_status_reason"]
+
+
+def test_the_guide(heat: Heat) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "software.md").read_text()
+    path = heat.create(guide.split("```yaml\n")[1].split("```")[0], wait=False)
+    until_there(heat, path)
+    agent = Agent(heat, path)
+    (told,) = agent.wait()
+    assert agent.value(told, "who") == "world"
+    agent.answer(told, greeting="hello, world", deploy_status_code=0)
+    assert heat.settle(path, "CREATE_COMPLETE")["outputs"][0]["output_value"] == "hello, world"
 
 
 def test_other_projects_see_nothing_of_it(heat: Heat) -> None:

@@ -8,14 +8,21 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from heatlite.core.errors import InvalidTemplateAttribute, NotFound, StackValidationFailed, UserParameterMissing
+from heatlite.core.errors import (
+    DatabaseUnavailable,
+    InvalidTemplateAttribute,
+    NotFound,
+    StackValidationFailed,
+    UserParameterMissing,
+)
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json
 from heatlite.engine.software import Software
-from heatlite.plugin import Change, NoActionNeeded
+from heatlite.plugin import Change, NoActionNeeded, Resource, Schema, prop
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.plugin.resource import ResourceType
 from heatlite.resources import software as types
+from heatlite.resources.values import NoneResource
 from heatlite.template.expression import UNKNOWN
 
 Build = Callable[..., Any]
@@ -291,7 +298,7 @@ def begin(resource: Any, action: str) -> Json:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_each_action_is_deployed_if_it_is_listed(build: Build, shelf: Shelf, action: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(Software, "server", lambda *_: {})
+    monkeypatch.setattr(Software, "has_server", lambda *_: True)
     properties = {"server": "web", "actions": ["CREATE", action.upper()], "config": shelf.config()}
     resource = build(types.SoftwareDeploymentResource, properties)
     run(resource, "create")
@@ -361,24 +368,61 @@ def test_a_delete_waits_for_a_server_that_is_there(build: Build, shelf: Shelf, m
     resource = build(types.SoftwareDeploymentResource, properties)
     run(resource, "create")
     assert resource.handle_delete() is None  # no stack knows the server
-    servers: list[dict[str, Json] | None] = [{}]
-    monkeypatch.setattr(Software, "server", lambda *_: servers[0])
+    servers = {"web"}
+    monkeypatch.setattr(Software, "has_server", lambda *asked: asked[-1] in servers)
     token = resource.handle_delete()
     assert resource.check_delete_complete(token) is False
     resource.handle_signal({"deploy_status_code": 1})
     with pytest.raises(types.DeploymentFailed):
         resource.check_delete_complete(token)
-    servers[0] = None
+    servers.clear()
     assert resource.check_delete_complete(token) is True
 
 
-def test_a_server_has_to_be_made_for_it(build: Build, shelf: Shelf, monkeypatch: Any) -> None:
+class NovaProps(Schema):
+    user_data_format: str = prop("HEAT_CFNTOOLS", doc="As of OS::Nova::Server.")
+
+
+class Nova(Resource[NovaProps], type="Test::Nova"):
+    """A server of a cloud."""
+
+
+@pytest.mark.parametrize(
+    ("server", "properties", "fits"),
+    [
+        (Nova, {}, False),
+        (Nova, {"user_data_format": "RAW"}, False),
+        (Nova, {"user_data_format": "SOFTWARE_CONFIG"}, True),
+        (types.DeployedServer, {}, True),
+        (NoneResource, {}, True),
+        (NoneResource, {"user_data_format": "RAW"}, False),
+    ],
+)
+def test_a_server_has_to_be_made_for_it(
+    build: Build, server: ResourceType, properties: dict[str, Json], fits: bool
+) -> None:
     resource = build(types.SoftwareDeploymentResource, {"server": "web"})
-    monkeypatch.setattr(Software, "server", lambda *_: {"user_data_format": "RAW"})
-    with pytest.raises(StackValidationFailed, match="user_data_format"):
-        resource.handle_create()
-    monkeypatch.setattr(Software, "server", lambda *_: {"user_data_format": "SOFTWARE_CONFIG"})
-    assert isinstance(resource.handle_create(), str)
+    found = {"web": build(server, properties)}
+    resource.facts.sibling = found.get
+    if fits:
+        assert isinstance(resource.handle_create(), str)
+    else:
+        with pytest.raises(StackValidationFailed, match="user_data_format"):
+            resource.handle_create()
+
+
+def test_a_check_asks_again_where_the_database_is_away(build: Build, monkeypatch: Any) -> None:
+    resource = build(types.SoftwareDeploymentResource, {"server": "web"})
+    token = run(resource, "create")
+    resource.handle_signal({})
+
+    def away(*_: object) -> None:
+        raise DatabaseUnavailable(reason="restarted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Software, "deployment", away)
+        assert resource.check_create_complete(token) is False
+    assert resource.check_create_complete(token) is True
 
 
 @pytest.mark.parametrize(

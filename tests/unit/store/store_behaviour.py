@@ -1349,10 +1349,11 @@ def test_software_deployments_are_kept_by_project_and_server(store: Store) -> No
 @everywhere
 def test_a_resource_is_found_by_its_object(store: Store) -> None:
     mine, gone, other = a_stack(), a_stack("old", deleted_at=110.0), a_stack(project="ACME")
-    rows = [a_resource(stack_id=each.id, physical_id="srv-1") for each in (mine, gone, other)]
     with store.transaction():
         for each in (mine, gone, other):
             store.stacks.insert(each)
-        store.resources.insert_many([*rows, a_resource(stack_id=mine.id, physical_id="SRV-1")])
-    assert store.resources.with_object("acme", "srv-1") == [rows[0]]
-    assert store.resources.with_object("acme", "srv-2") == []
+            store.resources.insert_many([a_resource(stack_id=each.id, physical_id=f"srv-{each.name}-{each.project}")])
+    assert store.resources.has_object("acme", f"srv-{mine.name}-acme")
+    assert not store.resources.has_object("acme", f"SRV-{mine.name}-acme")
+    assert not store.resources.has_object("acme", f"srv-{gone.name}-acme")
+    assert not store.resources.has_object("acme", f"srv-{other.name}-ACME")
