@@ -26,6 +26,7 @@ from heatlite.engine.reading import Reading
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.sinks import Sinks
+from heatlite.engine.snapshots import Snapshots
 from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.template_types import TemplateTypes
@@ -174,6 +175,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     return Rooms(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
         handover=Handover(store, clock, settings, gate),
+        snapshots=Snapshots(store, clock, settings, gate, preparation, definitions, surroundings),
         maintenance=Maintenance(store, clock, gate),
         health=Health(store, clock, gate, reading),
         signals=Signals(store, clock, settings, definitions, gate, reading),

@@ -16,6 +16,7 @@ from heatlite.api.middleware import Frame
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
 from heatlite.api.signals import SIGNED, SignedSignals
+from heatlite.api.snapshots import Snapshots
 from heatlite.api.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.core.json import dump
@@ -60,6 +61,11 @@ def create_app(rooms: Rooms, public_url: str | None = None, max_body: int = 4 * 
         route(f"{S}/{part}", stack, suffix=part)
     route(S + "/outputs/{output_key}", stack, suffix="output")
     route(S + "/actions", Actions(rooms))
+
+    snapshots = Snapshots(rooms)
+    route(S + "/snapshots", snapshots)
+    route(S + "/snapshots/{snapshot_id}", snapshots, suffix="one")
+    route(S + "/snapshots/{snapshot_id}/restore", snapshots, suffix="restore")
 
     lock = Lock(rooms, app)
     route(S + "/lock", lock)

@@ -60,6 +60,7 @@ LOCK = Draft202012Validator(
         "additionalProperties": False,
     }
 )
+NAME = Draft202012Validator({"type": ["string", "null"], "maxLength": 255})
 REASON = Draft202012Validator({"type": ["string", "null"]})
 
 _TEXT: JsonMap = {"type": ["string", "null"]}
@@ -372,6 +373,13 @@ def action(req: Request) -> tuple[str, Json]:
     if len(given) > 1:
         raise HTTPBadRequest("Multiple actions specified")
     return next(iter(given.items()))
+
+
+def snapshot(req: Request) -> str | None:
+    """The name of a snapshot that is to be taken; None where there is none."""
+    body = _object(read(req))
+    _check(NAME, body.get("name"), "name")
+    return _as_text(body.get("name"))
 
 
 def lock(value: Json) -> Lock:

@@ -14,6 +14,7 @@ from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.reading import Reading
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
+from heatlite.engine.snapshots import Snapshots
 from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
@@ -28,6 +29,7 @@ class Rooms:
     stacks: Stacks
     handover: Handover
     maintenance: Maintenance
+    snapshots: Snapshots
     health: Health
     signals: Signals
     software: Software
@@ -47,6 +49,7 @@ class Handler:
         self.stacks = rooms.stacks
         self.handover = rooms.handover
         self.maintenance = rooms.maintenance
+        self.snapshots = rooms.snapshots
         self.health = rooms.health
         self.signals = rooms.signals
         self.software = rooms.software

@@ -13,6 +13,7 @@ from heatlite.store.records import (
     LockRecord,
     ResourceRecord,
     ServiceRecord,
+    SnapshotRecord,
     SoftwareConfigRecord,
     SoftwareDeploymentRecord,
     StackRecord,
@@ -297,7 +298,20 @@ def deployment(record: SoftwareDeploymentRecord) -> JsonMap:
     }
 
 
-# -- locks, services --------------------------------------------------------------------------------
+# -- snapshots, locks, services ---------------------------------------------------------------------
+
+
+def snapshot(record: SnapshotRecord) -> JsonMap:
+    """A snapshot; `data` is null until it is taken."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "action": record.verb.value,
+        "status": record.status.value,
+        "status_reason": record.status_reason,
+        "data": record.data,
+        "creation_time": to_text(record.created_at),
+    }
 
 
 def lock(stack: StackRecord, holder: StackRecord | None, suppressed: Iterable[SuppressedRecord]) -> JsonMap:

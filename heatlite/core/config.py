@@ -84,6 +84,7 @@ class Settings:
     """Whether stacks may be exported and abandoned (Heat's, where it is off by default)."""
     enable_stack_adopt: bool = True
     """Whether stacks may be made of what another stack has left behind (Heat's, where it is off by default)."""
+    max_snapshots_per_stack: int = 32
     environment_dir: str = "/etc/heatlite/environment.d"
     """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()

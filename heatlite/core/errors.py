@@ -176,6 +176,10 @@ class ResourceNotAvailable(NotFound):
     text = "The Resource ({resource_name}) is not available."
 
 
+class SnapshotNotFound(NotFound):
+    text = "The Snapshot ({snapshot}) for Stack ({stack}) could not be found."
+
+
 class OutputNotFound(NotFound):
     """Goes out as NotFound."""
 

@@ -96,14 +96,14 @@ class Children:
 
     def _inputs(self, work: Work) -> JsonMap:
         """What an action on a nested stack has from the one on its parent."""
-        if work.verb is Verb.ADOPT:
-            return {"resources": self._entry(work).get("resources") or {}}
         if work.verb is Verb.DELETE:
             return {"abandon": True} if keeps_objects(self._action) else {}
+        if "resources" in self._action.inputs:
+            return {"resources": self._entry(work).get("resources") or {}}
         return {key: self._action.inputs[key] for key in ("converge", "level") if key in self._action.inputs}
 
     def _entry(self, work: Work) -> JsonMap:
-        """Of an adoption: what the resource was where it comes from."""
+        """Of an adoption or a restore: what the resource was where it comes from."""
         resources = self._action.inputs["resources"]
         entry = resources.get(work.row.name) if isinstance(resources, dict) else None
         return entry if isinstance(entry, dict) else {}

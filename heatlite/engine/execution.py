@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
+from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -15,13 +16,15 @@ from heatlite.engine.breakpoints import Breakpoints, verb_of, waits_at
 from heatlite.engine.children import Children, Order, keeps_objects
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
 from heatlite.engine.executor import Executor, Stop, aborted_text
+from heatlite.engine.handover import stack_record
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import Resources, Surroundings
-from heatlite.engine.step import DIFFERS, Work
+from heatlite.engine.snapshots import parts
+from heatlite.engine.step import DIFFERS, Work, drop_saved
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
-from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
@@ -31,6 +34,9 @@ log = logging.getLogger(__name__)
 
 RETRY_COMMIT = 1.0
 """Seconds until a commit that the database refused (locked, disk full) is tried again."""
+
+ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
+"""What is rolled back where the stack is to be (heat-engine §8)."""
 
 CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
@@ -82,7 +88,7 @@ class Execution:
             self._commit_progress,
             self._park,
             patience=parts.settings.error_wait_time,
-            rolls_back=not stack.disable_rollback and stack.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT),
+            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
             deadline=action.deadline,
         )
         self._control: Control | None = None
@@ -115,12 +121,18 @@ class Execution:
             self.request(self.action.control)
         walk, transitions = self._executor.walk, self._transitions
         match self.action.verb:
-            case Verb.CREATE | Verb.UPDATE | Verb.ADOPT:
+            case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
                 yield from self._converge()
             case Verb.DELETE:
                 yield from self._delete()
             case Verb.CHECK:
                 yield from walk(planner.plan_check(self._rows()), transitions.begin_check)
+                self._end()
+            case Verb.SNAPSHOT if "delete" in self.action.inputs:
+                self._delete_snapshot(str(self.action.inputs["delete"]))
+            case Verb.SNAPSHOT:
+                plan = planner.plan_snapshot(self._rows(), self.action.created_at)
+                yield from walk(plan, transitions.begin_snapshot)
                 self._end()
             case Verb.SUSPEND:
                 yield from walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
@@ -151,10 +163,11 @@ class Execution:
 
     def _converge(self) -> Iterator[None]:
         if self._stack.verb is not Verb.ROLLBACK:
-            if self.action.verb is Verb.ADOPT:
-                resources = self.action.inputs["resources"]
-                assert isinstance(resources, dict)
-                self._transitions.adopted = resources
+            entries = self.action.inputs.get("resources")
+            if isinstance(entries, dict) and self.action.verb is Verb.ADOPT:
+                self._transitions.adopted = entries
+            elif isinstance(entries, dict):
+                self._resources.restore(entries)
             if self.action.inputs.get("converge"):
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
@@ -221,8 +234,38 @@ class Execution:
         own = planner.plan_unlock(row for row in self._rows() if row.id not in nested)
         yield from self._executor.walk(own, self._transitions.begin_unlock)
         self._executor.failures.clear()
+        if self._executor.stop is None and not self._transitions.keeps_objects:
+            self._executor.failures += self._drop_parts(self._parts.store.snapshots.of(self._stack.id))
         yield from self._executor.walk(planner.plan_cleanup(self._rows(), ()), self._transitions.begin_delete)
         self._end()
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def _drop_parts(self, snapshots: Sequence[SnapshotRecord]) -> list[str]:
+        """Have types remove what they keep for snapshots; why some did not."""
+        found = [part for snapshot in snapshots for part in parts(snapshot, self._resources)]
+        return [failure for failure in self._parts.pool.map(drop_saved, found) if failure is not None]
+
+    def _delete_snapshot(self, snapshot_id: str) -> None:
+        """Remove a snapshot with all that belongs to it. The stack's state is not concerned."""
+        snapshots = self._parts.store.snapshots
+        snapshot = snapshots.get(self._stack.id, snapshot_id)
+        failures = [] if snapshot is None else self._drop_parts([snapshot])
+        if snapshot is None or not failures:
+            self._commit(None, ActionStatus.SUCCEEDED, lambda: snapshots.delete_many([snapshot_id]))
+            return
+        failed = replace(snapshot, status=Status.FAILED, status_reason="; ".join(failures))
+        self._commit(None, ActionStatus.FAILED, lambda: snapshots.save(failed))
+
+    def _write_snapshot(self, stack: StackRecord) -> None:
+        """Write what has come of the snapshot that the action takes; `stack` is as it ends. A nested one has none."""
+        store = self._parts.store
+        snapshot = store.snapshots.get(stack.id, str(self.action.inputs.get("snapshot")))
+        if snapshot is not None:
+            record = stack_record(store, stack, self._rows())
+            store.snapshots.save(
+                replace(snapshot, status=stack.status, status_reason=stack.status_reason, data=record)
+            )
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -235,7 +278,8 @@ class Execution:
         stack = self._failed() if failed else self._completed()
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
         status = ActionStatus.FAILED if failed else ActionStatus.SUCCEEDED
-        self._commit(stack, ActionStatus.CANCELLED if self._executor.stop in CANCELS else status)
+        also = partial(self._write_snapshot, stack) if self.action.verb is Verb.SNAPSHOT else None
+        self._commit(stack, ActionStatus.CANCELLED if self._executor.stop in CANCELS else status, also)
 
     def _settle_leftovers(self) -> None:
         """Fail what an earlier attempt left in progress and this one stopped too soon to take up."""
@@ -261,7 +305,7 @@ class Execution:
         if verb is Verb.CHECK and drifted:
             reason += f". Not as stored: {', '.join(sorted(drifted))} (see resources)"
         stack = moved(self._stack, verb, Status.COMPLETE, reason)
-        if verb in (Verb.CREATE, Verb.UPDATE):
+        if verb in (Verb.CREATE, Verb.UPDATE, Verb.RESTORE):
             stack = replace(stack, previous_template_id=None, previous_environment=None)
         if verb is Verb.UNLOCK:
             stack = replace(stack, lock=None)
@@ -285,12 +329,20 @@ class Execution:
         if self._journal.dirty or self._children.placed:
             self._commit()
 
-    def _commit(self, stack: StackRecord | None = None, ends: ActionStatus | None = None) -> None:
-        """One fenced transaction; a database that does not take it now is asked again until it does."""
+    def _commit(
+        self,
+        stack: StackRecord | None = None,
+        ends: ActionStatus | None = None,
+        also: Callable[[], None] | None = None,
+    ) -> None:
+        """One fenced transaction; a database that does not take it now is asked again until it does.
+
+        `also` writes what else belongs into it.
+        """
         writes, orders = self._journal.take(), self._children.take()
         while True:
             try:
-                self._write(writes, orders, stack, ends)
+                self._write(writes, orders, stack, ends, also)
                 break
             except DatabaseUnavailable as error:
                 log.warning("stack %s: not written yet, trying again: %s", self._stack.name, error)
@@ -316,7 +368,12 @@ class Execution:
         return parked
 
     def _write(
-        self, writes: Writes, orders: list[Order], stack: StackRecord | None, ends: ActionStatus | None
+        self,
+        writes: Writes,
+        orders: list[Order],
+        stack: StackRecord | None,
+        ends: ActionStatus | None,
+        also: Callable[[], None] | None,
     ) -> None:
         store, action, now = self._parts.store, self.action, self._parts.clock.now()
         with store.transaction():
@@ -328,6 +385,8 @@ class Execution:
             store.resources.save_many(writes.changed)
             store.resources.delete_many(writes.gone)
             self._children.write(orders)
+            if also is not None:
+                also()
             events = writes.events
             if stack is not None and self._control is Control.ABORT:
                 # A delete has taken the stack's state over; only the resources' story is still ours to tell.
@@ -337,6 +396,7 @@ class Execution:
             if stack is not None:
                 store.stacks.save(stack)
                 if stack.deleted_at is not None:
+                    store.snapshots.clear(stack.id)
                     store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
                 store.mail.clear(action.id)

@@ -1,7 +1,7 @@
 """What a stack is, in one document: to leave heatlite with its objects, to come in with them, to go back to it.
 
-The form is Heat's (heat-api §10). Beside Heat's keys each resource has its ``physical_name``: some types find their
-object by it.
+The form is Heat's (heat-api §10). Beside Heat's keys each resource has its ``physical_name``, by which some types find
+their object, and its ``mapped_type``, which the environment's registry made of its type.
 """
 
 from collections.abc import Mapping
@@ -96,6 +96,7 @@ def _resource(row: ResourceRecord) -> JsonMap:
         "resource_id": row.physical_id,
         "physical_name": row.physical_name,
         "type": row.type,
+        "mapped_type": row.mapped_type,
         "action": row.verb.value,
         "status": row.status.value,
         "metadata": row.metadata,

@@ -27,6 +27,7 @@ class Outcome(StrEnum):
     """The environment forbids what would be needed: the step fails, and the resource stays as it is."""
     DELETE = "delete"
     CHECK = "check"
+    SNAPSHOT = "snapshot"
     SUSPEND = "suspend"
     RESUME = "resume"
     LOCK = "lock"

@@ -42,6 +42,10 @@ def evaluate(definition: Definition, name: str, resources: Resources, values: Va
     kind = resources.kind(definition, name)
     wanted.refill()
     properties = kind.schema.coerce(_section("properties", resolve(wanted.properties, values)))
+    saved = resources.saved(name)
+    if saved is not None:
+        with type_code():
+            properties = kind.schema.coerce(kind.restored(properties, saved))
     metadata = _section("metadata", resolve(wanted.metadata, values))
     policy: JsonMap = {}
     replacement = definition.environment.replacement(name)
@@ -245,6 +249,16 @@ def plan_check(rows: Iterable[ResourceRecord]) -> Plan:
     """Check every resource, requirements first; a failure stops nothing."""
     todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE)]
     return Plan(_forward(todo, Outcome.CHECK), {}, goes_on=True)
+
+
+def plan_snapshot(rows: Iterable[ResourceRecord], since: float) -> Plan:
+    """Save every resource that has not been saved since `since` (seconds since the epoch), requirements first."""
+    todo = [
+        row
+        for row in rows
+        if row.verb is not Verb.INIT and not (_is(row, Verb.SNAPSHOT) and (row.updated_at or 0) > since)
+    ]
+    return Plan(_forward(todo, Outcome.SNAPSHOT), {})
 
 
 def plan_suspend(rows: Iterable[ResourceRecord]) -> Plan:

@@ -91,6 +91,7 @@ class Resources:
         self._observed: dict[str, Observed] = {}
         self.chosen: Mapping[str, ResourceRecord] = {}
         """The rows by name that a running operation is done with; not all of them are stored yet."""
+        self._saved: JsonMap = {}
 
     def observe(
         self,
@@ -103,9 +104,20 @@ class Resources:
         for row, found in zip(todo, call(self._look, todo), strict=True):
             self._observed[row.id] = found
 
+    def restore(self, entries: JsonMap) -> None:
+        """Go back to what a snapshot says of the resources: until `forget`, `saved` tells of it."""
+        self._saved = entries
+
+    def saved(self, name: str) -> JsonMap | None:
+        """What a resource's type kept when the snapshot was taken to which the stack goes back."""
+        entry = self._saved.get(name)
+        data = entry.get("resource_data") if isinstance(entry, dict) else None
+        return data if isinstance(data, dict) else None
+
     def forget(self) -> None:
-        """What was seen is so no more."""
+        """What was seen is so no more, what was to be is not to be."""
         self._observed.clear()
+        self._saved = {}
 
     def _look(self, row: ResourceRecord) -> Observed:
         try:

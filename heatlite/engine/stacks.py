@@ -135,7 +135,7 @@ class Stacks:
                 # What was prepared goes on from a definition that is no longer the stack's.
                 raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
-            after = replace(_updated(stack, request, prepared, existing), updated_at=now)
+            after = replace(updated(stack, request, prepared, existing), updated_at=now)
             after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
@@ -147,7 +147,7 @@ class Stacks:
         """What `update` would do, as far as that is known beforehand."""
         prepared = self._preparation.changed(stack, request, existing)
         self._reading.resources_of(stack).check_external(prepared.definition)
-        after = replace(_updated(stack, request, prepared, existing), updated_at=self._clock.now())
+        after = replace(updated(stack, request, prepared, existing), updated_at=self._clock.now())
         after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "")
         rows, resources = self._store.resources.of(stack.id), self._reading.resources_of(after)
         if self._converges(request):
@@ -214,7 +214,7 @@ class Stacks:
         self._gate.wake()
 
 
-def _updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
+def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
     """The stack with what an update changes of its record; a rollback goes back to the last definition reached."""
     reached = stack.previous_template_id is None or stack.previous_environment is None
     if request.tags is not None:

@@ -62,6 +62,8 @@ class Work:
     """What takes the place of the object once that is deleted."""
     looks_first: bool = False
     """A cut-off attempt may have made the object already: look it up by its name first."""
+    saves: bool = False
+    """Of a delete: the type saves the object first (``deletion_policy: Snapshot``)."""
     handled: bool = False
     """The handler has returned; its check is open."""
     token: Json = None
@@ -149,10 +151,14 @@ def _handle(work: Work) -> None:
             case Verb.UPDATE if work.change is not None:
                 handle = resource.handle_rebuild if work.rebuilds else resource.handle_update
                 work.token = handle(work.change)
+            case Verb.DELETE if work.saves:
+                work.token = resource.handle_snapshot_delete()
             case Verb.DELETE:
                 work.token = resource.handle_delete()
             case Verb.CHECK:
                 work.token = resource.handle_check()
+            case Verb.SNAPSHOT:
+                work.token = resource.handle_snapshot()
             case Verb.SUSPEND:
                 work.token = resource.handle_suspend()
             case Verb.RESUME:
@@ -193,6 +199,8 @@ def _ask(work: Work) -> None:
             answer = resource.check_delete_complete(token)
         case Verb.CHECK:
             answer = resource.check_check_complete(token)
+        case Verb.SNAPSHOT:
+            answer = resource.check_snapshot_complete(token)
         case Verb.SUSPEND:
             answer = resource.check_suspend_complete(token)
         case Verb.RESUME:
@@ -234,6 +242,16 @@ def judge(
     except Exception as error:
         log.info("resource %s: its values failed", name, exc_info=not isinstance(error, HeatliteError))
         return Judged(failure=failure_text(name, error))
+
+
+def drop_saved(resource: Resource[Schema]) -> str | None:
+    """Have the type remove what it keeps for a snapshot; why it did not."""
+    try:
+        resource.handle_delete_snapshot()
+    except Exception as error:
+        log.info("resource %s: its snapshot stays", resource.name, exc_info=not isinstance(error, HeatliteError))
+        return f"Snapshot DELETE failed: {failure_text(resource.name, error)}"
+    return None
 
 
 def failure_text(name: str, error: Exception) -> str:

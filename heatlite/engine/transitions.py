@@ -203,7 +203,9 @@ class Transitions:
             retained = not issubclass(self._resources.type_of(row), StackResource)
         else:
             retained = row.deletion_policy.lower() == "retain"
+        half_made = row.verb is Verb.CREATE and row.status is not Status.COMPLETE
         work = self._begin(step, row, Verb.DELETE, skip=retained)
+        work.saves = row.deletion_policy.lower() == "snapshot" and not half_made
         # What a cut-off create has made is known by its name only.
         work.looks_first = True
         return work
@@ -220,6 +222,13 @@ class Transitions:
         else:
             self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
         return work
+
+    def begin_snapshot(self, step: Step) -> Work:
+        """Save the real object where its type can. What is not well is not saved: nobody could go back to it."""
+        row = self._row_of(step)
+        if row.verb is Verb.SNAPSHOT or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
+            return self._begin(step, row, Verb.SNAPSHOT)
+        return self._refuse(step, row, Verb.SNAPSHOT)
 
     def begin_suspend(self, step: Step) -> Work:
         """Suspend the real object where its type can (heat-engine §2: from which states)."""

@@ -224,6 +224,7 @@ class Worker:
                 self._store.mail.clear(action.id)
                 events = [resource_event(row, now) for row in rows]
                 self._store.events.append_many([*events, stack_event(stack, now)])
+            self._store.snapshots.give_up(action.stack_id, reason)
             self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
 
     # -- looking after -----------------------------------------------------------------------------

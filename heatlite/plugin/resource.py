@@ -61,7 +61,7 @@ from heatlite.template.types import Fault, NestedTemplate, PropertyType
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
-VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot", "restore", "lock", "unlock")
+VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot", "lock", "unlock")
 """Verbs that a type may have handlers for."""
 
 
@@ -362,6 +362,10 @@ class Resource(Generic[P_co]):
         """Remove the object. Called with whatever a failed create has left, too."""
         return None
 
+    def handle_snapshot_delete(self) -> Json:
+        """Save the object, then remove it: ``deletion_policy: Snapshot``. Its check is that of a delete."""
+        return self.handle_delete()
+
     def check_delete_complete(self, token: Json) -> bool | float:
         return True
 
@@ -385,16 +389,22 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_snapshot(self) -> Json:
+        """Save the object; what it takes to find that again belongs into `data`."""
         return None
 
     def check_snapshot_complete(self, token: Json) -> bool | float:
         return True
 
-    def handle_restore(self) -> Json:
-        return None
+    def handle_delete_snapshot(self) -> None:
+        """Remove what was made for a snapshot; `data` is as it was when that was taken. Gone is well."""
 
-    def check_restore_complete(self, token: Json) -> bool | float:
-        return True
+    @classmethod
+    def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:  # noqa: ARG003
+        """The properties that a restore makes the object with, in place of those that the template gives.
+
+        `saved` is what was in `data` when the snapshot was taken.
+        """
+        return properties
 
     def handle_lock(self) -> Json:
         """Record whether the object is locked already; see the module's text."""
@@ -431,6 +441,7 @@ _DEFAULTS: Mapping[str, object] = {
         "find",
         "live_properties",
         "handle_signal",
+        "handle_delete_snapshot",
         "handle_rebuild",
         "check_rebuild_complete",
         *(f"handle_{verb}" for verb in VERBS),

@@ -17,6 +17,7 @@ class Snapshots:
     """The snapshots. Each method is one statement."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._table = Table(database, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
 
     def of(self, stack_id: str) -> list[SnapshotRecord]:
@@ -39,6 +40,16 @@ class Snapshots:
     def delete_many(self, ids: Sequence[str]) -> None:
         """Remove snapshots."""
         self._table.delete(ids)
+
+    def clear(self, stack_id: str) -> None:
+        """Remove all of a stack."""
+        self._database.change(Snapshot.delete().where(Snapshot.stack_id == stack_id))
+
+    def give_up(self, stack_id: str, reason: str) -> None:
+        """Fail what is in progress on a stack."""
+        failed = {"status": str(Status.FAILED), "status_reason": reason}
+        open_ones = (Snapshot.stack_id == stack_id) & (Snapshot.status == str(Status.IN_PROGRESS))
+        self._database.change(Snapshot.update(failed).where(open_ones))
 
 
 def _row(record: SnapshotRecord) -> tuple[Value, ...]:

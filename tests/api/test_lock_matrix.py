@@ -19,7 +19,14 @@ from heatlite.api.actions import ACTIONS
 from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
-from heatlite.store.records import ActionRecord, LockRecord, ResourceRecord, StackRecord, SuppressedRecord
+from heatlite.store.records import (
+    ActionRecord,
+    LockRecord,
+    ResourceRecord,
+    SnapshotRecord,
+    StackRecord,
+    SuppressedRecord,
+)
 from heatlite.wiring import Embedded
 
 from .conftest import Heat, template, value
@@ -62,6 +69,9 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
     "patch": ("PATCH " + S, "", {}),
     "delete": ("DELETE " + S, "", None),
     "abandon": ("DELETE " + S + "/abandon", "/abandon", None),
+    "snapshot": ("POST " + S + "/snapshots", "/snapshots", {"name": "n"}),
+    "restore": ("POST " + S + "/snapshots/{snapshot_id}/restore", "/snapshots/SNAPSHOT/restore", None),
+    "delete_snapshot": ("DELETE " + S + "/snapshots/{snapshot_id}", "/snapshots/SNAPSHOT", None),
     "mark": ("PATCH " + R, "/resources/a", {"mark_unhealthy": True}),
     "signal": ("POST " + R + "/signal", "/resources/a/signal", {}),
     "drop": ("DELETE " + S + "/lock/suppressed/{suppressed_id}", "/lock/suppressed/1", None),
@@ -97,6 +107,7 @@ CODES = {
 SETTLED: dict[str, int | str] = {
     "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "replay": 200,
     "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
+    "snapshot": 200, "restore": 202, "delete_snapshot": 204,
     # not in this version, whatever the state
     "signal": NO_SIGNAL,
     # nothing to cancel
@@ -107,11 +118,12 @@ SETTLED: dict[str, int | str] = {
 IN_PROGRESS = SETTLED | {
     "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK,
     "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
+    "snapshot": RUNNING, "restore": RUNNING, "delete_snapshot": RUNNING,
 }  # fmt: skip
 LOCKED = SETTLED | dict.fromkeys(
     (
         "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
-        "cancel_without_rollback", "lock", "unlock", "abandon",
+        "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot",
     ),
     MAINTENANCE,
 )  # fmt: skip
@@ -142,6 +154,7 @@ HELD = {"LOCK_IN_PROGRESS", "UNLOCK_IN_PROGRESS", "LOCK_COMPLETE", "LOCK_FAILED"
 STARTS = {
     "put": Verb.UPDATE, "patch": Verb.UPDATE, "delete": Verb.DELETE, "check": Verb.CHECK, "lock": Verb.LOCK,
     "unlock": Verb.UNLOCK, "suspend": Verb.SUSPEND, "resume": Verb.RESUME, "abandon": Verb.DELETE,
+    "snapshot": Verb.SNAPSHOT, "restore": Verb.RESTORE,
 }  # fmt: skip
 """What an accepted operation makes of the stack."""
 
@@ -163,7 +176,7 @@ class Bench:
     ) -> StackRecord:
         """The one stack there is, in a state, with the action that this state needs, and one suppressed mark."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            for table in ("stack", "resource", "event", "action", "suppressed"):
+            for table in ("stack", "resource", "event", "action", "suppressed", "snapshot"):
                 connection.execute(f"DELETE FROM {table}")
         return self.another("s", verb, status, queued, **more)
 
@@ -216,6 +229,9 @@ class Bench:
                 path="/resources/a",
                 body={"mark_unhealthy": True},
             )
+            record = {"template": MADE, "resources": {}}
+            snapshot = SnapshotRecord(new_id(), stack.id, "n", Verb.CREATE, Status.COMPLETE, "", now, record)
+            store.snapshots.insert(snapshot)
             store.suppressed.add(mark, now)
             if status is Status.IN_PROGRESS:
                 action = ActionRecord(
@@ -238,7 +254,9 @@ class Bench:
         with closing(sqlite3.connect(self.path)) as connection:
             return {
                 table: connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-                for table in ("template", "stack", "resource", "event", "action", "suppressed", "service")
+                for table in (
+                    "template", "stack", "resource", "event", "action", "suppressed", "service", "snapshot",
+                )
             }
 
     def ask(self, stack: StackRecord, name: str) -> Any:
@@ -246,6 +264,8 @@ class Bench:
         route, below, body = OPERATIONS[name]
         (number,) = [entry.id for entry in self.store.suppressed.list(stack.id)][-1:] or [1]
         path = f"/stacks/{stack.name}/{stack.id}" + below.replace("suppressed/1", f"suppressed/{number}")
+        if "SNAPSHOT" in path:
+            path = path.replace("SNAPSHOT", self.store.snapshots.of(stack.id)[0].id)
         if name == "create":
             path = "/stacks"
         return self.heat.call(route.partition(" ")[0], path, body)
@@ -387,14 +407,15 @@ def test_reads_are_free(bench: Bench, name: str) -> None:
     before = bench.content()
     path = f"/stacks/s/{stack.id}"
     gone = name == "DELETE_COMPLETE"
-    fill = {"resource_name": "a", "event_id": "1", "output_key": "o", "suppressed_id": "1"}
+    fill = {"resource_name": "a", "event_id": "1", "output_key": "o", "suppressed_id": "1", "snapshot_id": "1"}
     for route in falcon.inspect.inspect_routes(bench.app):
         if route.path.startswith(S) and any(method.method == "GET" and not method.internal for method in route.methods):
             below = route.path[len(S) :].format(**fill)
             answer = bench.heat.call("GET", path + below)
             if not gone:
-                # Of the output and of the event there is none.
-                missing = {"/outputs/o": 404, "/resources/a/events/1": 404, "/resources/a/events": 404}
+                # There is no such output, event or snapshot.
+                absent = ("/outputs/o", "/resources/a/events/1", "/resources/a/events", "/snapshots/1")
+                missing = dict.fromkeys(absent, 404)
                 assert answer.status_int == missing.get(below, 200), (below, answer.text)
             assert answer.status_int in (200, 400, 404), (below, answer.text)
     for method, body in (("PUT", {"template": template(b=value())}), ("PATCH", {})):

@@ -161,7 +161,7 @@ def test_lock_and_unlock_fail_as_told(build: Build, verb: str) -> None:
 
 def test_what_it_can_do() -> None:
     can = {"create", "update", "delete", "check", "lock", "unlock"}
-    verbs = can | {"suspend", "resume", "snapshot", "restore"}
+    verbs = can | {"suspend", "resume", "snapshot"}
     assert {verb for verb in verbs if TestResource.has(verb)} == can
     assert {verb for verb in verbs if TestResource.polls(verb)} == can
 

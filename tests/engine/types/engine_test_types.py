@@ -315,3 +315,73 @@ class Busy(Resource[BusyProps], type="Test::Busy"):
             raise RuntimeError("stuck")
         if self.physical_id is not None and self._asked(f"delete {self.physical_id}") < self.props.kept:
             raise ServiceConflict("in use")
+
+
+class SavedProps(Schema):
+    folder: str = prop(doc="Where its objects lie, one file each.")
+    value: str = prop("", update=True, doc="What the object says.")
+    image: str | None = prop(doc="The saved object that it is made of, in place of the value.")
+    fail: str = prop("", update=True, doc="Which handler fails: snapshot, delete_snapshot or snapshot_delete.")
+
+
+class Saved(Resource[SavedProps], type="Test::Saved"):
+    """Can be saved: an image is a copy of its file."""
+
+    snapshot_on_delete = True
+
+    def _path(self, name: str) -> Path:
+        return Path(self.props.folder) / name
+
+    def _fail(self, where: str) -> None:
+        if self.props.fail == where:
+            raise RuntimeError(f"told to fail in {where}")
+
+    def _save(self) -> str:
+        image = f"{self.physical_name}.{len(list(Path(self.props.folder).iterdir()))}.image"
+        self._path(image).write_text(self._path(self.physical_name).read_text())
+        return image
+
+    def handle_create(self) -> None:
+        image = self.props.image
+        self._path(self.physical_name).write_text(self._path(image).read_text() if image else self.props.value)
+        self.physical_id = self.physical_name
+
+    def handle_update(self, change: Change) -> None:
+        self._path(self.physical_name).write_text(self.props.value)
+
+    def handle_delete(self) -> None:
+        self._path(self.physical_name).unlink(missing_ok=True)
+
+    def handle_snapshot(self) -> None:
+        self._fail("snapshot")
+        self.data["image"] = self._save()
+        self.data["folder"] = self.props.folder
+
+    def handle_snapshot_delete(self) -> None:
+        self._fail("snapshot_delete")
+        self._save()
+        self.handle_delete()
+
+    def handle_delete_snapshot(self) -> None:
+        image = Path(str(self.data["folder"])) / str(self.data["image"])
+        if image.with_suffix(".locked").exists():
+            raise RuntimeError("the image is in use")
+        image.unlink(missing_ok=True)
+
+    @classmethod
+    def restored(cls, properties: dict[str, Json], saved: dict[str, Json]) -> dict[str, Json]:
+        return {**properties, "image": saved["image"]}
+
+    def attr_content(self) -> str:
+        """What the object says."""
+        return self._path(self.physical_name).read_text()
+
+
+class SlowSaved(Plain, type="Test::SlowSaved"):
+    """Takes for ever to be saved."""
+
+    def handle_snapshot(self) -> Json:
+        return {}
+
+    def check_snapshot_complete(self, token: Json) -> bool:
+        return False
