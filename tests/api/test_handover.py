@@ -14,7 +14,9 @@ RECORD = {
     "name", "id", "action", "status", "template", "environment", "files", "project_id", "stack_user_project_id", "tags",
     "resources",
 }  # fmt: skip
-RESOURCE = {"name", "resource_id", "type", "action", "status", "metadata", "resource_data", "physical_name", "mapped_type"}
+RESOURCE = {
+    "name", "resource_id", "type", "action", "status", "metadata", "resource_data", "physical_name", "mapped_type",
+}  # fmt: skip
 
 
 def test_export_then_abandon(heat: Heat) -> None:

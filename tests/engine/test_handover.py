@@ -69,7 +69,8 @@ class TestExport:
             "resources": {
                 name: {
                     "name": name, "resource_id": row.physical_id, "physical_name": row.physical_name,
-                    "type": "Example::Local::File", "mapped_type": "Example::Local::File", "action": "CREATE", "status": "COMPLETE",
+                    "type": "Example::Local::File", "mapped_type": "Example::Local::File",
+                    "action": "CREATE", "status": "COMPLETE",
                     "metadata": row.metadata, "resource_data": row.data,
                 }
                 for name, row in rows.items()
