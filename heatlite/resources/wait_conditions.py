@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 from heatlite.core.errors import HeatliteError, InvalidValue, Unavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, Resource, Schema, Signalled, SupportStatus, prop
+from heatlite.plugin.ports import Mailbox
 from heatlite.plugin.signing import NATIVE, address_of
 
 SUCCESS, FAILURE = "SUCCESS", "FAILURE"
@@ -44,9 +45,8 @@ class Handle(Signalled[HandleSchema]):
         self.physical_id = self.physical_name
         return None
 
-    def handle_delete(self) -> Json:
-        self.facts.services.mailbox.clear(self.physical_name)
-        return None
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return forgotten(self.facts.services.mailbox, self.physical_name)
 
     def handle_suspend(self) -> Json:
         return None
@@ -70,6 +70,16 @@ class Handle(Signalled[HandleSchema]):
 def received(mail: Mapping[str, Json]) -> dict[str, JsonMap]:
     """The signals among what lies in a handle's mailbox."""
     return {key: cast(JsonMap, content) for key, content in mail.items() if isinstance(content, dict)}
+
+
+def forgotten(mailbox: Mailbox, address: str, keep: str | None = None) -> bool:
+    """Clear a mailbox, unless it has the key `keep`; False where that has to be tried again."""
+    try:
+        if keep is None or keep not in mailbox.read(address):
+            mailbox.clear(address)
+    except Unavailable:
+        return False
+    return True
 
 
 def identified(value: Json) -> str:
@@ -258,10 +268,8 @@ class Condition(Resource[ConditionSchema]):
     def check_update_complete(self, token: Json) -> bool | float:
         return self._ended(token)
 
-    def handle_delete(self) -> Json:
-        if NO_SIGNAL not in self._mail():
-            self.facts.services.mailbox.clear(address_of(self.props.handle))
-        return None
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return forgotten(self.facts.services.mailbox, address_of(self.props.handle), keep=NO_SIGNAL)
 
     def _data(self) -> str:
         return json.dumps({key: signal["data"] for key, signal in received(self._mail()).items()})

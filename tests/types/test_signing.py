@@ -1,7 +1,9 @@
 """Keys, signed URLs and tokens of single resources; over HTTP: tests/api/test_signals.py."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
@@ -45,6 +47,17 @@ def test_without_a_key_nothing_is_signed_or_let_in(build: Build, key: object) ->
 def test_a_key_of_no_time_is_none(build: Build, since: str) -> None:
     door = build(Door, data={"signal_key": {"secret": "s", "since": since}})
     assert not door.admits(NATIVE, Proof([], door.token), 1e9)
+
+
+def test_a_prefix_of_the_server_is_not_signed(build: Build) -> None:
+    """A proxy takes it off before we see the path."""
+    door = build(Door)
+    door.draw_key()
+    door.facts.services = replace(door.facts.services, public_url="https://cloud.example/heat/")
+    for form in (NATIVE, "signal"):
+        url = door.signed_url(form)
+        assert url.startswith("https://cloud.example/heat/v1/")
+        assert door.admits(form, Proof(parse_qsl(url.partition("?")[2])), 1e9)
 
 
 def test_the_address_behind_a_reference(build: Build) -> None:
