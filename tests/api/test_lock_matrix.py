@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -437,3 +438,88 @@ def test_what_is_unknown_or_malformed_is_refused_before_the_lock_is_asked(bench:
     ):
         assert bench.heat.call(method, path + below, body).status_int == code
     assert bench.content() == before
+
+
+# -- signals -----------------------------------------------------------------------------------------
+
+NOBODY: dict[str, object] = {"type": "OS::Heat::None"}
+SCALED = template(
+    handle={"type": "OS::Heat::WaitConditionHandle"},
+    group={
+        "type": "OS::Heat::AutoScalingGroup",
+        "properties": {"min_size": 0, "max_size": 9, "resource": NOBODY},
+    },
+    policy={
+        "type": "OS::Heat::ScalingPolicy",
+        "properties": {
+            "auto_scaling_group_id": "group", "adjustment_type": "change_in_capacity", "scaling_adjustment": 1,
+        },
+    },
+)
+
+
+def signalled(bench: Bench, name: str) -> tuple[StackRecord, StackRecord]:
+    """A stack in a state, with a handle and with a policy and its group, and the group's nested stack."""
+    stack = bench.stack(*split(name))
+    nested = bench.another("nested", Verb.CREATE, Status.COMPLETE, parent_id=stack.id, root_id=stack.id)
+    row = bench.store.resources.of(nested.id)[0]
+    verb = stack.verb if stack.verb in (Verb.SUSPEND, Verb.DELETE) else Verb.CREATE
+    definitions: Any = SCALED["resources"]
+    rows = [
+        replace(
+            row,
+            id=new_id(),
+            stack_id=stack.id,
+            name=resource,
+            type=definition["type"],
+            mapped_type=definition["type"],
+            verb=verb,
+            physical_name=resource,
+            physical_id=nested.id if resource == "group" else resource,
+            properties=definition.get("properties", {}),
+        )
+        for resource, definition in definitions.items()
+    ]
+    with bench.store.transaction():
+        stack = replace(stack, template_id=bench.store.templates.put(SCALED, {}))
+        bench.store.stacks.save(stack)
+        if stack.deleted_at is None:
+            bench.store.resources.insert_many(rows)
+        bench.store.mail.clear("handle")
+    return stack, nested
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize("resource", ["handle", "policy"])
+def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:
+    """What delivers data gets through; what scales is ignored under a lock, which lists it, and beside an operation."""
+    stack, nested = signalled(bench, name)
+    before = bench.content()
+    answer = bench.heat.call("POST", f"/stacks/s/{stack.id}/resources/{resource}/signal", {})
+    after = bench.content()
+    if name == "DELETE_COMPLETE":
+        assert (answer.status_int, after) == (404, before)
+        return
+    if stack.verb in (Verb.SUSPEND, Verb.DELETE):
+        assert (answer.status_int, answer.json["error"]["type"]) == (400, UNSUPPORTED)
+        (event,) = after.pop("event")[len(before.pop("event")) :]
+        assert f"Cannot signal resource during {stack.verb}" in event
+        assert after == before
+        return
+    assert (answer.status_int, answer.text) == (200, "null")
+    if resource == "policy" and name in HELD:
+        assert len(new_suppressed(before, after)) == 1
+    elif resource == "policy" and stack.status is Status.IN_PROGRESS:
+        assert after == before
+    elif resource == "policy":
+        (action,) = bench.store.actions.live([stack.id, nested.id])
+        assert (action.stack_id, action.verb, action.parent_id) == (nested.id, Verb.UPDATE, None)
+        found = bench.store.stacks.get(nested.id)
+        assert found is not None
+        assert state(found.verb, found.status) == "UPDATE_IN_PROGRESS"
+        assert bench.store.stacks.get(stack.id) == stack
+        assert [row.name for row in bench.store.resources.of(nested.id)] == ["a"], "that is the worker's"
+    else:
+        assert list(bench.store.mail.read("handle")) == ["1"]
+        assert len(after.pop("event")) == len(before.pop("event")) + 1
+        assert after == before
