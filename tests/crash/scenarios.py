@@ -87,6 +87,37 @@ def start_and_delete_tree(server: Embedded) -> None:
     server.stacks.delete(CALLER, stack_of(server))
 
 
+def groups(count: int, content: str) -> dict[str, object]:
+    """A group that is made and changed member by member, and one that a policy resizes."""
+    policy = {"batch_create": {}, "rolling_update": {"min_in_service": 1}}
+    definition = file(f"{content} %index%", slow=0)
+    sizes = {"min_size": 1, "max_size": 3, "resource": file(content, slow=0)}
+    by_one = {"adjustment_type": "change_in_capacity", "scaling_adjustment": 1}
+    return template(
+        g={
+            "type": "OS::Heat::ResourceGroup",
+            "properties": {"count": count, "resource_def": definition},
+            "update_policy": policy,
+        },
+        s={"type": "OS::Heat::AutoScalingGroup", "properties": sizes},
+        up={
+            "type": "OS::Heat::ScalingPolicy",
+            "properties": {"auto_scaling_group_id": {"get_resource": "s"}, **by_one},
+        },
+    )
+
+
+def create_groups_and_settle(server: Embedded) -> None:
+    create(server, groups(2, "one"))
+    settle(server)
+
+
+def scale(server: Embedded) -> None:
+    stack = stack_of(server)
+    (policy,) = server.store.resources.by_name(stack.id, ["up"])
+    server.rooms.signals.signal(CALLER, stack, policy, None)
+
+
 def stack_of(server: Embedded) -> StackRecord:
     """The one stack, deleted or not."""
     from heatlite.store.stacks import StackQuery
@@ -305,6 +336,10 @@ SCENARIOS = {
         create_tree_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED
     ),
     "tree, delete during a create": Scenario(nothing, start_and_delete_tree, (done(Verb.DELETE), CREATED)),
+    "groups, rolling update": Scenario(
+        create_groups_and_settle, lambda s: update(s, groups(2, "two")), (done(Verb.UPDATE),), CREATED
+    ),
+    "groups, signal": Scenario(create_groups_and_settle, scale, (CREATED,)),
     "unlock": Scenario(
         locked,
         lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),
