@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import floor, moto
 from benchmarks.client import Client
-from benchmarks.lifecycle import PROJECT, Stack, template
+from benchmarks.lifecycle import PROJECT, Stack, group, template
 from benchmarks.load import encode
 from benchmarks.processes import Server, free_port, run
 
@@ -159,6 +159,21 @@ def kinds(bench: Bench) -> None:
                 stack.delete()
 
 
+def groups(bench: Bench) -> None:
+    """A group of 1000 random strings, next to as many in a flat stack; then one more member."""
+    with bench.heatlite() as server:
+        client = Client(server.port)
+        Stack(client, bench.new_name()).create(group(1))
+        for turn in range(bench.repeat):
+            bench.say(f"groups, {turn + 1} of {bench.repeat}")
+            flat, grouped = (Stack(client, bench.new_name()) for _ in range(2))
+            bench.add("flat.1000", flat.create(template(1000, "OS::Heat::RandomString")))
+            bench.add("group.1000", grouped.create(group(1000)))
+            bench.add("group_grows.1000", grouped.update(group(1001)))
+            for stack in (flat, grouped):
+                stack.delete()
+
+
 def counts(bench: Bench) -> None:
     """SQL statements, writes and commits: counted."""
     bench.say("counting statements")
@@ -252,6 +267,7 @@ CASES: dict[str, Callable[[Bench], None]] = {
     "large": large,
     "chains": chains,
     "kinds": kinds,
+    "groups": groups,
     "rates": rates,
     "command_line": command_line,
     "memory": memory,

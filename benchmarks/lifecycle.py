@@ -23,6 +23,13 @@ def template(count: int, kind: str = "OS::Heat::Value", chain: bool = False, cha
     return {"heat_template_version": "2018-08-31", "resources": resources}
 
 
+def group(count: int) -> Template:
+    """A ResourceGroup with `count` random strings."""
+    member = {"type": "OS::Heat::RandomString"}
+    made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": count, "resource_def": member}}
+    return {"heat_template_version": "2018-08-31", "resources": {"group": made}}
+
+
 class JSONClient(Protocol):
     """Whatever sends requests."""
 

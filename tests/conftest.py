@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -21,3 +22,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Templates that people use, from openstack/heat-templates."""
+    named = os.environ.get("HEATLITE_CORPUS")
+    folder = Path(named) if named else Path(__file__).parents[2] / "shared" / "corpus"
+    hot = folder / "heat-templates" / "hot"
+    if not hot.is_dir():
+        pytest.skip(f"no heat-templates in {folder}; HEATLITE_CORPUS names another folder")
+    return hot

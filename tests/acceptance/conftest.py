@@ -1,6 +1,5 @@
 """What the acceptance tests share: servers, and the clients that people use, unmodified."""
 
-import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import ROOT, CommandLine, OpenStack, Server
+from tests.acceptance.processes import CommandLine, OpenStack, Server
 
 
 @pytest.fixture(scope="session")
@@ -61,14 +60,3 @@ def lock_commands() -> None:
     """`openstack stack lock` and its like, which come with an installed heatlite."""
     if "stack_lock" not in entry_points(group="openstack.orchestration.v1").names:
         pytest.skip("heatlite is not installed, so `openstack` does not find its commands (pip install -e .)")
-
-
-@pytest.fixture(scope="session")
-def corpus() -> Path:
-    """Templates that people use, from openstack/heat-templates."""
-    named = os.environ.get("HEATLITE_CORPUS")
-    folder = Path(named) if named else ROOT.parent / "shared" / "corpus"
-    hot = folder / "heat-templates" / "hot"
-    if not hot.is_dir():
-        pytest.skip(f"no heat-templates in {folder}; HEATLITE_CORPUS names another folder")
-    return hot
