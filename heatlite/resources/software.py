@@ -306,6 +306,8 @@ DeploymentSchema = TypeVar(
 )
 OUTPUTS = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
 """What every server answers."""
+MOST_TOLD = 1000
+"""Characters of an output in the reason of a failure; all of it is among the outputs."""
 
 
 class Deployment(Signalled[DeploymentSchema]):
@@ -550,14 +552,14 @@ def answered(declared: Sequence[JsonMap], details: JsonMap) -> tuple[JsonMap, li
     problems = []
     code = details.get("deploy_status_code")
     if code not in (None, "", 0, "0"):
-        problems.append(f"deploy_status_code : The exit status was {code}")
+        problems.append(f"deploy_status_code : The exit status was {code}"[:MOST_TOLD])
     outputs: JsonMap = {name: details.get(name) for name in OUTPUTS}
     for one in declared:
         name = str(one["name"])
         if name in details:
             outputs[name] = details[name]
             if one.get("error_output"):
-                problems.append(f"{name} : {details[name]}")
+                problems.append(f"{name} : {details[name]}"[:MOST_TOLD])
     return outputs, problems
 
 

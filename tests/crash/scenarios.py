@@ -249,6 +249,21 @@ def signal(server: Embedded) -> None:
             server.rooms.signals.signal(CALLER, stack, handle, {"id": machine})
 
 
+def software(text: str, *servers: str) -> dict[str, object]:
+    """A config, deployed without waiting for an answer: what is kept beside the rows has to go with them."""
+    config = {"type": "OS::Heat::SoftwareConfig", "properties": {"config": text}}
+    given = {"config": {"get_resource": "config"}, "signal_transport": "NO_SIGNAL"}
+    kind = "OS::Heat::SoftwareDeployment"
+    return template(
+        config=config, **{server: {"type": kind, "properties": {**given, "server": server}} for server in servers}
+    )
+
+
+def deployed(server: Embedded) -> None:
+    create(server, software("one", "kept", "gone"))
+    settle(server)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """`ends` are the states in which the stack may come to rest; the first is that of an undisturbed run."""
@@ -284,6 +299,9 @@ SCENARIOS = {
     ),
     "replacement of an unhealthy one": Scenario(
         marked, lambda s: update(s, None), (done(Verb.UPDATE),), CREATED
+    ),
+    "update of software": Scenario(
+        deployed, lambda s: update(s, software("two", "kept", "new")), (done(Verb.UPDATE),), CREATED
     ),
     "delete": Scenario(
         create_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED

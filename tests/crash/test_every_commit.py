@@ -61,6 +61,17 @@ def look_for_orphans(server: Embedded, place: Path) -> None:
     journal = place / "now" / "files" / "journal"
     made = journal.read_text().split() if journal.exists() else []
     assert len(made) == len(set(made))
+    look_for_orphaned_software(server)
+
+
+def look_for_orphaned_software(server: Embedded) -> None:
+    """Each config and each deployment is that of a row, or was given to a server by one."""
+    stacks = server.store.stacks.list("demo", StackQuery(show_nested=True))
+    known = {row.physical_id for stack in stacks for row in server.store.resources.of(stack.id)}
+    deployments = server.store.software_deployments.list("demo")
+    assert {one.id for one in deployments} <= known
+    configs = {one.id for one in server.store.software_configs.list("demo", None, None)}
+    assert {one.config_id for one in deployments} <= configs <= known | {one.config_id for one in deployments}
 
 
 def look_for_repeated_hooks(server: Embedded) -> None:
@@ -121,6 +132,7 @@ def live_on(server: Embedded, place: Path) -> None:
     stack = stack_of(server)
     assert state(stack.verb, stack.status) == state(Verb.DELETE, Status.COMPLETE)
     assert not objects(place)
+    look_for_orphaned_software(server)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -259,6 +259,7 @@ class TestSignals:
             ({"deploy_status_code": 3}, "deploy_status_code : The exit status was 3"),
             ({"deploy_status_code": "1", "oops": "no"}, "deploy_status_code : The exit status was 1, oops : no"),
             ({"oops": ""}, "oops : "),
+            ({"oops": "x" * 5000}, "oops : " + "x" * 993),
         ],
     )
     def test_failure(self, resource: Any, details: dict[str, Json], reason: str) -> None:
