@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 
 from benchmarks import floor, moto
@@ -223,6 +224,69 @@ def _load(bench: Bench, port: int, requests: list[str], expect: int) -> dict[str
     return answer
 
 
+def events(bench: Bench) -> None:
+    """10 000 events by pages; then 50 clients that follow a stack by streams, and requests beside them."""
+    with bench.heatlite() as server:
+        client = Client(server.port)
+        told = Stack(client, bench.new_name())
+        told.create(template(5000))
+        for turn in range(bench.repeat):
+            bench.say(f"pages of events, {turn + 1} of {bench.repeat}")
+            for limit in (100, 1000):
+                _pages(bench, client, f"{told.path}/events?limit={limit}", f"event_page.{limit}")
+        stack = Stack(client, bench.new_name())
+        stack.create(template(10))
+        with ExitStack() as connections:
+            streams = [_Stream(server.port, stack.path) for _ in range(CLIENTS)]
+            for stream in streams:
+                connections.callback(stream.close)
+                stream.until("CREATE_COMPLETE")
+            for turn in range(bench.repeat):
+                bench.say(f"{CLIENTS} streams, {turn + 1} of {bench.repeat}")
+                began = time.perf_counter()
+                stack.update(template(10, changed=turn % 2 + 1))
+                for stream in streams:
+                    stream.until("UPDATE_COMPLETE")
+                bench.add("streams_told.10", time.perf_counter() - began)
+                for figure, value in _load(bench, server.port, [encode("GET", stack.path)], 200).items():
+                    bench.add(f"show_beside_streams.{figure}", value)
+
+
+def _pages(bench: Bench, client: Client, path: str, name: str) -> None:
+    marker = ""
+    while True:
+        began = time.perf_counter()
+        page = client.json("GET", path + marker)["events"]
+        if not page:
+            return
+        bench.add(name, time.perf_counter() - began)
+        marker = f"&marker={page[-1]['id']}"
+
+
+class _Stream:
+    """One client that follows a stack whose name ends the events of its operations."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection.request("GET", f"{path}/events?stream=true")
+        self._answer = self._connection.getresponse()
+        self._name = path.split("/")[-2]
+
+    def until(self, state: str) -> None:
+        """Read up to the stack's event of this state."""
+        while line := self._answer.readline():
+            if line.startswith(b"data: "):
+                event = json.loads(line[6:])
+                if (event["resource_name"], event["resource_status"]) == (self._name, state):
+                    return
+        raise RuntimeError("the stream has ended")
+
+    def close(self) -> None:
+        """Go."""
+        self._answer.close()
+        self._connection.close()
+
+
 def memory(bench: Bench) -> None:
     """Memory of all processes, idle and with 10 000 resources; processor time when idle."""
     for turn in range((bench.repeat + 1) // 2):
@@ -269,6 +333,7 @@ CASES: dict[str, Callable[[Bench], None]] = {
     "kinds": kinds,
     "groups": groups,
     "rates": rates,
+    "events": events,
     "command_line": command_line,
     "memory": memory,
 }

@@ -29,12 +29,16 @@ OTHERS = (
     ("create 100 TestResource", "TestResource.create.100"),
     ("create 1000 TestResource", "TestResource.create.1000"),
     ("chain of 100 TestResource", "TestResource.chain.100"),
+    ("page of 100 of 10 000 events", "event_page.100"),
+    ("page of 1000 of 10 000 events", "event_page.1000"),
+    ("update of 10, until 50 streams have told it all", "streams_told.10"),
     ("`heatlite up` of 10, alone", "up.10"),
     ("`heatlite up` of 10, with a server", "up_with_server.10"),
 )
 RATES = (
     ("hello, bare Falcon", "hello"),
     ("GET show", "show"),
+    ("GET show, beside 50 streams", "show_beside_streams"),
     ("GET list of 100 stacks", "list"),
     ("PATCH mark", "mark"),
     ("409, stack locked", "locked"),

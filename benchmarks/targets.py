@@ -74,6 +74,13 @@ TARGETS = (
         least=True,
     ),
     Target("409 on a locked stack, p99", lambda bench: bench.median("locked.p99_ms"), 20, digits=1, unit="ms"),
+    Target(
+        "page of 100 of 10 000 events",
+        lambda bench: bench.median("event_page.100") * 1000,
+        20,
+        digits=1,
+        unit="ms",
+    ),
     Target("memory, idle", lambda bench: bench.median("idle_mb"), 120, digits=0, unit="MB"),
     Target(
         "memory, more with a stack of 10 000",
