@@ -10,7 +10,7 @@ import http.client
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
@@ -69,27 +69,31 @@ class Sinks:
         self._called.set()
 
     def stop(self) -> None:
-        """End after the events that are being sent now."""
+        """End after the events that there are and that can be told at once; the rest waits for the next start."""
         self._stopping.set()
         self._called.set()
         self._thread.join()
         self._senders.shutdown(wait=True)
+        self._look_safely(self._tell)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._called.clear()
-            try:
-                self._look()
-            except DatabaseUnavailable as error:
-                log.warning("cannot look for what sinks are to be told: %s", error)
-            except Exception:
-                # Whatever it was, an engine that tells nobody anything any more is worse.
-                log.exception("cannot look for what sinks are to be told")
+            self._look_safely(lambda record, until: self._senders.submit(self._tell, record, until))
             self._called.wait(LOOK)
         self._store.close()
 
-    def _look(self) -> None:
-        """Hand out what is due to those who are free."""
+    def _look_safely(self, tell: Callable[[SinkRecord, float], object]) -> None:
+        try:
+            self._look(tell)
+        except DatabaseUnavailable as error:
+            log.warning("cannot look for what sinks are to be told: %s", error)
+        except Exception:
+            # Whatever it was, an engine that tells nobody anything any more is worse.
+            log.exception("cannot look for what sinks are to be told")
+
+    def _look(self, tell: Callable[[SinkRecord, float], object]) -> None:
+        """Claim what is due, as far as somebody is free to `tell` it."""
         for digest in self._installed:
             lacking = self._store.sinks.lacking(digest)
             if lacking:
@@ -104,7 +108,7 @@ class Sinks:
                 mine = self._store.sinks.claim(record, now, until)
             if mine:
                 self._busy.add((record.stack_id, record.digest))
-                self._senders.submit(self._tell, record, until)
+                tell(record, until)
 
     # -- telling one sink --------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class Sinks:
                 for event in events:
                     self._post(connected, parts, sink, digest, event)
                     told.append(event)
-                    if connected.sock is None or self._stopping.is_set() or time.monotonic() > end - WHOLE / 2:
+                    if connected.sock is None or time.monotonic() > end - WHOLE / 2:
                         break  # the rest over another connection
         except Unknown as error:
             return told, Failed(str(error))

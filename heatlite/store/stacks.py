@@ -133,26 +133,29 @@ class Stacks:
             if "live_name" in str(error):
                 raise StackExists(stack_name=record.name) from error
             raise
-        self._add_sinks(record)
+        self._add_sinks([record])
 
     def insert_many(self, records: Sequence[StackRecord]) -> None:
         """Add stacks whose names nobody else can have. Raises Duplicate."""
         self._table.insert([_row(record) for record in records])
+        self._add_sinks(records)
 
     def save_many(self, records: Sequence[StackRecord]) -> None:
         """As `save`, for several."""
         self._table.update([_row(record) for record in records])
+        self._add_sinks(records)
 
     def save(self, record: StackRecord) -> None:
         """Write everything about a stack that exists; with `deleted_at` its name is free again."""
         self._table.update([_row(record)])
-        self._add_sinks(record)
+        self._add_sinks([record])
 
-    def _add_sinks(self, record: StackRecord) -> None:
-        """Events that are stored after this are told to the sinks of the environment."""
-        sinks = record.environment.get("event_sinks")
-        if isinstance(sinks, list) and sinks:
-            self._sinks.add(record.id, sinks)
+    def _add_sinks(self, records: Sequence[StackRecord]) -> None:
+        """Events that are stored after this are told to the sinks of the environments."""
+        for record in records:
+            sinks = record.environment.get("event_sinks")
+            if isinstance(sinks, list) and sinks:
+                self._sinks.add(record.id, sinks)
 
     def get(self, stack_id: str) -> StackRecord | None:
         """A stack by its id, deleted ones too."""

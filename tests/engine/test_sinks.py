@@ -136,6 +136,27 @@ def test_what_is_told(listing: Engine, receiver: Receiver) -> None:
     assert len({headers["X-Heatlite-Delivery"] for headers, _ in receiver.got}) == 4
 
 
+def test_an_engine_that_ends_has_told_what_it_could(listing: Engine, receiver: Receiver) -> None:
+    """The command line has no engine for longer than its command takes."""
+    stack = listing.create(template(a=thing()), **sinks(receiver.url))
+    listing.close()
+    told = receiver.told()
+    listing.open()
+    assert told == listing.told(stack)
+
+
+def test_events_of_nested_stacks_are_told(listing: Engine, receiver: Receiver) -> None:
+    child = json.dumps(template(b=thing()))
+    made = template(a={"type": "child.yaml"})
+    stack = listing.create(made, files={"child.yaml": child}, **sinks(receiver.url))
+    (nested,) = listing.store.stacks.nested(stack.id, 1)
+    within = listing.store.stacks.get(nested)
+    assert within is not None
+    until(listing, lambda: len(receiver.got) == 8)
+    assert receiver.told(within) == listing.told(within)
+    assert receiver.told(stack) == listing.told(stack)
+
+
 def test_what_is_refused_is_told_again_and_the_order_stays(listing: Engine, receiver: Receiver) -> None:
     receiver.answer = lambda number: 503 if number in (2, 3, 5) else 200
     stack = listing.create(template(a=thing()), **sinks(receiver.url))
