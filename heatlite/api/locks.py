@@ -9,7 +9,7 @@ from falcon import Response
 
 from heatlite.api import views
 from heatlite.api.handler import Handler, Rooms
-from heatlite.api.request import Request
+from heatlite.api.request import REPLAY, Request
 from heatlite.core.errors import NotFound
 from heatlite.core.json import dump
 from heatlite.store.records import StackRecord, SuppressedRecord
@@ -68,6 +68,7 @@ def original(req: Request, stack: StackRecord, entry: SuppressedRecord) -> dict[
     path = f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{entry.path}"
     return {
         **req.env,
+        REPLAY: True,
         "REQUEST_METHOD": entry.method,
         "PATH_INFO": path.encode().decode("latin-1"),
         "QUERY_STRING": "",

@@ -10,6 +10,9 @@ from falcon import RequestOptions
 
 from heatlite.core.context import Context
 
+REPLAY = "heatlite.replay"
+"""In the environment of a request that an operator makes again from the list of suppressed ones."""
+
 
 class Request(falcon.Request):
     """A Falcon request that knows its id, its caller and how the client reaches us."""

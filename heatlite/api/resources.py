@@ -6,7 +6,7 @@ from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
-from heatlite.api.request import Request
+from heatlite.api.request import REPLAY, Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.scope import current_rows
@@ -99,5 +99,5 @@ class Resource(Handler):
         else:
             stack = self.find_live(req, stack_name, stack_id)
             row = self.reading.resource(stack, resource_name)
-        self.signals.signal(req.caller, stack, row, details)
+        self.signals.signal(req.caller, stack, row, details, replayed=REPLAY in req.env)
         resp.text = "null"

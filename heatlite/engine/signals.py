@@ -71,8 +71,17 @@ class Signals:
                     return stack, row
         raise Forbidden("The signature or the token is wrong or has expired.")
 
-    def signal(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
+    def signal(
+        self,
+        context: Context,
+        stack: StackRecord,
+        row: ResourceRecord,
+        details: JsonMap | None,
+        replayed: bool = False,
+    ) -> None:
         """Deliver a signal to a resource. One that nothing is to be done about is taken all the same.
+
+        One that is `replayed` says what is in its way, so that it stays listed until it has its effect.
 
         Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before there is a resource,
         NotSupported while it is deleted or suspended, InvalidBreakPointHook, and what the type finds wrong.
@@ -93,6 +102,8 @@ class Signals:
             if self._deliver(context, stack, row, details):
                 self._gate.wake()
         except (NoActionNeeded, Conflict) as error:
+            if replayed and isinstance(error, Conflict):
+                raise
             log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
 
     def _clear_hook(self, stack: StackRecord, name: str, hook: Json) -> None:
@@ -125,13 +136,17 @@ class Signals:
             if not isinstance(answer, Resize):
                 self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
                 return False
+            refusal = None
             try:
                 self._resize(context, stack, row, details, answer)
-            except StackLocked:
-                return False  # That the gate has listed it is to be kept.
-            self._store.resources.save_many([replace(row, data=dict(resource.data))])
-            self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
-            return True
+            except StackLocked as error:
+                refusal = error  # to be raised once it is written that the gate has listed the signal
+            else:
+                self._store.resources.save_many([replace(row, data=dict(resource.data))])
+                self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
+        if refusal is not None:
+            raise refusal
+        return True
 
     def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
         """The row as it is now."""

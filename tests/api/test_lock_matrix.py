@@ -523,3 +523,34 @@ def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:
         assert list(bench.store.mail.read("handle")) == ["1"]
         assert len(after.pop("event")) == len(before.pop("event")) + 1
         assert after == before
+
+
+def test_a_replayed_signal_stays_listed_until_it_has_its_effect(bench: Bench) -> None:
+    stack, nested = signalled(bench, "LOCK_COMPLETE")
+    path = f"/stacks/s/{stack.id}"
+    bench.heat.call("POST", f"{path}/resources/policy/signal", {}, code=200)
+    entry = bench.store.suppressed.list(stack.id)[-1]
+    assert entry.request == "signal"
+    replay = f"{path}/lock/suppressed/{entry.id}/replay"
+    before = bench.content()
+    assert bench.heat.fault("POST", replay, code=409)[0] == MAINTENANCE
+    assert bench.content() == before
+    with bench.store.transaction():
+        bench.store.stacks.save(replace(stack, verb=Verb.UNLOCK, lock=None))
+        holder = replace(nested, verb=Verb.UPDATE, status=Status.IN_PROGRESS)
+        bench.store.stacks.save(holder)
+        bench.store.actions.put(
+            ActionRecord(
+                id=new_id(), stack_id=nested.id, root_id=stack.id, project="demo", verb=Verb.UPDATE,
+                status=ActionStatus.RUNNING, requested_by="anonymous", created_at=1.7e9, owner="somebody",
+            )
+        )  # fmt: skip
+    assert bench.heat.fault("POST", replay, code=409)[0] == RUNNING
+    assert bench.store.suppressed.list(stack.id)[-1] == entry
+    (action,) = bench.store.actions.live([nested.id])
+    with bench.store.transaction():
+        bench.store.actions.finish(replace(action, owner="somebody"), ActionStatus.SUCCEEDED, "", 1.7e9)
+        bench.store.stacks.save(nested)
+    bench.heat.call("POST", replay, code=200)
+    assert entry not in bench.store.suppressed.list(stack.id)
+    assert [action.verb for action in bench.store.actions.live([nested.id])] == [Verb.UPDATE]
