@@ -56,12 +56,12 @@ def clearing(verb: Verb, hook: str, name: str) -> str:
 
 
 class Breakpoints:
-    """The hooks of one action. Making it reads the mail: raises DatabaseUnavailable."""
+    """The hooks of one action. The mail is only looked at where there are any."""
 
     def __init__(self, mail: Mail, action: ActionRecord) -> None:
         self._mail = mail
         self._action = action
-        self._cleared = frozenset(mail.read(action.id))
+        self._cleared: frozenset[str] | None = None
         self._verb = Verb.INIT
         self._environment = Environment()
 
@@ -70,12 +70,19 @@ class Breakpoints:
         self._verb, self._environment = verb, environment
 
     def stops(self, hook: str, row: ResourceRecord) -> bool:
-        """Whether the resource has to wait at the hook, which it has just reached."""
+        """Whether the resource has to wait at the hook, which it has just reached. Raises DatabaseUnavailable."""
         if hook not in self._environment.hooks(row.name) or self._verb not in STOPS_IN[hook]:
             return False
         if hook == "pre-update" and row.created_at > self._action.created_at:
             return False  # made by this action, before a crash
+        if self._cleared is None:
+            self._cleared = frozenset(self._mail.read(self._action.id))
         return clearing(self._verb, hook, row.name) not in self._cleared
+
+    def forget(self) -> None:
+        """The action ends: remove its mail, in the caller's transaction."""
+        if self._environment.resource_registry.get("resources"):
+            self._mail.clear(self._action.id)
 
     def let_go(self, works: Sequence[Work]) -> list[Work]:
         """Those of the works whose hooks have been cleared by now."""
@@ -88,5 +95,5 @@ class Breakpoints:
         return [
             work
             for work in works
-            if work.hook is not None and clearing(self._verb, work.hook, work.row.name) in self._cleared
+            if work.hook is not None and clearing(self._verb, work.hook, work.row.name) in (self._cleared or ())
         ]

@@ -399,7 +399,7 @@ class Execution:
                     store.snapshots.clear(stack.id)
                     store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
-                store.mail.clear(action.id)
+                self._breakpoints.forget()
                 store.actions.finish(action, ends, "" if stack is None else stack.status_reason, now)
         if stack is not None:
             self._stack = stack

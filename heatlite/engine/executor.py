@@ -147,7 +147,8 @@ class Executor:
         """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way.
 
         Yields when it has let go of the action because there is nothing but nested stacks and breakpoints to wait for:
-        it needs no thread until it is claimed again.
+        it needs no thread until it is claimed again. What the last tick has changed is left to the next commit, which
+        is the next walk's, or tells how the stack has ended.
         """
         self._goes_on = plan.goes_on
         self._open, self._dependents = waiting(plan.steps.values())
@@ -162,12 +163,14 @@ class Executor:
                 if not self._ready or self.stop is not None:
                     break
                 self._go_on(begin(plan.steps[self._ready.popleft()]))
+            if self._is_over():
+                break
             self._commit()
             for work in self._take_after_commit():
                 self._call(work)
             if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
-                if not self._calling and (not (self._pauses or self._awaited or self._held) or self.stop is Stop.DRAIN):
-                    break
+                if self._is_over():
+                    continue
                 if self._calling or self._pauses or self.stop is not None:
                     self._wait()
                 elif self._park(len(self._awaited), self._held):
@@ -176,7 +179,14 @@ class Executor:
         self._orders.clear()
         self._awaited.clear()
         self._held.clear()
-        self._commit()
+        if self.stop is Stop.DRAIN:
+            self._commit()
+
+    def _is_over(self) -> bool:
+        """Whether nothing is under way and nothing can begin."""
+        if self._calling or self._after_commit or not self._answers.empty() or (self._ready and self.stop is None):
+            return False
+        return self.stop is Stop.DRAIN or not (self._pauses or self._awaited or self._held)
 
     def _go_on(self, work: Work) -> None:
         """A work has begun: call its handler at once if it is quick, after the commit of its intent otherwise."""

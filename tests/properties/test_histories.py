@@ -17,6 +17,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
+from heatlite.engine.breakpoints import Breakpoints
 from heatlite.engine.executor import Executor
 from heatlite.engine.journal import Journal
 from heatlite.engine.scope import Resources, Surroundings
@@ -188,7 +189,8 @@ class World:
     def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:
         """One process's attempt; tell whether it succeeded. Raises Crash."""
         journal = Journal(sorted(self.rows.values(), key=lambda row: row.id))
-        transitions = Transitions(journal, self.resources, Clock().now)
+        # No environment here has breakpoints, so nobody asks for mail and action.
+        transitions = Transitions(journal, self.resources, Breakpoints(None, None), Clock().now, 0)  # type: ignore[arg-type]
         commits = 0
 
         def commit() -> None:
