@@ -215,6 +215,7 @@ class World:
         if executor.stop is None:
             keep = [row.id for row in transitions.chosen.values()]
             list(executor.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.begin_delete))
+        commit()  # with what tells how the stack has ended
         return executor.stop is None
 
     def update(self, wishes: Mapping[str, Wish], crashes: list[tuple[int | None, int | None]]) -> bool:
