@@ -46,6 +46,7 @@ _DEFINITION: JsonMap = {
         "parameters": {"type": ["object", "null"]},
         "clear_parameters": _STRINGS,
         "tags": {"type": ["string", "array", "null"], "items": {"type": "string"}},
+        "plan_digest": {"type": ["string", "null"]},
     },
 }
 DEFINITION = Draft202012Validator(_DEFINITION)
@@ -269,6 +270,8 @@ def create(req: Request) -> requests.Request:
         raise HTTPBadRequest("No stack name specified")
     if body.get("converge") is not None:
         raise HTTPBadRequest("converge only makes sense for an update.")
+    if body.get("plan_digest") is not None:
+        raise HTTPBadRequest("plan_digest only makes sense for an update.")
     record = body.get("adopt_stack_data")
     if record is None:
         return _definition(body, "required")
@@ -312,6 +315,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
         timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
         disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
         converge=converge is not None and query.truth("converge", converge),
+        plan_digest=_as_text(body.get("plan_digest")),
         body=body,
     )
 

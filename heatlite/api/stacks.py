@@ -12,6 +12,7 @@ from heatlite.api.request import Request
 from heatlite.core.errors import Forbidden, InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.engine import requests
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks import StackQuery
 
@@ -92,7 +93,8 @@ class Stacks(Handler):
 
     def on_post_preview(self, req: Request, resp: Response) -> None:
         """Show what a create would make."""
-        resp.media = views.preview(req.base, self.stacks.preview_create(req.caller, bodies.create(req)))
+        plan = query.flag(req, "plan")
+        resp.media = views.preview(req.base, self.stacks.preview_create(req.caller, bodies.create(req), plan))
 
 
 class Lookup(Handler):
@@ -160,15 +162,15 @@ class Stack(Handler):
 
     def on_put_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Show what a PUT would do."""
-        request = bodies.replace(req)
-        stack = self.find_live(req, stack_name, stack_id)
-        resp.media = views.changes(stack, self.stacks.preview_update(stack, request, existing=False))
+        resp.media = self._foreseen(req, self.find_live(req, stack_name, stack_id), bodies.replace(req), False)
 
     def on_patch_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Show what a PATCH would do."""
-        request = bodies.change(req)
-        stack = self.find_live(req, stack_name, stack_id)
-        resp.media = views.changes(stack, self.stacks.preview_update(stack, request, existing=True))
+        resp.media = self._foreseen(req, self.find_live(req, stack_name, stack_id), bodies.change(req), True)
+
+    def _foreseen(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
+        nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")
+        return views.changes(self.stacks.preview_update(stack, request, existing, nested, plan))
 
     def on_get_template(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The template, as JSON."""

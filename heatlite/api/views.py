@@ -7,7 +7,7 @@ from urllib.parse import quote
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import state
-from heatlite.engine.requests import Changes, Preview, PreviewResource
+from heatlite.engine.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.store.records import (
     EventRecord,
     LockRecord,
@@ -176,12 +176,20 @@ def preview(base: str, planned: Preview) -> JsonMap:
         "stack": {
             **_described(base, planned.stack, planned.definition),
             "id": "None",
-            "resources": [planned_resource(planned.stack, item, properties=True) for item in planned.resources],
-        }
+            "resources": [_branch(item) for item in planned.resources],
+        },
+        # Nothing is there that a plan could stop to fit: a digest of it would say nothing.
+        **({} if planned.plan is None else {"plan": {"resources": _planned(planned.plan)}}),
     }
 
 
-def changes(stack: StackRecord, planned: Changes) -> JsonMap:
+def _branch(item: PreviewTree) -> Json:
+    if isinstance(item, tuple):
+        return [_branch(inner) for inner in item]
+    return preview_resource(item, properties=True)
+
+
+def changes(planned: Changes) -> JsonMap:
     """What an update would do."""
     lists = {
         "unchanged": planned.unchanged,
@@ -190,16 +198,46 @@ def changes(stack: StackRecord, planned: Changes) -> JsonMap:
         "added": planned.added,
         "deleted": planned.deleted,
     }
+    plan = planned.plan
     return {
         "resource_changes": {
-            kind: [planned_resource(stack, item, properties=False) for item in items] for kind, items in lists.items()
-        }
+            kind: [preview_resource(item, properties=False) for item in items] for kind, items in lists.items()
+        },
+        **({} if plan is None else {"plan": {"digest": plan.digest, "resources": _planned(plan)}}),
     }
 
 
-def planned_resource(stack: StackRecord, item: PreviewResource, properties: bool) -> JsonMap:
-    """One resource of a preview."""
-    row = item.record
+def _planned(plan: ShownPlan) -> list[JsonMap]:
+    return [
+        {
+            "resource_name": item.path[-1],
+            "path": list(item.path),
+            "resource_type": item.type,
+            "physical_resource_id": item.physical_id or "",
+            "action": item.action,
+            "cause": item.cause,
+            "order": item.order,
+            "after": list(item.after),
+            "properties": [
+                {
+                    "name": difference.name,
+                    "old": difference.old,
+                    "new": difference.new,
+                    "known_later": difference.is_open,
+                    "replaces": difference.replaces,
+                    "because_of": list(difference.because_of),
+                }
+                for difference in item.differences
+            ],
+            "metadata_differs": item.metadata_differs,
+        }
+        for item in plan.resources
+    ]
+
+
+def preview_resource(item: PreviewResource, properties: bool) -> JsonMap:
+    """One resource of a preview; in a nested stack, or with one, it also says which."""
+    row, stack = item.record, item.stack
     identity = {"tenant": stack.project, "stack_name": stack.name, "stack_id": stack.id}
     shown: JsonMap = {
         "resource_name": row.name,
@@ -220,6 +258,10 @@ def planned_resource(stack: StackRecord, item: PreviewResource, properties: bool
     }
     if properties:
         shown["properties"] = row.properties
+    if stack.parent_resource is not None:
+        shown["parent_resource"] = stack.parent_resource
+    if item.nested_stack_id is not None:
+        shown["nested_stack_id"] = item.nested_stack_id
     return shown
 
 

@@ -224,6 +224,15 @@ class ActionConflict(Conflict):
     retry_after = 5
 
 
+class PlanChanged(Conflict):
+    """What an update would do is not what was planned."""
+
+    text = (
+        "The plan for stack {stack_name} does not hold any more: an update would do something else now, so nothing was"
+        " done. Preview it again."
+    )
+
+
 class StackLocked(Conflict):
     """The maintenance lock says no (lock-and-health §2)."""
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heatlite.core.clock import Clock
-from heatlite.core.errors import ImmutableParameterModified, NotFound, RequestLimitExceeded
+from heatlite.core.errors import NotFound, RequestLimitExceeded
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, maintenance_refusal
+from heatlite.engine.nesting import becoming, check_immutable, inherited
 from heatlite.engine.scope import Resources
 from heatlite.engine.step import Work
 from heatlite.engine.template_types import TemplateResource
@@ -25,7 +26,6 @@ from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
-from heatlite.template.check import MAX_NESTED_DEPTH
 from heatlite.template.document import Definition, Template
 
 _FAILED_RESOURCE = re.compile(r"(?:Resource \w+ failed: )?(\w+): (resources\..*)", re.DOTALL)
@@ -136,49 +136,22 @@ class Children:
         before: StackRecord | None,
     ) -> tuple[StackRecord, Template, Definition]:
         """The nested stack as it becomes, with its definition."""
-        parent = self._resources.stack
-        if parent.depth >= MAX_NESTED_DEPTH:
-            raise RequestLimitExceeded(message=f"Recursion depth exceeds {MAX_NESTED_DEPTH}.")
-        target = definition.mapping.target(row.name, definition.resources[row.name].type)
-        environment = definition.environment.for_child(row.name, target, dict(child.parameters))
-        facade: JsonMap = {
-            "metadata": row.metadata,
-            "deletion_policy": row.deletion_policy,
-            "update_policy": resource.facts.update_policy,
-        }
-        inherited: JsonMap = {"facade": facade, "without": sorted(environment.without)}
-        now = self._clock.now()
-        if before is None:
-            verb = Verb.ADOPT if row.verb is Verb.ADOPT else Verb.CREATE
-            stack = StackRecord(
-                id=new_id(),
-                name=row.physical_name,
-                project=parent.project,
-                username=parent.username,
-                template_id="",
-                environment={},
-                verb=verb,
-                status=Status.IN_PROGRESS,
-                status_reason=f"Stack {verb} started",
-                created_at=now,
-                parent_id=parent.id,
-                root_id=parent.root_id or parent.id,
-                timeout_mins=parent.timeout_mins,
-                parent_resource=row.name,
-                depth=parent.depth + 1,
-            )
-        else:
-            stack = replace(moved(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
+        stack = becoming(self._resources.stack, row, before, self._clock.now())
+        environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
         template, address = self._template(child.template, definition)
         bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)
-        stack = replace(stack, template_id=address, environment=environment.to_dict(), inherited=inherited)
+        without: list[Json] = [*sorted(environment.without)]
+        stack = replace(
+            stack,
+            template_id=address,
+            environment=environment.to_dict(),
+            inherited={"facade": facade, "without": without},
+        )
         known = 0
         if before is not None:
             earlier = self._definitions.of(before)
             known = len(earlier.resources)
-            changed = bound.parameters.immutable_changes(earlier.parameters)
-            if changed:
-                raise ImmutableParameterModified(keys=", ".join(changed))
+            check_immutable(earlier, bound)
         self._take_room(len(bound.resources) - known)
         return stack, template, bound
 

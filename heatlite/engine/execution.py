@@ -19,7 +19,7 @@ from heatlite.engine.executor import Executor, Stop, aborted_text
 from heatlite.engine.handover import stack_record
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
-from heatlite.engine.scope import Resources, Surroundings
+from heatlite.engine.scope import PlannedValues, Resources, Surroundings
 from heatlite.engine.snapshots import parts
 from heatlite.engine.step import DIFFERS, Work, drop_saved
 from heatlite.engine.transitions import Transitions
@@ -190,7 +190,7 @@ class Execution:
     def _make(self, definition: Definition) -> Iterator[None]:
         """Make the stack what `definition` says, then remove what it no longer needs."""
         self._breakpoints.start(self._stack.verb, definition.environment)
-        plan = planner.plan_converge(definition, self._rows(), self._resources)
+        plan = planner.plan_converge(definition, self._rows(), PlannedValues(self._resources))
         self._transitions.start_converging(definition, plan)
         yield from self._executor.walk(plan, self._transitions.begin_converge)
         if self._executor.stop is None:

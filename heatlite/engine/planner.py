@@ -12,14 +12,14 @@ from heatlite.core.errors import HeatliteError, ResourceActionRestricted, StackV
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
-from heatlite.engine.scope import PlannedValues, Resources, Values, type_code
+from heatlite.engine.scope import PlannedValues, Resources, type_code
 from heatlite.engine.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
-from heatlite.template.expression import UNKNOWN, resolve
+from heatlite.template.expression import UNKNOWN, Scope, resolve
 from heatlite.template.replacement import REBUILD, Replacement
 
 
@@ -36,7 +36,7 @@ class Wanted:
     external_id: str | None = None
 
 
-def evaluate(definition: Definition, name: str, resources: Resources, values: Values) -> Wanted:
+def evaluate(definition: Definition, name: str, resources: Resources, values: Scope) -> Wanted:
     """Fill in the values of one resource. Raises what the functions and the schema say of bad ones."""
     wanted = definition.resources[name]
     kind = resources.kind(definition, name)
@@ -200,14 +200,15 @@ def bookkeeping_differs(
     )
 
 
-def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], resources: Resources) -> Plan:
+def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], values: PlannedValues) -> Plan:
     """What to create, keep, update and replace so that the stack is what its definition says.
+
+    `values` are those of a plan that is to be made: they learn of each step.
 
     Clean-up comes after, from the rows as they are then (`plan_cleanup`).
     """
     named = by_name(rows)
-    chosen: dict[str, ResourceRecord] = {}
-    values = PlannedValues(resources, chosen)
+    resources, chosen = values.resources, values.chosen
     steps: dict[str, Step] = {}
     kept: dict[str, ResourceRecord] = {}
     for name in ordered(definition.resources):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from heatlite.core.config import Settings
 from heatlite.core.errors import (
     HTTPBadRequest,
-    ImmutableParameterModified,
     Invalid,
     InvalidTemplateVersion,
     NotSupported,
@@ -18,6 +17,7 @@ from heatlite.core.json import Json, JsonMap, dump
 from heatlite.engine.containers import Containers
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.fetch import Fetcher
+from heatlite.engine.nesting import check_immutable
 from heatlite.engine.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
@@ -231,9 +231,7 @@ class Preparation:
             definition.refill()  # for a preview, which evaluates it next
             self._check_size(nested)
         if before is not None:
-            changed = definition.parameters.immutable_changes(before.parameters)
-            if changed:
-                raise ImmutableParameterModified(keys=", ".join(changed))
+            check_immutable(before, definition)
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition)
 
     def _check_size(self, tree: Nested) -> None:

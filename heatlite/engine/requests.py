@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -43,6 +44,8 @@ class Request:
     adopted: Adopted | None = None
     """Of a create that makes nothing: the objects that it takes over. Its template takes the place of `template`; what
     else there is in the request goes before it."""
+    plan_digest: str | None = None
+    """Of an update: what it would do has to be this `ShownPlan` still."""
     body: JsonMap | None = None
     """The request as it came, so that one which a lock refuses can be replayed."""
 
@@ -51,9 +54,59 @@ class Request:
 class PreviewResource:
     """A resource as it would be. Values that are not known yet are None."""
 
+    stack: StackRecord
+    """Which it belongs to, as that would be."""
     record: ResourceRecord
     required_by: tuple[str, ...]
     attributes: Mapping[str, Json]
+    nested_stack_id: str | None = None
+
+
+PreviewTree: TypeAlias = "PreviewResource | tuple[PreviewTree, ...]"
+"""A resource, or in its place those of its nested stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A property that would have another value; both values as they may be shown, with secrets masked."""
+
+    name: str
+    old: Json
+    new: Json
+    is_open: bool
+    """Whether something in the new value is known only later; then it may come out as it was."""
+    replaces: bool
+    """Whether it is a reason for a replacement."""
+    because_of: tuple[str, ...]
+    """Names of the resources whose change brings it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedResource:
+    """What would become of one resource."""
+
+    path: tuple[str, ...]
+    """The names of the resources that lead to it from the top, its own last."""
+    type: str
+    physical_id: str | None
+    action: str
+    """create, keep, update, replace or delete; refuse and restrict where the update would fail."""
+    cause: str
+    order: str | None
+    """Of a replacement: which object goes or comes first (`template.replacement`)."""
+    after: tuple[str, ...]
+    """Names of resources of the same stack with which something is done before."""
+    differences: tuple[Difference, ...]
+    metadata_differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlan:
+    """What an operation would do, in the order in which it would."""
+
+    resources: tuple[PlannedResource, ...]
+    digest: str
+    """Of all that is in it: equal for equal plans, and for no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +115,8 @@ class Preview:
 
     stack: StackRecord
     definition: Definition
-    resources: tuple[PreviewResource, ...]
+    resources: tuple[PreviewTree, ...]
+    plan: ShownPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +128,5 @@ class Changes:
     replaced: tuple[PreviewResource, ...]
     added: tuple[PreviewResource, ...]
     deleted: tuple[PreviewResource, ...]
+    plan: ShownPlan | None = None
+    """Where it was asked for."""

@@ -170,6 +170,12 @@ class Resources:
         stack = None if stack_id is None else self._surroundings.store.stacks.get(stack_id)
         return None if stack is None or stack.deleted_at is not None else NestedView(stack, self._surroundings)
 
+    def within(self, stack: StackRecord) -> "Resources":
+        """Those of the stack or of one nested in it as it becomes, with what has been seen of their objects."""
+        found = Resources(stack, self._surroundings)
+        found._observed = self._observed
+        return found
+
     def viewer(self, stack_id: str | None) -> "Callable[[], NestedView | None]":
         """What gives a nested stack as it is when first asked."""
         return cache(partial(self.nested, stack_id))
@@ -279,8 +285,9 @@ class Values:
 class PlannedValues(Values):
     """The same while planning: what a step has still to make is unknown."""
 
-    def __init__(self, resources: Resources, rows: Mapping[str, ResourceRecord]) -> None:
-        super().__init__(resources, rows)
+    def __init__(self, resources: Resources) -> None:
+        self.chosen: dict[str, ResourceRecord] = {}
+        super().__init__(resources, self.chosen)
         self.to_make: set[str] = set()
         self.to_change: set[str] = set()
 
@@ -316,34 +323,39 @@ class NestedView:
 
     @property
     def template(self) -> Mapping[str, Json]:
-        return self._definition.template.document
+        return self.definition.template.document
 
     @property
     def outputs(self) -> Sequence[str]:
-        return list(self._definition.outputs)
+        return list(self.definition.outputs)
 
     @cached_property
     def members(self) -> Sequence["MemberView"]:
-        found = [row for row in self._values.rows.values() if row.name in self._definition.resources]
-        return [MemberView(row, self._values) for row in sorted(found, key=lambda row: (row.created_at, row.id))]
+        found = [row for row in self.values.rows.values() if row.name in self.definition.resources]
+        return [MemberView(row, self.values) for row in sorted(found, key=lambda row: (row.created_at, row.id))]
 
     def output(self, name: str) -> Json:
-        found = self._definition.outputs.get(name)
+        found = self.definition.outputs.get(name)
         if found is None or not found.condition:
             return None
         try:
-            return without_unknown(resolve(found.value, self._values))
+            return without_unknown(resolve(found.value, self.values))
         except HeatliteError as error:
             log.info("stack %s, output %s: %s", self.stack.name, name, error)
             return None
 
     @cached_property
-    def _definition(self) -> Definition:
+    def definition(self) -> Definition:
         return self._surroundings.definitions.of(self.stack)
 
     @cached_property
-    def _values(self) -> Values:
-        rows = current_rows(self._surroundings.store.resources.of(self.stack.id))
+    def rows(self) -> Sequence[ResourceRecord]:
+        """All rows."""
+        return self._surroundings.store.resources.of(self.stack.id)
+
+    @cached_property
+    def values(self) -> Values:
+        rows = current_rows(self.rows)
         return Values(Resources(self.stack, self._surroundings), {row.name: row for row in rows})
 
 

@@ -12,6 +12,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
     NotSupported,
+    PlanChanged,
     Problem,
     RequestLimitExceeded,
     StackExists,
@@ -28,6 +29,7 @@ from heatlite.engine.locks import Operation
 from heatlite.engine.prepare import Preparation, Prepared
 from heatlite.engine.reading import Reading
 from heatlite.engine.requests import Changes, Preview, Request
+from heatlite.engine.scope import Resources
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks import StackQuery
 from heatlite.store.store import Store
@@ -113,46 +115,60 @@ class Stacks:
         if self._store.stacks.count(context.project, StackQuery()) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
 
-    def preview_create(self, context: Context, request: Request) -> Preview:
-        """What `create` would make. Raises what `create` would raise."""
+    def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
+        """What `create` would make, with the `plan` if asked. Raises what `create` would raise."""
         stack, prepared = self._new_stack(context, request)
-        foresight = Foresight(prepared.definition, [], self._reading.resources_of(stack))
-        return Preview(stack, prepared.definition, foresight.changes().added)
+        foresight = Foresight(prepared.definition, self._reading.resources_of(stack), None)
+        return Preview(stack, prepared.definition, foresight.tree(), foresight.plan() if plan else None)
 
     def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
         """Queue an update; UPDATE_IN_PROGRESS when this returns.
 
         With `existing` (PATCH) what the request leaves out stays as it is, else (PUT) it goes back to its default.
         An empty PATCH runs the same definition again: failed and unhealthy resources are replaced.
+        Raises PlanChanged where what would happen is not the plan that the request has the digest of.
         """
         method = "PATCH" if existing else "PUT"
         attempt = self._gate.attempt(context, Operation.UPDATE, stack, method, "", request.body)
         prepared = self._preparation.changed(stack, request, existing)
         self._reading.resources_of(stack).check_external(prepared.definition)
         seen, now = stack, self._clock.now()
+        resources = self._reading.resources_of(stack)
+        if request.plan_digest is not None and self._converges(request):
+            # Once before, so that nobody looks at real objects within the transaction.
+            self._foresight(resources, _begun(stack, request, prepared, existing, now), prepared, True).plan()
         with self._gate.allowed(attempt) as stack:
             if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
                 # What was prepared goes on from a definition that is no longer the stack's.
                 raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
+            after = _begun(stack, request, prepared, existing, now)
+            if request.plan_digest is not None:
+                plan = self._foresight(resources, after, prepared, False).plan()
+                if plan.digest != request.plan_digest:
+                    raise PlanChanged(stack_name=stack.name)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
-            after = replace(updated(stack, request, prepared, existing), updated_at=now)
-            after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
             self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
         self._gate.wake()
 
-    def preview_update(self, stack: StackRecord, request: Request, existing: bool) -> Changes:
-        """What `update` would do, as far as that is known beforehand."""
+    def preview_update(
+        self, stack: StackRecord, request: Request, existing: bool, show_nested: bool = False, plan: bool = False
+    ) -> Changes:
+        """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked."""
         prepared = self._preparation.changed(stack, request, existing)
         self._reading.resources_of(stack).check_external(prepared.definition)
-        after = replace(updated(stack, request, prepared, existing), updated_at=self._clock.now())
-        after = moved(after, Verb.UPDATE, Status.IN_PROGRESS, "")
-        rows, resources = self._store.resources.of(stack.id), self._reading.resources_of(after)
-        if self._converges(request):
-            resources.observe(rows)
-        return Foresight(prepared.definition, rows, resources).changes()
+        after = _begun(stack, request, prepared, existing, self._clock.now())
+        resources = self._reading.resources_of(stack)
+        return self._foresight(resources, after, prepared, self._converges(request)).changes(show_nested, plan)
+
+    def _foresight(
+        self, resources: Resources, after: StackRecord, prepared: Prepared, converges: bool
+    ) -> Foresight:
+        """What an update that leads to `after` would do."""
+        standing = resources.nested(after.id)
+        return Foresight(prepared.definition, resources.within(after), standing, converges)
 
     def _converges(self, request: Request) -> bool:
         return request.converge or self._settings.observe_on_update
@@ -212,6 +228,12 @@ class Stacks:
             for action in self._store.actions.live([stack.id]):
                 self._store.actions.signal(action.id, Control.CANCEL_ROLLBACK if rollback else Control.CANCEL)
         self._gate.wake()
+
+
+def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
+    """The stack as an update of it begins."""
+    after = replace(updated(stack, request, prepared, existing), updated_at=now)
+    return moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
 
 
 def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:

@@ -307,10 +307,10 @@ class Field:
     def differs(self, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
         """Whether the property has another value, defaults applied on both sides."""
         old, new = self.given(before), self.given(after)
-        if _same(old, new):
+        if same(old, new):
             return False
         nested = self.schema is not None or self.item is not None
-        return not (nested and _same(self.complete(old), self.complete(new)))
+        return not (nested and same(self.complete(old), self.complete(new)))
 
     def describe(self) -> JsonMap:
         """The wire form in GET /resource_types/{type}."""
@@ -361,14 +361,14 @@ def _constraints(rules: Rules) -> tuple[Constraint, ...]:
     return tuple(found)
 
 
-def _same(one: object, other: object) -> bool:
+def same(one: object, other: object) -> bool:
     """Equal, and true is not 1 (Python holds them equal, JSON does not)."""
     if one != other:
         return False
     if isinstance(one, dict) and isinstance(other, dict):
-        return all(_same(value, other[key]) for key, value in one.items())
+        return all(same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return all(map(_same, one, other))
+        return all(map(same, one, other))
     return isinstance(one, bool) == isinstance(other, bool)
 
 

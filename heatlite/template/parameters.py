@@ -530,9 +530,9 @@ class Parameters(Mapping[str, object]):
         return str(value) if schema is None or value is UNKNOWN else schema.as_text(value)
 
     def immutable_changes(self, before: Mapping[str, object]) -> list[str]:
-        """Names of immutable parameters that were there before with another value."""
+        """Names of immutable parameters that were there before with another value. What is unknown may be the same."""
         return [
             name
             for name, schema in self.schemas.items()
-            if schema.immutable and name in before and before[name] != self._values.get(name)
+            if schema.immutable and name in before and self._values.get(name) not in (before[name], UNKNOWN)
         ]

@@ -20,7 +20,7 @@ from heatlite.engine import planner
 from heatlite.engine.breakpoints import Breakpoints
 from heatlite.engine.executor import Executor
 from heatlite.engine.journal import Journal
-from heatlite.engine.scope import Resources, Surroundings
+from heatlite.engine.scope import PlannedValues, Resources, Surroundings
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin import Change, Resource, Schema, Services, prop
 from heatlite.plugin.registry import Registry
@@ -209,7 +209,7 @@ class World:
         executor = Executor(
             Clock(), Inline(), transitions, NoChildren(), commit, no_park, patience=0.0, rolls_back=False, deadline=None
         )
-        plan = planner.plan_converge(definition, journal.rows.values(), self.resources)
+        plan = planner.plan_converge(definition, journal.rows.values(), PlannedValues(self.resources))
         transitions.start_converging(definition, plan)
         list(executor.walk(plan, transitions.begin_converge))
         if executor.stop is None:
@@ -282,6 +282,6 @@ def test_a_second_update_with_the_same_template_plans_nothing(wishes: dict[str, 
     world = World()
     assert world.update(wishes, [])
     definition = Template(document(wishes)).bind(Environment(), {})
-    plan = planner.plan_converge(definition, world.rows.values(), world.resources)
+    plan = planner.plan_converge(definition, world.rows.values(), PlannedValues(world.resources))
     assert not plan.steps
     assert plan.kept.keys() == wishes.keys()

@@ -1,0 +1,191 @@
+"""Which values come from hidden parameters, and must not be shown.
+
+Everything is filled in a second time as if nobody knew those. What is then unknown, or something else, depends on them:
+through functions, attributes of other resources, conditions, and nested stacks, whatever they are made of.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import Json, JsonMap
+from heatlite.engine.definitions import pseudo_parameters
+from heatlite.engine.nesting import blind, foreseen
+from heatlite.engine.planner import Wanted, evaluate, ordered
+from heatlite.engine.scope import NestedView, Values, without_unknown
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.schema import same
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.document import Definition
+from heatlite.template.expression import UNKNOWN
+from heatlite.template.parameters import MASK
+
+UNTOLD = "(known after the update)"
+"""In place of a value that only the update will bring."""
+
+
+class Level(Protocol):
+    """One stack of a tree, as it is or as it is to become."""
+
+    @property
+    def definition(self) -> Definition:
+        """What it is made from."""
+
+    @property
+    def values(self) -> Values:
+        """What its functions see."""
+
+    def full(self, name: str) -> tuple[JsonMap, JsonMap]:
+        """A resource's properties and metadata with everything filled in. Raises what is wrong with them."""
+
+    def row(self, name: str) -> ResourceRecord:
+        """The row of a resource, or what it would be."""
+
+    def child(self, name: str) -> "Self | None":
+        """The nested stack of a resource; None where there is none, or nothing can be said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A stack as it is."""
+
+    view: NestedView
+
+    @property
+    def definition(self) -> Definition:
+        return self.view.definition
+
+    @property
+    def values(self) -> Values:
+        return self.view.values
+
+    def full(self, name: str) -> tuple[JsonMap, JsonMap]:
+        row = self.row(name)
+        return row.properties, row.metadata
+
+    def row(self, name: str) -> ResourceRecord:
+        return self.view.values.rows[name]
+
+    def child(self, name: str) -> "Present | None":
+        found = self.view.values.resources.nested(self.row(name).physical_id)
+        return None if found is None else Present(found)
+
+
+class _Hiding:
+    """What functions see while nobody knows what is hidden."""
+
+    def __init__(self, values: Values, secret: set[str]) -> None:
+        self._values = values
+        self._secret = secret
+
+    def reference(self, name: str) -> object:
+        return UNKNOWN if name in self._secret else self._values.reference(name)
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
+        return UNKNOWN if name in self._secret else self._values.attribute(name, attribute, path)
+
+
+class Veil:
+    """What of one stack may be shown; `definition` None: nothing."""
+
+    def __init__(self, level: Level, definition: Definition | None) -> None:
+        self._level = level
+        self._definition = definition
+        self._wanted: dict[str, Wanted] = {}
+        """With everything filled in that does not depend on what is hidden."""
+        self._errors: dict[str, str] = {}
+        self._children: dict[str, Veil] = {}
+        self._secret: set[str] = set()
+        """Resources with something in them that is hidden, or may be."""
+        if definition is not None:
+            self._values = _Hiding(level.values, self._secret)
+            for name in ordered(level.definition.resources):
+                if not self._look(definition, name):
+                    self._secret.add(name)
+
+    @classmethod
+    def over(cls, level: Level, stack: StackRecord) -> "Veil":
+        """The veil over the stack at the top of a tree."""
+        definition, resources = level.definition, level.values.resources
+        pseudo = pseudo_parameters(stack)
+        return cls(level, blind(definition.template, definition.environment, pseudo, resources.types, None))
+
+    def _look(self, definition: Definition, name: str) -> bool:
+        """Fill in a resource without what is hidden; tell whether nothing of it is."""
+        if name not in definition.resources:
+            return False
+        error = ""
+        try:
+            self._wanted[name] = wanted = evaluate(definition, name, self._level.values.resources, self._values)
+        except HeatliteError as found:
+            self._errors[name] = error = found.message
+        try:
+            properties, metadata = self._level.full(name)
+        except HeatliteError as found:
+            return found.message == error
+        except KeyError:
+            return False  # of a stack as it is: never made
+        if error or not same(properties, wanted.properties) or not same(metadata, wanted.metadata):
+            return False
+        if not issubclass(wanted.kind, StackResource):
+            return True
+        child = self.child(name)
+        return child is not None and child.is_clear
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing in the stack is hidden."""
+        return self._definition is not None and not self._secret
+
+    def child(self, name: str) -> "Veil | None":
+        """The veil over the nested stack of a resource."""
+        if name not in self._children:
+            definition, level = self._nested(name), self._level.child(name)
+            if level is None:
+                return None
+            self._children[name] = Veil(level, definition)
+        return self._children[name]
+
+    def _nested(self, name: str) -> Definition | None:
+        wanted = self._wanted.get(name)
+        if self._definition is None or wanted is None:
+            return None
+        resources, row = self._level.values.resources, self._level.row(name)
+        view = resources.nested(row.physical_id)
+        before = None if view is None else view.stack
+        try:
+            return foreseen(self._definition, resources, row, wanted, before, hide=True)[1]
+        except HeatliteError as error:
+            self._errors[name] = error.message
+            return None
+
+    def shown(self, name: str, properties: Mapping[str, object]) -> JsonMap:
+        """Properties of a resource as they may be shown."""
+        wanted = self._wanted.get(name)
+        if wanted is None:
+            return dict.fromkeys(properties, MASK)
+        return {key: _shown(value, wanted.properties.get(key)) for key, value in properties.items()}
+
+    def told(self, name: str, error: str) -> str:
+        """What is wrong with a resource, as it may be said."""
+        if name not in self._secret or self._errors.get(name) == error:
+            return error
+        return "something is wrong with its values; they come from hidden parameters, so it is not said here"
+
+
+def shown(value: object) -> Json:
+    """A value of which nothing is hidden."""
+    return _shown(value, value)
+
+
+def _shown(value: object, known: object) -> Json:
+    if value is UNKNOWN:
+        return UNTOLD
+    if known is UNKNOWN:
+        return MASK
+    if isinstance(value, Mapping) and isinstance(known, Mapping) and value.keys() == known.keys():
+        return {str(key): _shown(item, known[key]) for key, item in value.items()}
+    if isinstance(value, list) and isinstance(known, list) and len(value) == len(known):
+        return [_shown(item, other) for item, other in zip(value, known, strict=True)]
+    return without_unknown(value) if same(value, known) else MASK
