@@ -393,8 +393,9 @@ class Foresight:
         new: JsonMap = {key: wanted.properties.get(key) for key in names}
         stored: JsonMap = {key: row.properties.get(key) for key in names}
         covered, old = _covered(new_veil, row.name, new), _covered(old_veil, row.name, stored)
-        # What a look at the object has found is as secret as what is stored.
-        old = {key: shown(before.get(key)) if old[key] == shown(stored[key]) else MASK for key in names}
+        if before is not row.properties:
+            # What a look at the object has found is as secret as what is stored.
+            old = {key: shown(before.get(key)) if old[key] == shown(stored[key]) else MASK for key in names}
         return tuple(
             Difference(
                 key, old[key], covered[key], has_unknown(new[key]), key not in schema.updatable,

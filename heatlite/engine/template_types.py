@@ -72,7 +72,7 @@ def _typed(provider: Provider) -> ResourceType:
 
         @classmethod
         def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
-            return frozenset(name for name in {*before, *after} if before.get(name) != after.get(name))
+            return frozenset(name for name in provider.template.parameters if before.get(name) != after.get(name))
 
     class OfTemplate(TemplateResource):
         schema = Parameters

@@ -39,8 +39,8 @@ class Level(Protocol):
     def full(self, name: str) -> tuple[JsonMap, JsonMap]:
         """A resource's properties and metadata with everything filled in. Raises what is wrong with them."""
 
-    def row(self, name: str) -> ResourceRecord:
-        """The row of a resource, or what it would be."""
+    def row(self, name: str) -> ResourceRecord | None:
+        """The row of a resource, or what it would be; None where there is none."""
 
     def child(self, name: str) -> "Self | None":
         """The nested stack of a resource; None where there is none, or nothing can be said of it."""
@@ -62,13 +62,14 @@ class Present:
 
     def full(self, name: str) -> tuple[JsonMap, JsonMap]:
         row = self.row(name)
-        return row.properties, row.metadata
+        return ({}, {}) if row is None else (row.properties, row.metadata)
 
-    def row(self, name: str) -> ResourceRecord:
-        return self.view.values.rows[name]
+    def row(self, name: str) -> ResourceRecord | None:
+        return self.view.values.rows.get(name)
 
     def child(self, name: str) -> "Present | None":
-        found = self.view.values.resources.nested(self.row(name).physical_id)
+        row = self.row(name)
+        found = None if row is None else self.view.values.resources.nested(row.physical_id)
         return None if found is None else Present(found)
 
 
@@ -124,8 +125,6 @@ class Veil:
             properties, metadata = self._level.full(name)
         except HeatliteError as found:
             return found.message == error
-        except KeyError:
-            return False  # of a stack as it is: never made
         if error or not same(properties, wanted.properties) or not same(metadata, wanted.metadata):
             return False
         if not issubclass(wanted.kind, StackResource):
@@ -149,9 +148,10 @@ class Veil:
 
     def _nested(self, name: str) -> Definition | None:
         wanted = self._wanted.get(name)
-        if self._definition is None or wanted is None:
+        row = self._level.row(name)
+        if self._definition is None or wanted is None or row is None:
             return None
-        resources, row = self._level.values.resources, self._level.row(name)
+        resources = self._level.values.resources
         view = resources.nested(row.physical_id)
         before = None if view is None else view.stack
         try:

@@ -1,9 +1,10 @@
 """Groups that grow and shrink: OS::Heat::AutoScalingGroup and its policies, and what all scaling groups share."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from typing import cast
 
 from heatlite.core.errors import InvalidTemplateAttribute
@@ -23,6 +24,10 @@ class Rolling:
     most: int
     in_service: int
     pause: float
+
+
+def _new_name() -> str:
+    return short_id(new_id())
 
 
 class ScalingGroup(Group[P_co]):
@@ -46,7 +51,9 @@ class ScalingGroup(Group[P_co]):
             return ChildStack(template_of(self.definitions))
         size = self._size()
         rolling = self.rolling(definition) if self.definitions else None
-        return self._step(Batch(size, size if rolling else 0), definition)
+        # Asked twice, a preview answers the same: what is new has a name of its own only once it is made.
+        names = (name for name in map("new_{}".format, count(1)) if name not in self.definitions)
+        return self._step(Batch(size, size if rolling else 0), definition, new_name=names.__next__)
 
     def child(self, number: int) -> ChildStack | None:
         definition = self.definition()
@@ -73,11 +80,13 @@ class ScalingGroup(Group[P_co]):
     def _size(self) -> int:
         return self.limited(self.wanted(len(self.definitions)))
 
-    def _step(self, step: Batch, definition: Json, pause: float = 0.0) -> ChildStack:
+    def _step(
+        self, step: Batch, definition: Json, pause: float = 0.0, new_name: Callable[[], str] = _new_name
+    ) -> ChildStack:
         old = self.definitions
         nested = self.nested
         order = oldest_first(old, () if nested is None else nested.members)
-        after = changed([(name, old[name]) for name in order], step, _new_name, lambda _: definition)
+        after = changed([(name, old[name]) for name in order], step, new_name, lambda _: definition)
         kept: JsonMap = {name: after[name] for name in old if name in after}
         return ChildStack(template_of(kept | after), pause=pause)
 
@@ -137,10 +146,6 @@ def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
     size = cast(int, plan["size"])
     if not rolls or size != plan["current"]:
         yield Batch(size, 0)
-
-
-def _new_name() -> str:
-    return short_id(new_id())
 
 
 def size_fault(low: object, high: object, desired: object) -> str | None:

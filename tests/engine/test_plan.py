@@ -1,0 +1,284 @@
+"""What a plan says is what the update then does: for every resource of a tree, or else the update is refused."""
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import PlanChanged
+from heatlite.engine.requests import PlannedResource, Request, ShownPlan
+from heatlite.store.records import StackRecord
+
+from .conftest import Engine, attr, param, ref, resource, template, thing
+from .test_nested import child
+
+PAIR = json.dumps(
+    template(
+        parameters={"v": {"type": "string", "default": "v"}},
+        outputs={"value": attr("a", "output"), "unchanged": attr("b", "output")},
+        a=thing(param("v")),
+        b=thing("b", depends_on="a"),
+    )
+)
+
+
+def value(of: object, **more: Any) -> Any:
+    return resource("OS::Heat::Value", value=of, **more)
+
+
+def planned(engine: Engine, stack: StackRecord, document: object = None, **more: Any) -> ShownPlan:
+    """The plan of a PUT, or of a PATCH where there is no template."""
+    request = Request(template=document, **more)  # type: ignore[arg-type]
+    changes = engine.stacks.preview_update(engine.get(stack), request, document is None, plan=True)
+    assert changes.plan is not None
+    return changes.plan
+
+
+def entry(plan: ShownPlan, *path: str) -> PlannedResource:
+    (found,) = [item for item in plan.resources if item.path == path]
+    return found
+
+
+def actions(plan: ShownPlan) -> dict[str, str]:
+    """Path → action; what is kept is left out."""
+    return {"/".join(item.path): item.action for item in plan.resources if item.action != "keep"}
+
+
+def differences(item: PlannedResource) -> dict[str, tuple[object, object]]:
+    return {found.name: (found.old, found.new) for found in item.differences}
+
+
+def dump(engine: Engine) -> list[str]:
+    """All that the database holds."""
+    with sqlite3.connect(engine.settings.database.removeprefix("sqlite:///")) as connection:
+        return list(connection.iterdump())
+
+
+# -- what is in it -------------------------------------------------------------------------------------
+
+
+def test_each_resource_says_what_and_why(engine: Engine) -> None:
+    before = template(
+        same=thing(),
+        changes=thing("1"),
+        other=thing(update_replace_value="1"),
+        uses=thing("u", update_replace_value=ref("other")),
+        sick=thing(),
+        goes=thing(depends_on="also_goes"),
+        also_goes=thing(),
+    )
+    stack = engine.create(before)
+    engine.mark(stack, "sick", reason="disk errors")
+    after = template(
+        same=thing(),
+        changes=thing("2"),
+        other=thing(update_replace_value="2"),
+        uses=thing("u", update_replace_value=ref("other")),
+        sick=thing(),
+        comes=thing("new", keys={"metadata": {"m": 1}}),
+    )
+    plan = planned(engine, stack, after)
+    assert actions(plan) == {
+        "changes": "update",
+        "other": "replace",
+        "uses": "replace",
+        "sick": "replace",
+        "comes": "create",
+        "goes": "delete",
+        "also_goes": "delete",
+    }
+    assert differences(entry(plan, "changes")) == {"value": ("1", "2")}
+    assert differences(entry(plan, "comes")) == {"value": (None, "new")}
+    (found,) = entry(plan, "other").differences
+    assert (found.old, found.new, found.replaces, found.because_of) == ("1", "2", True, ())
+    (found,) = entry(plan, "uses").differences
+    assert (found.new, found.is_open, found.replaces) == ("(known after the update)", True, True)
+    assert found.because_of == ("other",)
+    assert entry(plan, "uses").after == ("other",)
+    assert entry(plan, "sick").cause == "unhealthy: disk errors"
+    assert entry(plan, "sick").order == "create_first"
+    names = [item.path[0] for item in plan.resources]
+    assert names.index("other") < names.index("uses") < names.index("goes") < names.index("also_goes")
+    assert entry(plan, "also_goes").after == ("goes",)
+
+
+def test_a_failed_one_says_how_it_failed(engine: Engine) -> None:
+    stack = engine.create(template(boom=thing(fail=True)))
+    plan = planned(engine, stack, template(boom=thing()))
+    assert entry(plan, "boom").cause == "CREATE failed: ValueError: resources.boom: Test Resource failed boom"
+
+
+def test_the_order_of_a_replacement_is_told(engine: Engine) -> None:
+    policy = {"update_policy": {"replacement": {"order": "delete_first"}}}
+    stack = engine.create(template(a=thing(update_replace_value="1", keys=policy)))
+    plan = planned(engine, stack, template(a=thing(update_replace_value="2", keys=policy)))
+    assert entry(plan, "a").order == "delete_first"
+
+
+def test_what_would_fail_says_so(engine: Engine) -> None:
+    stack = engine.create(template(a=thing(update_replace_value="1")))
+    block = {"resources": {"a": {"restricted_actions": "replace"}}}
+    after = template(a=thing(update_replace_value="2"))
+    plan = planned(engine, stack, after, environment={"resource_registry": block})
+    assert actions(plan) == {"a": "restrict"}
+
+
+# -- nested stacks -------------------------------------------------------------------------------------
+
+
+def test_the_members_of_a_nested_stack_are_in_it(engine: Engine) -> None:
+    files = {"pair.yaml": PAIR}
+
+    def document(text: str) -> Any:
+        nested = resource("pair.yaml", v=text)
+        return template(c=nested, d=value(attr("c", "value")), e=value(attr("c", "unchanged")))
+
+    stack = engine.create(document("one"), files=files)
+    assert actions(planned(engine, stack, document("one"), files=files)) == {}
+    plan = planned(engine, stack, document("two"), files=files)
+    assert actions(plan) == {"c": "update", "c/a": "update", "d": "update"}
+    assert differences(entry(plan, "c", "a")) == {"value": ("one", "two")}
+    assert entry(plan, "c", "a").physical_id == engine.row(child(engine, stack), "a").physical_id
+    bare = template(c=resource("other.yaml"))
+    other = {"other.yaml": json.dumps(template(b=thing("b", update_replace_value="x"), z=thing()))}
+    plan = planned(engine, stack, bare, files=other)
+    assert actions(plan) == {
+        "c": "update", "c/b": "replace", "c/z": "create", "c/a": "delete", "d": "delete", "e": "delete",
+    }  # fmt: skip
+
+
+def test_one_that_is_new_replaced_or_gone_is_so_with_all_in_it(engine: Engine) -> None:
+    files = {"t1.yaml": json.dumps(template(inner=resource("t2.yaml"))), "t2.yaml": PAIR}
+    stack = engine.create(template(c=resource("t1.yaml"), g=resource("t2.yaml")), files=files)
+    engine.mark(stack, "c", reason="why")
+    document = template(c=resource("t1.yaml"), n=resource("t2.yaml"))
+    plan = planned(engine, stack, document, files=files)
+    assert actions(plan) == {
+        "c": "replace", "c/inner": "replace", "c/inner/a": "replace", "c/inner/b": "replace",
+        "n": "create", "n/a": "create", "n/b": "create",
+        "g": "delete", "g/a": "delete", "g/b": "delete",
+    }  # fmt: skip
+
+
+def test_a_group_is_planned_as_it_will_be(engine: Engine) -> None:
+    def group(count: int, text: str) -> Any:
+        definition = {"type": "OS::Heat::TestResource", "properties": {"value": text}}
+        return template(g=resource("OS::Heat::ResourceGroup", count=count, resource_def=definition))
+
+    stack = engine.create(group(2, "%index%"))
+    assert actions(planned(engine, stack, group(3, "%index%"))) == {"g": "update", "g/2": "create"}
+    plan = planned(engine, stack, group(1, "x%index%"))
+    assert actions(plan) == {"g": "update", "g/0": "update", "g/1": "delete"}
+
+
+def test_the_plan_of_a_scaling_group_is_the_same_each_time(engine: Engine) -> None:
+    def group(size: int) -> Any:
+        member = {"type": "OS::Heat::TestResource"}
+        limits = {"min_size": size, "max_size": 5}
+        return template(g=resource("OS::Heat::AutoScalingGroup", resource=member, **limits))
+
+    stack = engine.create(group(1))
+    plan = planned(engine, stack, group(3))
+    assert sorted(actions(plan).values()) == ["create", "create", "update"]
+    assert planned(engine, stack, group(3)) == plan
+
+
+def test_heats_lists_take_the_tree_if_asked(engine: Engine) -> None:
+    files = {"pair.yaml": PAIR}
+    stack = engine.create(template(c=resource("pair.yaml")), files=files)
+    request = Request(template=template(c=resource("pair.yaml", v="2")), files=files)
+    changes = engine.stacks.preview_update(stack, request, existing=False)
+    assert ([item.record.name for item in changes.updated], changes.unchanged) == (["c"], ())
+    changes = engine.stacks.preview_update(stack, request, existing=False, show_nested=True)
+    assert [item.record.name for item in changes.updated] == ["c", "a"]
+    (kept,) = changes.unchanged
+    assert (kept.record.name, kept.stack.id, kept.stack.parent_resource) == ("b", child(engine, stack).id, "c")
+
+
+# -- secrets --------------------------------------------------------------------------------------------
+
+SECRET = {"type": "string", "hidden": True}
+
+
+def test_a_secret_never_shows_whatever_is_made_of_it(engine: Engine) -> None:
+    inner = json.dumps(
+        template(
+            parameters={"p": {"type": "string"}, "own": {**SECRET, "default": "hunter-own"}},
+            outputs={"o": param("p"), "own": param("own"), "facade": {"resource_facade": "metadata"}},
+            a=thing(param("p")),
+            b=value({"deep": [{"list_join": ["-", ["x", param("own")]]}, "clear"]}),
+            f=value({"resource_facade": "metadata"}),
+        )
+    )
+    member = {"type": "OS::Heat::TestResource", "properties": {"value": param("p")}}
+
+    def document(clear: str) -> Any:
+        return template(
+            parameters={"p": SECRET, "q": {"type": "string", "default": "q"}},
+            a=thing({"str_replace": {"template": "p=$p", "params": {"$p": param("p")}}}),
+            b=value(attr("a", "output")),
+            c=resource("inner.yaml", p=param("p"), keys={"metadata": {"m": param("p")}}),
+            d=value([attr("c", "o"), attr("c", "own"), attr("c", "facade"), clear]),
+            g=resource("OS::Heat::ResourceGroup", count=2, resource_def=member),
+            h=value(attr("g", "output")),
+            i=value({"digest": ["md5", param("p")]}),
+            z=thing(clear, client_name=param("q")),
+        )
+
+    files = {"inner.yaml": inner}
+    stack = engine.create(document("clear-1"), files=files, parameters={"p": "hunter-1"})
+    for parameters in ({"p": "hunter-2"}, {"p": "hunter-1"}):
+        plan = planned(engine, stack, document("clear-2"), files=files, parameters=parameters)
+        text = repr(plan)
+        assert "hunter" not in text
+        assert "3fc0a7acf087f549ac2b266baf94b8b1" not in text
+        assert differences(entry(plan, "z")) == {"value": ("clear-1", "clear-2")}
+    assert differences(entry(plan, "d"))["value"] == (["******"] * 3 + ["clear-1"], ["******"] * 3 + ["clear-2"])
+    plan = planned(engine, stack, document("clear-1"), files=files, parameters={"p": "hunter-2"})
+    for path in (("a",), ("c", "a"), ("g", "0")):
+        assert differences(entry(plan, *path)) == {"value": ("******", "******")}
+    assert "hunter" not in repr(planned(engine, stack, template(), files=files))
+    created = Request(name="t", template=document("x"), files=files, parameters={"p": "hunter-3"})
+    shown = engine.stacks.preview_create(engine.who, created, plan=True).plan
+    assert shown is not None and "hunter" not in repr(shown)
+    b = entry(shown, "c", "b").differences[0].new
+    assert b == {"deep": ["******", "clear"]}
+
+
+def test_a_secret_that_decides_shows_neither_way(engine: Engine) -> None:
+    def document(text: str) -> Any:
+        made = template(
+            parameters={"p": SECRET},
+            a=thing({"if": ["yes", "hunter-a", "hunter-b"]}, client_name=text),
+            only=thing("hunter-c", keys={"condition": "no"}),
+        )
+        made["conditions"] = {"yes": {"equals": [param("p"), "x"]}, "no": {"not": "yes"}}
+        return made
+
+    stack = engine.create(document("1"), parameters={"p": "x"})
+    assert "hunter-b" not in repr(plan := planned(engine, stack, document("2"), parameters={"p": "y"}))
+    assert differences(entry(plan, "a"))["client_name"] == ("1", "2")
+
+
+# -- the digest -------------------------------------------------------------------------------------------
+
+
+def test_an_update_that_carries_the_digest_does_just_that(engine: Engine) -> None:
+    files = {"pair.yaml": PAIR}
+    stack = engine.create(template(c=resource("pair.yaml"), a=thing("1")), files=files)
+    document = template(c=resource("pair.yaml"), a=thing("2"))
+    plan = planned(engine, stack, document, files=files)
+    assert planned(engine, stack, document, files=files).digest == plan.digest
+    nested = child(engine, stack)
+    engine.mark(nested, "b")
+    seen = dump(engine)
+    with pytest.raises(PlanChanged, match="would do something else now"):
+        engine.put(stack, document, files=files, plan_digest=plan.digest)
+    assert dump(engine) == seen
+    plan = planned(engine, stack, document, files=files)
+    assert actions(plan) == {"c": "update", "c/b": "replace", "a": "update"}
+    ids = engine.ids(nested)
+    engine.put(stack, document, files=files, plan_digest=plan.digest)
+    assert engine.value(stack, "a") == "2"
+    assert {name for name, row in engine.ids(nested).items() if row != ids[name]} == {"b"}
