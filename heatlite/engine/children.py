@@ -100,7 +100,8 @@ class Children:
             return {"abandon": True} if keeps_objects(self._action) else {}
         if "resources" in self._action.inputs:
             return {"resources": self._entry(work).get("resources") or {}}
-        return {key: self._action.inputs[key] for key in ("converge", "level") if key in self._action.inputs}
+        passed_on = ("converge", "level", "snapshot")
+        return {key: self._action.inputs[key] for key in passed_on if key in self._action.inputs}
 
     def _entry(self, work: Work) -> JsonMap:
         """Of an adoption or a restore: what the resource was where it comes from."""

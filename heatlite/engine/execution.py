@@ -131,6 +131,7 @@ class Execution:
             case Verb.SNAPSHOT if "delete" in self.action.inputs:
                 self._delete_snapshot(str(self.action.inputs["delete"]))
             case Verb.SNAPSHOT:
+                transitions.snapshot = str(self.action.inputs["snapshot"])
                 plan = planner.plan_snapshot(self._rows(), self.action.created_at)
                 yield from walk(plan, transitions.begin_snapshot)
                 self._end()

@@ -62,6 +62,8 @@ class Work:
     """What takes the place of the object once that is deleted."""
     looks_first: bool = False
     """A cut-off attempt may have made the object already: look it up by its name first."""
+    save_as: str = ""
+    """Of a snapshot: the name under which the object is to be saved."""
     saves: bool = False
     """Of a delete: the type saves the object first (``deletion_policy: Snapshot``)."""
     handled: bool = False
@@ -158,7 +160,7 @@ def _handle(work: Work) -> None:
             case Verb.CHECK:
                 work.token = resource.handle_check()
             case Verb.SNAPSHOT:
-                work.token = resource.handle_snapshot()
+                work.token = resource.handle_snapshot(work.save_as)
             case Verb.SUSPEND:
                 work.token = resource.handle_suspend()
             case Verb.RESUME:

@@ -44,6 +44,8 @@ class Transitions:
         """While converging: the row that stands for each name that is done."""
         self.adopted: JsonMap | None = None
         """Of an adoption: by name what each resource was where it comes from."""
+        self.snapshot = ""
+        """The id of the snapshot that is taken."""
         self.keeps_objects = False
         """Whether a delete only forgets resources, whatever their policy."""
         self._journal = journal
@@ -227,7 +229,9 @@ class Transitions:
         """Save the real object where its type can. What is not well is not saved: nobody could go back to it."""
         row = self._row_of(step)
         if row.verb is Verb.SNAPSHOT or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
-            return self._begin(step, row, Verb.SNAPSHOT)
+            work = self._begin(step, row, Verb.SNAPSHOT)
+            work.save_as = f"{row.physical_name}-{self.snapshot[-12:]}"
+            return work
         return self._refuse(step, row, Verb.SNAPSHOT)
 
     def begin_suspend(self, step: Step) -> Work:

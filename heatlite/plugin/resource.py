@@ -388,8 +388,8 @@ class Resource(Generic[P_co]):
     def check_resume_complete(self, token: Json) -> bool | float:
         return True
 
-    def handle_snapshot(self) -> Json:
-        """Save the object; what it takes to find that again belongs into `data`."""
+    def handle_snapshot(self, name: str) -> Json:
+        """Save the object under `name`, which is the same after a crash. What finds it again belongs into `data`."""
         return None
 
     def check_snapshot_complete(self, token: Json) -> bool | float:

@@ -223,6 +223,33 @@ def test_hooks(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     assert server.settled(path) == "DELETE_COMPLETE"
 
 
+def test_snapshots(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
+    template = tmp_path / "value.yaml"
+    made = {"type": "OS::Heat::TestResource", "properties": {"value": {"get_param": "p"}}}
+    parameters = {"p": {"type": "string", "default": "old"}}
+    text = {"heat_template_version": "2018-08-31", "parameters": parameters, "resources": {"a": made}}
+    template.write_text(json.dumps(text))
+    openstack.ok("stack", "create", "-t", str(template), "--wait", "--poll", "0", "kept")
+    stack: Any = openstack.json("stack", "show", "kept")
+    path = f"/stacks/kept/{stack['id']}"
+    taken: Any = openstack.json("stack", "snapshot", "create", "--name", "first", "kept")
+    assert (taken["name"], taken["status"]) == ("first", "IN_PROGRESS")
+    assert server.settled(path) == "SNAPSHOT_COMPLETE"
+    (listed,) = openstack.json("stack", "snapshot", "list", "kept")
+    assert (listed["id"], listed["status"]) == (taken["id"], "COMPLETE")
+    shown: Any = openstack.json("stack", "snapshot", "show", "kept", taken["id"])
+    assert shown["data"]["resources"]["a"]["resource_data"] == {"value": "old"}
+    openstack.ok("stack", "update", "--existing", "--parameter", "p=new", "kept")
+    assert server.settled(path) == "UPDATE_COMPLETE"
+    openstack.ok("stack", "snapshot", "restore", "kept", taken["id"])
+    assert server.settled(path) == "RESTORE_COMPLETE"
+    restored: Any = openstack.json("stack", "show", "kept")
+    assert restored["parameters"]["p"] == "old"
+    openstack.ok("stack", "snapshot", "delete", "--yes", "kept", taken["id"])
+    assert openstack.json("stack", "snapshot", "list", "kept") == []
+    openstack.ok("stack", "delete", "--yes", "--wait", "kept")
+
+
 def test_suspend_resume_export_abandon_adopt(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     openstack.ok("stack", "create", "-t", STORY, "--parameter", "boot_time=0", "--wait", "--poll", "0", "moving")
     stack: Any = openstack.json("stack", "show", "moving")

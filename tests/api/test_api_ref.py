@@ -388,6 +388,16 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
 
     other = heat.create(template(a={"type": "OS::Heat::Value", "properties": {"value": "v"}}), "other")
     names = {"stack_name": "other", "stack_id": other.rpartition("/")[2]}
+    saved = heat.create(template(a={"type": "OS::Heat::Value", "properties": {"value": "v"}}), "saved")
+    snapshots = {"stack_name": "saved", "stack_id": saved.rpartition("/")[2]}
+    snapshots["snapshot_id"] = play("Take snapshot", **snapshots).json["id"]
+    heat.settle(saved, "SNAPSHOT_COMPLETE")
+    for title in ("List snapshots", "Show snapshot", "Restore snapshot"):
+        play(title, **snapshots)
+    heat.settle(saved, "RESTORE_COMPLETE")
+    play("Delete snapshot", **snapshots)
+    heat.call("DELETE", saved, code=204)
+    heat.settle(saved, "DELETE_COMPLETE")
     play("Export stack", **names)
     play("Abandon stack", **names)
     heat.settle(other, "DELETE_COMPLETE")

@@ -15,7 +15,7 @@ from heatlite.engine.breakpoints import waits_at
 from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
 from heatlite.store.events import EventQuery
-from heatlite.store.records import StackRecord
+from heatlite.store.records import SnapshotRecord, StackRecord
 from heatlite.wiring import Embedded
 
 CALLER = Context("demo")
@@ -172,6 +172,27 @@ def suspended(server: Embedded) -> None:
     create_and_settle(server)
     server.stacks.suspend(CALLER, stack_of(server))
     settle(server)
+
+
+def take(server: Embedded) -> None:
+    server.rooms.snapshots.take(CALLER, stack_of(server), None)
+
+
+def saved(server: Embedded) -> None:
+    create_and_settle(server)
+    take(server)
+    settle(server)
+
+
+def saved_and_updated(server: Embedded) -> None:
+    saved(server)
+    update(server, SECOND)
+    settle(server)
+
+
+def snapshot_of(server: Embedded) -> SnapshotRecord:
+    (snapshot,) = server.store.snapshots.of(stack_of(server).id)
+    return snapshot
 
 
 def locked(server: Embedded) -> None:
@@ -334,6 +355,22 @@ SCENARIOS = {
         gives_away=True,
     ),
     "adopt": Scenario(abandoned, adopt, (done(Verb.ADOPT),), done(Verb.DELETE), gives_away=True),
+    "snapshot": Scenario(create_and_settle, take, (done(Verb.SNAPSHOT),), CREATED),
+    "restore": Scenario(
+        saved_and_updated,
+        lambda s: s.rooms.snapshots.restore(CALLER, stack_of(s), snapshot_of(s).id),
+        (done(Verb.RESTORE),),
+        done(Verb.UPDATE),
+    ),
+    "deletion of a snapshot": Scenario(
+        saved,
+        lambda s: s.rooms.snapshots.delete(CALLER, stack_of(s), snapshot_of(s).id),
+        (done(Verb.SNAPSHOT),),
+        done(Verb.SNAPSHOT),
+    ),
+    "delete with a snapshot": Scenario(
+        saved, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), done(Verb.SNAPSHOT)
+    ),
     "lock": Scenario(
         create_and_settle,
         lambda s: s.rooms.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),

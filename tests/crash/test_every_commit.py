@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def start(place: Path) -> Embedded:
 def objects(place: Path) -> set[str]:
     """What there is in the cloud."""
     files = place / "now" / "files"
-    return {str(path) for path in files.iterdir() if path.name != "journal" and path.suffix != ".lock"}
+    return {str(path) for path in files.iterdir() if path.name != "journal" and path.suffix not in (".lock", ".saved")}
 
 
 def look_for_orphans(server: Embedded, place: Path) -> None:
@@ -72,6 +73,16 @@ def look_for_orphaned_software(server: Embedded) -> None:
     assert {one.id for one in deployments} <= known
     configs = {one.id for one in server.store.software_configs.list("demo", None, None)}
     assert {one.config_id for one in deployments} <= configs <= known | {one.config_id for one in deployments}
+
+
+def look_for_lost_snapshots(server: Embedded, place: Path) -> None:
+    """What was saved is what the snapshots know of."""
+    snapshots = server.store.snapshots.of(stack_of(server).id)
+    assert not [snapshot for snapshot in snapshots if snapshot.status is Status.IN_PROGRESS]
+    records: list[Any] = [snapshot.data for snapshot in snapshots]
+    kept = [entry["resource_data"] for record in records for entry in record["resources"].values()]
+    known = {data["saved"] for data in kept if "saved" in data}
+    assert {str(path) for path in (place / "now" / "files").glob("*.saved")} == known
 
 
 def look_for_repeated_hooks(server: Embedded) -> None:
@@ -100,6 +111,7 @@ def recover(place: Path, name: str) -> None:
             assert len(objects(place)) == 3, "the objects of the first template"
             return
         look_for_orphans(server, place)
+        look_for_lost_snapshots(server, place)
         if stack.lock is not None:
             assert {path.removesuffix(".lock") for path in locks(place)} == objects(place)
             server.rooms.maintenance.lock(CALLER, stack, LockLevel.STACKS, None, None)
@@ -133,6 +145,7 @@ def live_on(server: Embedded, place: Path) -> None:
     assert state(stack.verb, stack.status) == state(Verb.DELETE, Status.COMPLETE)
     assert not objects(place)
     look_for_orphaned_software(server)
+    look_for_lost_snapshots(server, place)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

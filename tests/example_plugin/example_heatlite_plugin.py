@@ -1,7 +1,7 @@
 """Example::Local::File: real files in a directory, which stands for a cloud.
 
 It shows every part of a type: an object that can be found again after a crash, asynchronous work, update in
-place, check, a look at what is there, suspend, and a lock that restores what it found.
+place, check, a look at what is there, suspend, snapshot, and a lock that restores what it found.
 """
 
 import os
@@ -78,6 +78,14 @@ class File(Resource[FileProps], type="Example::Local::File"):
 
     def handle_resume(self) -> None:
         self.path.chmod(0o600)
+
+    def handle_snapshot(self, name: str) -> None:
+        saved = self.path.with_name(f"{name}.saved")
+        saved.write_text(self.path.read_text())
+        self.data["saved"] = str(saved)
+
+    def handle_delete_snapshot(self) -> None:
+        Path(str(self.data["saved"])).unlink(missing_ok=True)
 
     def handle_lock(self) -> None:
         self.data.setdefault("was_locked", self.flag.exists())

@@ -336,8 +336,8 @@ class Saved(Resource[SavedProps], type="Test::Saved"):
         if self.props.fail == where:
             raise RuntimeError(f"told to fail in {where}")
 
-    def _save(self) -> str:
-        image = f"{self.physical_name}.{len(list(Path(self.props.folder).iterdir()))}.image"
+    def _save(self, name: str) -> str:
+        image = f"{name}.image"
         self._path(image).write_text(self._path(self.physical_name).read_text())
         return image
 
@@ -352,14 +352,14 @@ class Saved(Resource[SavedProps], type="Test::Saved"):
     def handle_delete(self) -> None:
         self._path(self.physical_name).unlink(missing_ok=True)
 
-    def handle_snapshot(self) -> None:
+    def handle_snapshot(self, name: str) -> None:
         self._fail("snapshot")
-        self.data["image"] = self._save()
+        self.data["image"] = self._save(name)
         self.data["folder"] = self.props.folder
 
     def handle_snapshot_delete(self) -> None:
         self._fail("snapshot_delete")
-        self._save()
+        self._save(self.physical_name)
         self.handle_delete()
 
     def handle_delete_snapshot(self) -> None:
@@ -380,8 +380,8 @@ class Saved(Resource[SavedProps], type="Test::Saved"):
 class SlowSaved(Plain, type="Test::SlowSaved"):
     """Takes for ever to be saved."""
 
-    def handle_snapshot(self) -> Json:
-        return {}
+    def handle_snapshot(self, name: str) -> Json:
+        return {"name": name}
 
     def check_snapshot_complete(self, token: Json) -> bool:
         return False
