@@ -236,16 +236,16 @@ def test_snapshots(openstack: OpenStack, server: Server, tmp_path: Path) -> None
     assert (taken["name"], taken["status"]) == ("first", "IN_PROGRESS")
     assert server.settled(path) == "SNAPSHOT_COMPLETE"
     (listed,) = openstack.json("stack", "snapshot", "list", "kept")
-    assert (listed["id"], listed["status"]) == (taken["id"], "COMPLETE")
-    shown: Any = openstack.json("stack", "snapshot", "show", "kept", taken["id"])
+    assert (listed["id"], listed["status"]) == (taken["ID"], "COMPLETE")
+    shown: Any = openstack.json("stack", "snapshot", "show", "kept", taken["ID"])
     assert shown["data"]["resources"]["a"]["resource_data"] == {"value": "old"}
     openstack.ok("stack", "update", "--existing", "--parameter", "p=new", "kept")
     assert server.settled(path) == "UPDATE_COMPLETE"
-    openstack.ok("stack", "snapshot", "restore", "kept", taken["id"])
+    openstack.ok("stack", "snapshot", "restore", "kept", taken["ID"])
     assert server.settled(path) == "RESTORE_COMPLETE"
     restored: Any = openstack.json("stack", "show", "kept")
     assert restored["parameters"]["p"] == "old"
-    openstack.ok("stack", "snapshot", "delete", "--yes", "kept", taken["id"])
+    openstack.ok("stack", "snapshot", "delete", "--yes", "kept", taken["ID"])
     assert openstack.json("stack", "snapshot", "list", "kept") == []
     openstack.ok("stack", "delete", "--yes", "--wait", "kept")
 
