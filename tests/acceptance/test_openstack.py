@@ -238,7 +238,7 @@ def test_snapshots(openstack: OpenStack, server: Server, tmp_path: Path) -> None
     (listed,) = openstack.json("stack", "snapshot", "list", "kept")
     assert (listed["id"], listed["status"]) == (taken["ID"], "COMPLETE")
     shown: Any = openstack.json("stack", "snapshot", "show", "kept", taken["ID"])
-    assert shown["data"]["resources"]["a"]["resource_data"] == {"value": "old"}
+    assert shown["snapshot"]["data"]["resources"]["a"]["resource_data"] == {"value": "old"}
     openstack.ok("stack", "update", "--existing", "--parameter", "p=new", "kept")
     assert server.settled(path) == "UPDATE_COMPLETE"
     openstack.ok("stack", "snapshot", "restore", "kept", taken["ID"])
