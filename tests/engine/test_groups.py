@@ -1,11 +1,14 @@
 """Groups in an engine: their members, from creation to deletion (heat-engine §13)."""
 
+import json
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from heatlite.core.status import Status, Verb, state
+from heatlite.engine.handover import read_record
+from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, attr, param, resource, template
 
@@ -375,3 +378,91 @@ def test_servers_follow_their_launch_configuration(
     assert {server["properties"]["InstanceType"] for server in document["resources"].values()} == {"large"}
     assert engine.outputs(stack) == {"all": "0.0.0.0,0.0.0.0"}
     assert outcome(engine.delete(stack)) == "DELETE_COMPLETE"
+
+
+# -- other operations --------------------------------------------------------------------------------
+
+BOTH = [group(2, thing("v")), scaling(thing("v"), desired_capacity=2)]
+
+
+@pytest.mark.parametrize("definition", BOTH)
+def test_a_marked_group_is_replaced_whole(engine: Engine, definition: Any) -> None:
+    stack = engine.create(template(g=definition))
+    inner = nested(engine, stack)
+    engine.mark(stack, "g")
+    stack = engine.patch(stack)
+    assert outcome(stack) == "UPDATE_COMPLETE"
+    assert nested(engine, stack).id != inner.id
+    assert outcome(engine.get(inner)) == "DELETE_COMPLETE"
+    assert len(members(engine, stack)) == 2
+
+
+@pytest.mark.parametrize("definition", BOTH)
+def test_after_a_check_that_failed_the_members_decide(engine: Engine, definition: Any) -> None:
+    stack = engine.create(template(g=definition))
+    inner = nested(engine, stack)
+    before = engine.ids(inner)
+    ill = next(iter(before))
+    for where, name in ((inner, ill), (stack, "g")):
+        engine.put_row(where, name, Verb.CHECK, Status.FAILED)
+        engine.put_stack(where, Verb.CHECK, Status.FAILED)
+    stack = engine.patch(stack)
+    assert nested(engine, stack).id == inner.id
+    after = engine.ids(inner)
+    assert {name for name in before if after.get(name) != before[name]} == {ill}
+
+
+@pytest.mark.parametrize("definition", BOTH)
+def test_what_is_done_to_a_group_is_done_to_its_members(engine: Engine, definition: Any) -> None:
+    stack = engine.create(template(g=definition))
+    inner = nested(engine, stack)
+    before = engine.ids(inner)
+    for operation in (engine.suspend, engine.resume, engine.check, engine.lock, engine.unlock):
+        stack = operation(stack)
+        assert stack.status is Status.COMPLETE
+        assert set(members(engine, stack).values()) == {f"{stack.verb}_COMPLETE"}
+    assert engine.ids(inner) == before
+
+
+def test_a_rolling_update_that_is_cancelled_goes_back(engine: Engine) -> None:
+    def slow(value: str) -> Any:
+        properties = {"value": value, "action_wait_secs": {"update": 100}}
+        definition = {"type": "OS::Heat::TestResource", "properties": properties}
+        return template(g=group(3, definition, keys={"update_policy": {"rolling_update": {}}}))
+
+    stack = engine.create(slow("v"), disable_rollback=False)
+    inner = nested(engine, stack)
+    with engine.clock.held():
+        engine.put(stack, slow("w"), wait=False)
+        engine.begun(lambda: engine.states(inner)["2"] == "UPDATE_IN_PROGRESS")
+        engine.clock.pass_(100)
+        engine.begun(lambda: engine.states(inner)["1"] == "UPDATE_IN_PROGRESS")
+        assert engine.value(inner, "2") == "w"
+        engine.cancel(stack, rollback=True, wait=False)
+    stack = engine.settle(stack)
+    assert outcome(stack) == "ROLLBACK_COMPLETE"
+    assert [engine.value(inner, name) for name in "012"] == ["v", "v", "v"]
+
+
+@pytest.mark.parametrize("definition", BOTH)
+def test_a_group_is_handed_over_with_its_members(engine: Engine, definition: Any) -> None:
+    stack = engine.create(template(g=definition))
+    names = set(members(engine, stack))
+    record = read_record(json.dumps(engine.rooms.handover.abandon(engine.who, stack)))
+    engine.settle(stack)
+    adopted = engine.settle(engine.stacks.create(engine.who, Request(name="n", adopted=record)))
+    assert outcome(adopted) == "ADOPT_COMPLETE"
+    assert members(engine, adopted) == dict.fromkeys(names, "ADOPT_COMPLETE")
+    adopted = engine.patch(adopted)
+    assert members(engine, adopted) == dict.fromkeys(names, "ADOPT_COMPLETE")
+
+
+def test_a_preview_of_groups_changes_nothing(engine: Engine) -> None:
+    before = template(g=group(2, thing("v")), a=scaling(thing("v"), low=1))
+    after = template(g=group(3, thing("w")), a=scaling(thing("w"), low=2), b=group(attr("a", "current_size"), RANDOM))
+    stack = engine.create(before)
+    rows = [engine.rows(nested(engine, stack, name)) for name in ("g", "a")]
+    changes = engine.stacks.preview_update(stack, Request(template=after), existing=False)
+    assert {item.record.name for item in changes.updated} == {"g", "a"}
+    assert {item.record.name for item in changes.added} == {"b"}
+    assert [engine.rows(nested(engine, stack, name)) for name in ("g", "a")] == rows
