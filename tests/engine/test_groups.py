@@ -268,17 +268,19 @@ def test_an_update_without_a_desired_size_keeps_the_size(engine: Engine) -> None
 # -- signals -----------------------------------------------------------------------------------------
 
 
-def policy(by: float, cooldown: float | None = None, kind: str = "change_in_capacity") -> Any:
+def policy(by: float, cooldown: float | None = None, of: str = "g") -> Any:
     more = {} if cooldown is None else {"cooldown": cooldown}
-    sizing = {"adjustment_type": kind, "scaling_adjustment": by, **more}
-    return resource("OS::Heat::ScalingPolicy", auto_scaling_group_id={"get_resource": "g"}, **sizing)
+    sizing = {"adjustment_type": "change_in_capacity", "scaling_adjustment": by, **more}
+    return resource("OS::Heat::ScalingPolicy", auto_scaling_group_id={"get_resource": of}, **sizing)
 
 
-def signal(engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None) -> None:
+def signal(
+    engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None, of: str = "g"
+) -> None:
     """Signal a resource, and wait for what comes of it."""
     row = engine.rooms.reading.resource(stack, name)
     engine.rooms.signals.signal(engine.who, engine.get(stack), row, details)
-    engine.wait_for(lambda: not engine.store.actions.live([nested(engine, stack).id]))
+    engine.wait_for(lambda: not engine.store.actions.live([nested(engine, stack, of).id]))
 
 
 def test_signals_resize_a_group(engine: Engine) -> None:
