@@ -30,6 +30,7 @@ ACTIONS: dict[str, Start] = {
     "check": lambda rooms, caller, stack, _: rooms.stacks.check(caller, stack),
     "suspend": lambda rooms, caller, stack, _: rooms.stacks.suspend(caller, stack),
     "resume": lambda rooms, caller, stack, _: rooms.stacks.resume(caller, stack),
+    "retry": lambda rooms, caller, stack, _: rooms.stacks.retry(caller, stack),
     "cancel_update": lambda rooms, caller, stack, _: rooms.stacks.cancel(caller, stack, rollback=True),
     "cancel_without_rollback": lambda rooms, caller, stack, _: rooms.stacks.cancel(caller, stack, rollback=False),
     "lock": _lock,

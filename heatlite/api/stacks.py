@@ -156,8 +156,9 @@ class Stack(Handler):
         say(resp, HTTPStatus.ACCEPTED)
 
     def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Delete it."""
-        self.stacks.delete(req.caller, self.find_live(req, stack_name, stack_id))
+        """Delete it; with ``force=true`` whatever does not go."""
+        force = query.flag(req, "force")
+        self.stacks.delete(req.caller, self.find_live(req, stack_name, stack_id), force)
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_put_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:

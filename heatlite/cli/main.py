@@ -105,7 +105,10 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("-f", "--format", choices=render.FORMATS, default="table")
     _columns(one)
 
-    _stack(commands.add("down", stacks.down, "delete a stack, and wait until it is gone"))
+    one = commands.add("down", stacks.down, "delete a stack, and wait until it is gone")
+    _stack(one)
+    one.add_argument("--force", action="store_true", help="leave behind, and list, what cannot be deleted")
+    _stack(commands.add("retry", stacks.retry, "go on with a create or an update where it failed"))
     commands.add_listing("ls", stacks.ls, "list stacks")
     _stack(commands.add_listing("show", stacks.show, "show a stack"))
     _stack(commands.add_listing("resources", stacks.resources, "list a stack's resources"))

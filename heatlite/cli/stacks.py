@@ -132,13 +132,26 @@ def _draw_plan(changes: dict[str, list[Object]]) -> None:
 
 
 def down(arguments: argparse.Namespace, host: Host) -> int:
-    """Delete the stack and wait until it is gone."""
+    """Delete the stack and wait until it is gone; with --force it goes in any case."""
     with connect(arguments, host) as session:
         client = session.client
         stack = client.find(arguments.stack)
         after = client.last_event(stack)
-        client.request("DELETE", stack.path)
+        client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
         done = progress.wait(session, stack, after, f"heatlite down {stack.name}")
+    if done is not None and not done.failed and "Left behind: " in done.status_reason:
+        print(f"{stack.name}: {done.status_reason}", file=sys.stderr)
+    return 1 if done is not None and done.failed else 0
+
+
+def retry(arguments: argparse.Namespace, host: Host) -> int:
+    """Go on with a create or an update where it failed, and wait for it."""
+    with connect(arguments, host) as session:
+        client = session.client
+        stack = client.find(arguments.stack)
+        after = client.last_event(stack)
+        client.action(stack, "retry")
+        done = progress.wait(session, stack, after, f"heatlite retry {stack.name}")
     return 1 if done is not None and done.failed else 0
 
 

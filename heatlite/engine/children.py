@@ -97,7 +97,8 @@ class Children:
     def _inputs(self, work: Work) -> JsonMap:
         """What an action on a nested stack has from the one on its parent."""
         if work.verb is Verb.DELETE:
-            return {"abandon": True} if keeps_objects(self._action) else {}
+            passed: JsonMap = {"abandon": True} if keeps_objects(self._action) else {}
+            return {**passed, "force": True} if self._action.inputs.get("force") else passed
         if "resources" in self._action.inputs:
             return {"resources": self._entry(work).get("resources") or {}}
         passed_on = ("converge", "level", "snapshot")

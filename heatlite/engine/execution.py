@@ -1,6 +1,7 @@
 """One attempt at one claimed action: which walks an operation takes, and how the stack ends."""
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
@@ -21,7 +22,7 @@ from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import PlannedValues, Resources, Surroundings
 from heatlite.engine.snapshots import parts
-from heatlite.engine.step import DIFFERS, Work, drop_saved
+from heatlite.engine.step import DIFFERS, LEFT, Work, drop_saved
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, ResourceRecord, SnapshotRecord, StackRecord
@@ -37,6 +38,9 @@ RETRY_COMMIT = 1.0
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """What is rolled back where the stack is to be (heat-engine §8)."""
+
+GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
+"""Why a forced deletion ends: whatever is there still is left behind."""
 
 CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
@@ -66,6 +70,13 @@ class Execution:
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
         self._breakpoints = Breakpoints(parts.store.mail, action)
+        self._resources.retries = bool(action.inputs.get("retry"))
+        self._left: list[str] = []
+        """What of its snapshots a deletion could not remove."""
+        self._forced = bool(action.inputs.get("force"))
+        deadline = action.deadline
+        if self._forced:
+            deadline = min(deadline or math.inf, parts.clock.now() + parts.settings.error_wait_time)
         retry_limit = parts.settings.action_retry_limit
         self._transitions = Transitions(
             self._journal, self._resources, self._breakpoints, parts.clock.now, retry_limit
@@ -89,7 +100,7 @@ class Execution:
             self._park,
             patience=parts.settings.error_wait_time,
             rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
-            deadline=action.deadline,
+            deadline=deadline,
         )
         self._control: Control | None = None
 
@@ -228,16 +239,22 @@ class Execution:
             self.request(Control.ABORT)
 
     def _delete(self) -> Iterator[None]:
-        environment = load_mapping(self._stack.environment, "environment", "Environment")
-        self._breakpoints.start(Verb.DELETE, Environment.parse(environment))
+        if not self._forced:
+            environment = load_mapping(self._stack.environment, "environment", "Environment")
+            self._breakpoints.start(Verb.DELETE, Environment.parse(environment))
         # Whatever a maintenance lock still holds might refuse to go. (Nested stacks see to that themselves.)
         nested = {row.id for row in self._nested_rows()}
         own = planner.plan_unlock(row for row in self._rows() if row.id not in nested)
         yield from self._executor.walk(own, self._transitions.begin_unlock)
         self._executor.failures.clear()
         if self._executor.stop is None and not self._transitions.keeps_objects:
-            self._executor.failures += self._drop_parts(self._parts.store.snapshots.of(self._stack.id))
-        yield from self._executor.walk(planner.plan_cleanup(self._rows(), ()), self._transitions.begin_delete)
+            kept = self._drop_parts(self._parts.store.snapshots.of(self._stack.id))
+            self._executor.failures += kept
+            self._left += kept
+        done = [row.id for row in self._rows() if row.verb is Verb.DELETE and row.status is Status.COMPLETE]
+        waiting = [row.id for row in self._rows() if waits_at(row) is not None]
+        plan = planner.plan_cleanup(self._rows(), {*done}.difference(waiting), goes_on=self._forced)
+        yield from self._executor.walk(plan, self._transitions.begin_delete)
         self._end()
 
     # -- snapshots -----------------------------------------------------------------------------------
@@ -275,12 +292,15 @@ class Execution:
         if self._executor.stop is Stop.DRAIN:
             return  # The worker gives back whatever it still owns.
         failed = self._executor.stop is not None or bool(self._executor.failures)
+        gives_up = self._forced and self._executor.stop in GIVES_UP
+        failed = failed and not gives_up
         self._settle_leftovers()
         stack = self._failed() if failed else self._completed()
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
         status = ActionStatus.FAILED if failed else ActionStatus.SUCCEEDED
+        cancelled = self._executor.stop in CANCELS and not gives_up
         also = partial(self._write_snapshot, stack) if self.action.verb is Verb.SNAPSHOT else None
-        self._commit(stack, ActionStatus.CANCELLED if self._executor.stop in CANCELS else status, also)
+        self._commit(stack, ActionStatus.CANCELLED if cancelled else status, also)
 
     def _settle_leftovers(self) -> None:
         """Fail what an earlier attempt left in progress and this one stopped too soon to take up."""
@@ -305,6 +325,11 @@ class Execution:
         drifted = [row.name for row in self._rows() if row.verb is verb and row.status_reason.startswith(DIFFERS)]
         if verb is Verb.CHECK and drifted:
             reason += f". Not as stored: {', '.join(sorted(drifted))} (see resources)"
+        if verb is Verb.DELETE:
+            left = self._left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
+            reason += f". {LEFT}{'; '.join(left)}" if left else ""
+            for row in self._rows():
+                self._transitions.forget(row)
         stack = moved(self._stack, verb, Status.COMPLETE, reason)
         if verb in (Verb.CREATE, Verb.UPDATE, Verb.RESTORE):
             stack = replace(stack, previous_template_id=None, previous_environment=None)

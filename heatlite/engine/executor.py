@@ -21,7 +21,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.children import Children, Order, nested_failure
 from heatlite.engine.plan import Plan, Step, waiting
-from heatlite.engine.step import Work, advance, failure_text, give_up
+from heatlite.engine.step import LEFT, Work, advance, failure_text, give_up
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
 
@@ -332,6 +332,8 @@ class Executor:
                 work.round += 1
                 self._order(work)
             else:
+                if work.verb is Verb.DELETE and LEFT in action.status_reason:
+                    work.note = action.status_reason[action.status_reason.index(LEFT) :]
                 work.done = True
                 self._settle(work)
 

@@ -26,10 +26,12 @@ class Operation(StrEnum):
 
     UPDATE = "update"
     DELETE = "delete"
+    FORCE_DELETE = "force_delete"
     ABANDON = "abandon"
     CHECK = "check"
     SUSPEND = "suspend"
     RESUME = "resume"
+    RETRY = "retry"
     CANCEL_UPDATE = "cancel_update"
     CANCEL_WITHOUT_ROLLBACK = "cancel_without_rollback"
     SNAPSHOT = "snapshot"
@@ -41,17 +43,21 @@ class Operation(StrEnum):
     UNLOCK = "unlock"
 
 
+DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
+
 ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
     (Verb.LOCK, Status.IN_PROGRESS): frozenset(),
     (Verb.LOCK, Status.COMPLETE): frozenset({Operation.UNLOCK, Operation.LOCK}),
-    (Verb.LOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.LOCK, Operation.DELETE}),
+    (Verb.LOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.LOCK, *DELETES}),
     (Verb.UNLOCK, Status.IN_PROGRESS): frozenset(),
-    (Verb.UNLOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.DELETE}),
+    (Verb.UNLOCK, Status.FAILED): frozenset({Operation.UNLOCK, *DELETES}),
 }
 """States in which a stack is under maintenance, and all that is allowed there (seed: heat-stack-lock)."""
 
 NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 """Beside whatever is in progress: there is nothing yet, or nothing any more."""
+
+RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 PASSES_BY = CANCELS
@@ -102,6 +108,10 @@ def refusal(
         # way. What runs on an ancestor is not its business to cancel.
         above = {ancestor.id for ancestor in ancestors}
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
+    if operation is Operation.FORCE_DELETE:
+        # Also over one that does not get on; only another such is in its way.
+        above = {ancestor.id for ancestor in ancestors}
+        live = [action for action in live if action.inputs.get("force") or action.stack_id in above]
     holder = min(live, key=lambda action: not _has_begun(action), default=None)
     return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
 
@@ -147,6 +157,8 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
         return InvalidStackState(f"Stack {stack.name} is {now}: it is not locked, so there is nothing to unlock.")
     if operation is Operation.LOCK and (stack.status is Status.IN_PROGRESS or now in NOT_LOCKABLE):
         return InvalidStackState(f"Stack {stack.name} is {now}: only a stack in a final state can be locked.")
+    if operation is Operation.RETRY and (stack.status is not Status.FAILED or stack.verb not in RETRIES):
+        return InvalidStackState(f"Stack {stack.name} is {now}: there is no failed create or update to go on with.")
     if operation is Operation.UPDATE and stack.verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
     return None

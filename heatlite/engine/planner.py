@@ -78,6 +78,8 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
         kind = TemplateResource  # another template is an update, as in Heat
     if resources.type_of(row) is not kind:
         return Decision(Outcome.REPLACE, row, cause=f"type changed from {row.type}")
+    if resources.finished(row) and not kind.schema.diff(row.properties, wanted.properties):
+        return Decision(Outcome.KEEP, row)
     if issubclass(kind, StackResource):
         return _decide_nested(row, wanted, resources)
     if kind.anew_with_update and resources.outdated(row):
@@ -240,10 +242,10 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], values
     return Plan(steps, kept)
 
 
-def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str]) -> Plan:
-    """Delete every row whose id is not in `keep`, dependents first."""
+def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str], goes_on: bool = False) -> Plan:
+    """Delete every row whose id is not in `keep`, dependents first. With `goes_on` a failure stops nothing."""
     keep = frozenset(keep)
-    return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {})
+    return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {}, goes_on)
 
 
 def plan_check(rows: Iterable[ResourceRecord]) -> Plan:

@@ -89,6 +89,8 @@ class Resources:
         self.types = surroundings.types
         self._surroundings = surroundings
         self._observed: dict[str, Observed] = {}
+        self.retries = False
+        """Whether an operation that failed is gone on with; until `forget`."""
         self.chosen: Mapping[str, ResourceRecord] = {}
         """The rows by name that a running operation is done with; not all of them are stored yet."""
         self._saved: JsonMap = {}
@@ -115,9 +117,10 @@ class Resources:
         return data if isinstance(data, dict) else None
 
     def forget(self) -> None:
-        """What was seen is so no more, what was to be is not to be."""
+        """What was seen is so no more, what was to be is not to be, and what was done counts no more."""
         self._observed.clear()
         self._saved = {}
+        self.retries = False
 
     def _look(self, row: ResourceRecord) -> Observed:
         try:
@@ -185,6 +188,12 @@ class Resources:
         found = [row for row in self.chosen.values() if name_or_physical_id in (row.name, row.physical_id)]
         found = found or self._surroundings.store.resources.find(self.stack.id, name_or_physical_id)
         return self.make(found[-1]) if found else None
+
+    def finished(self, row: ResourceRecord) -> bool:
+        """While an operation is tried again: whether it was done with the row before it failed."""
+        if not self.retries or row.status is not Status.COMPLETE or row.verb not in (Verb.CREATE, Verb.UPDATE):
+            return False
+        return self.stack.verb is Verb.CREATE or (row.updated_at or 0.0) > (self.stack.updated_at or 0.0)
 
     def outdated(self, row: ResourceRecord) -> bool:
         """Whether the row is from before the update that runs; in a rollback, from the update that is undone."""

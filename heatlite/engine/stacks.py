@@ -186,12 +186,14 @@ class Stacks:
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 
-    def delete(self, context: Context, stack: StackRecord) -> None:
+    def delete(self, context: Context, stack: StackRecord, force: bool = False) -> None:
         """Queue the deletion; whatever holds the stack is cancelled and waited for.
 
-        A lock or unlock that failed is lifted by it (lock-and-health §2).
+        A lock or unlock that failed is lifted by it (lock-and-health §2). With `force` the stack goes in any case: what
+        cannot be deleted, or not within `error_wait_time`, is left behind and listed in the stack's reason.
         """
-        attempt = self._gate.attempt(context, Operation.DELETE, stack, "DELETE", "", None)
+        operation = Operation.FORCE_DELETE if force else Operation.DELETE
+        attempt = self._gate.attempt(context, operation, stack, "DELETE", "", None)
         now = self._clock.now()
         with self._gate.allowed(attempt) as stack:
             self._store.actions.cancel_queued([stack.id], "the stack is deleted", now)
@@ -203,7 +205,20 @@ class Stacks:
             stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._gate.queue(context, stack, Verb.DELETE, waits_for=holder)
+            self._gate.queue(context, stack, Verb.DELETE, {"force": True} if force else None, waits_for=holder)
+        self._gate.wake()
+
+    def retry(self, context: Context, stack: StackRecord) -> None:
+        """Go on with the create or update that failed, where it failed: what it has finished stays as it is.
+
+        It needs no template. Raises InvalidStackState where none has failed.
+        """
+        with self._gate.allowed(self._gate.act(context, Operation.RETRY, stack)) as stack:
+            # `updated_at` stays: it tells what the operation has finished.
+            stack = moved(stack, stack.verb, Status.IN_PROGRESS, f"Stack {stack.verb} started")
+            self._store.stacks.save(stack)
+            self._store.events.append_many([stack_event(stack, self._clock.now())])
+            self._gate.queue(context, stack, stack.verb, {"retry": True})
         self._gate.wake()
 
     def check(self, context: Context, stack: StackRecord) -> None:

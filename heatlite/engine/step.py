@@ -30,6 +30,13 @@ DIFFERS = "The object differs from what is stored: "
 """How the reason of a check begins that has found something else than it should."""
 
 
+LEFT = "Left behind: "
+"""How begins what a deletion tells of the objects that it leaves."""
+
+LONGEST_FAILURE = 10_000
+"""Characters of a type's error that are kept."""
+
+
 @dataclass(slots=True)
 class Work:
     """A step that has begun: its row as last written, its resource, and how far the handlers have come."""
@@ -261,5 +268,12 @@ def failure_text(name: str, error: Exception) -> str:
 
     A type may put anything into its error; what no database can hold is replaced.
     """
-    text = f"{type(error).__name__}: resources.{name}: {error}"
+    try:
+        said = str(error)
+    except Exception:
+        log.info("resource %s: what it failed with cannot say what it is", name, exc_info=True)
+        said = "(an error without a text)"
+    if len(said) > LONGEST_FAILURE:
+        said = f"{said[:LONGEST_FAILURE]} … ({len(said)} characters)"
+    text = f"{type(error).__name__}: resources.{name}: {said}"
     return text.encode(errors="replace").decode().replace("\0", "?")

@@ -15,7 +15,7 @@ from heatlite.engine.journal import Journal, resource_event
 from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted
 from heatlite.engine.scope import Resources, Values
-from heatlite.engine.step import Work, judge
+from heatlite.engine.step import LEFT, Work, judge
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Resource
@@ -300,7 +300,7 @@ class Transitions:
         row = replace(work.row, token=None)
         self._journal.save(row)
         if hook == "post-delete":
-            self._journal.delete(row)
+            self._deleted(row)
         elif hook == "pre-delete":
             return self.begin_delete(work.step)
         elif hook in ("pre-create", "pre-update"):
@@ -315,7 +315,25 @@ class Transitions:
         self._journal.save(row)
         self._tell(row, reason)
         if row.verb is Verb.DELETE and row.status is Status.COMPLETE:
+            self._deleted(row)
+
+    def _deleted(self, row: ResourceRecord) -> None:
+        """The row is no longer needed, unless the end of the stack's deletion has to tell of it."""
+        if self._resources.stack.verb is not Verb.DELETE or not self.left_behind(row):
             self._journal.delete(row)
+
+    def left_behind(self, row: ResourceRecord) -> list[str]:
+        """What there still is of the row's object, once its stack is gone: ``db (OS::Trove::Instance, id)``."""
+        if row.status_reason.startswith(LEFT):
+            return [f"{row.name}.{left}" for left in row.status_reason[len(LEFT) :].split("; ")]
+        gone = row.verb is Verb.DELETE and row.status is Status.COMPLETE and row.deletion_policy.lower() != "retain"
+        if gone or row.verb is Verb.INIT or self.keeps_objects:
+            return []
+        return [f"{row.name} ({row.type}, {row.physical_id or row.physical_name})"]
+
+    def forget(self, row: ResourceRecord) -> None:
+        """Drop the row; whatever there is of its object is nobody's from now on."""
+        self._journal.delete(row)
 
     def _tell(self, row: ResourceRecord, reason: str) -> None:
         """An event about a row whose state stays as it is."""
@@ -392,11 +410,11 @@ class Transitions:
             self._moved(row, work.verb, Status.FAILED, work.failure)
             return None
         if work.verb is Verb.DELETE:
-            row = self._moved(row, work.verb, Status.COMPLETE, STATE_CHANGED)
+            row = self._moved(row, work.verb, Status.COMPLETE, work.note or STATE_CHANGED)
             waiting = self._waiting(work.step, row, "post-delete")
             if waiting is not None:
                 return waiting
-            self._journal.delete(row)
+            self._deleted(row)
             if work.then is not None:
                 name = row.physical_name if work.then.replacement.name == KEEP else None
                 return self._create(work.step, self._new_row(self._definitions[row.name], name), work.then)

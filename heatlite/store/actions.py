@@ -286,7 +286,9 @@ class Actions:
 
 
 def _row(record: ActionRecord) -> tuple[Value, ...]:
-    key = f"{record.stack_id}:delete" if record.verb is Verb.DELETE else record.stack_id
+    key = record.stack_id
+    if record.verb is Verb.DELETE:
+        key += ":force" if record.inputs.get("force") else ":delete"
     return (
         record.id,
         record.stack_id,

@@ -127,6 +127,18 @@ def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
     assert failed.splitlines()[1].startswith("  boom (OS::Heat::TestResource): CREATE_FAILED  ValueError")
     assert run("resources", "back") == ""
 
+    again = run("retry", "boom", code=1)
+    assert again.splitlines()[0].startswith("boom: CREATE_FAILED  Resource CREATE failed")
+    assert "Stack back is ROLLBACK_COMPLETE: there is no failed create or update" in run("retry", "back", code=1)
+    path.write_text(
+        "heat_template_version: 2018-08-31\n"
+        "resources:\n"
+        "  kept: {type: OS::Heat::RandomString, deletion_policy: Retain}\n"
+    )
+    run("up", str(path), "-n", "kept")
+    out = run("down", "--force", "kept")
+    assert "DELETE_COMPLETE  Stack DELETE completed successfully. Left behind: kept (OS::Heat::RandomString, " in out
+
     assert run("down", "nothing", code=1) == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
     unknown = run("up", STORY, "-P", "size=1", code=1)
     assert unknown == "heatlite: The Parameter (size) was not defined in template. (HTTP 400)\n"

@@ -401,6 +401,13 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
     play("Export stack", **names)
     play("Abandon stack", **names)
     heat.settle(other, "DELETE_COMPLETE")
+    failing = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
+    failed = heat.create(template(a=failing), "failed")
+    names = {"stack_name": "failed", "stack_id": failed.rpartition("/")[2]}
+    play("Retry stack", **names)
+    heat.settle(failed, "CREATE_FAILED")
+    play("Delete stack", query="?force=true", **names)
+    heat.settle(failed, "DELETE_COMPLETE")
     for title in ("Cancel update", "Cancel without rollback"):
         endless = updating(heat, "endless")
         play(title, **endless)

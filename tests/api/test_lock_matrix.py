@@ -69,6 +69,7 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
     "put": ("PUT " + S, "", {"template": template(a=value("new"))}),
     "patch": ("PATCH " + S, "", {}),
     "delete": ("DELETE " + S, "", None),
+    "force": ("DELETE " + S, "?force=true", None),
     "abandon": ("DELETE " + S + "/abandon", "/abandon", None),
     "snapshot": ("POST " + S + "/snapshots", "/snapshots", {"name": "n"}),
     "restore": ("POST " + S + "/snapshots/{snapshot_id}/restore", "/snapshots/SNAPSHOT/restore", None),
@@ -79,7 +80,9 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
     "replay": ("POST " + S + "/lock/suppressed/{suppressed_id}/replay", "/lock/suppressed/1/replay", None),
     **{
         action: ("POST " + S + "/actions", "/actions", {action: None})
-        for action in ("check", "suspend", "resume", "cancel_update", "cancel_without_rollback", "lock", "unlock")
+        for action in (
+            "check", "suspend", "resume", "retry", "cancel_update", "cancel_without_rollback", "lock", "unlock",
+        )
     },
 }
 
@@ -109,6 +112,7 @@ SETTLED: dict[str, int | str] = {
     "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "replay": 200,
     "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
     "snapshot": 200, "restore": 202, "delete_snapshot": 204,
+    "force": 204, "retry": WRONG,
     # not in this version, whatever the state
     "signal": NO_SIGNAL,
     # nothing to cancel
@@ -120,16 +124,19 @@ IN_PROGRESS = SETTLED | {
     "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK,
     "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
     "snapshot": RUNNING, "restore": RUNNING, "delete_snapshot": RUNNING,
+    "retry": RUNNING,
 }  # fmt: skip
 LOCKED = SETTLED | dict.fromkeys(
     (
         "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
-        "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot",
+        "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot", "force",
+        "retry",
     ),
     MAINTENANCE,
 )  # fmt: skip
 EXPECTED: dict[str, dict[str, int | str]] = {
     **{state(verb, status): SETTLED for verb, status in RESTING},
+    **{f"{verb}_FAILED": SETTLED | {"retry": 200} for verb in ("CREATE", "UPDATE")},
     "UNLOCK_COMPLETE": SETTLED,
     "INIT_COMPLETE": SETTLED | {"lock": WRONG},
     "RESUME_COMPLETE": SETTLED | {"resume": NOTHING},
@@ -146,8 +153,8 @@ EXPECTED: dict[str, dict[str, int | str]] = {
     "LOCK_IN_PROGRESS": LOCKED,
     "UNLOCK_IN_PROGRESS": LOCKED,
     "LOCK_COMPLETE": LOCKED | {"lock": 200, "unlock": 200},
-    "LOCK_FAILED": LOCKED | {"lock": 200, "unlock": 200, "delete": 204},
-    "UNLOCK_FAILED": LOCKED | {"unlock": 200, "delete": 204},
+    "LOCK_FAILED": LOCKED | {"lock": 200, "unlock": 200, "delete": 204, "force": 204},
+    "UNLOCK_FAILED": LOCKED | {"unlock": 200, "delete": 204, "force": 204},
 }  # fmt: skip
 HELD = {"LOCK_IN_PROGRESS", "UNLOCK_IN_PROGRESS", "LOCK_COMPLETE", "LOCK_FAILED", "UNLOCK_FAILED"}
 """States in which the record of a lock is there."""
@@ -156,6 +163,7 @@ STARTS = {
     "put": Verb.UPDATE, "patch": Verb.UPDATE, "delete": Verb.DELETE, "check": Verb.CHECK, "lock": Verb.LOCK,
     "unlock": Verb.UNLOCK, "suspend": Verb.SUSPEND, "resume": Verb.RESUME, "abandon": Verb.DELETE,
     "snapshot": Verb.SNAPSHOT, "restore": Verb.RESTORE,
+    "force": Verb.DELETE,
 }  # fmt: skip
 """What an accepted operation makes of the stack."""
 
