@@ -55,8 +55,8 @@ class TestATypeThatIsGone:
         stack = engine.delete(stack)
         assert final(stack) == "DELETE_FAILED"
         assert "Test::Robust" in stack.status_reason
-        # What its type is not needed for goes all the same.
-        assert engine.states(stack) == {"a": "DELETE_FAILED"}
+        # What its type is not needed for goes all the same; what is retained is listed when the stack goes.
+        assert engine.states(stack) == {"a": "DELETE_FAILED", "kept": "DELETE_COMPLETE"}
 
     def test_an_update_can_make_something_else_of_it(self, engine: Engine, stack: StackRecord) -> None:
         stack = engine.put(stack, template(a=thing(), b=thing(ref("a"))))
