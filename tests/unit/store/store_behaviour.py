@@ -26,6 +26,7 @@ from heatlite.store.records import (
     LockRecord,
     ResourceRecord,
     ServiceRecord,
+    SnapshotRecord,
     SoftwareConfigRecord,
     SoftwareDeploymentRecord,
     StackRecord,
@@ -1200,6 +1201,61 @@ def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store) ->
     writer.join(30)
     assert writer.exitcode == 0
     assert sorted(names(store, StackQuery())) == ["before", "child", "parent"]
+
+
+# -- snapshots ---------------------------------------------------------------------------------------
+
+
+def a_snapshot(**fields: object) -> SnapshotRecord:
+    given: dict[str, object] = {
+        "id": new_id(),
+        "stack_id": "s1",
+        "name": "before",
+        "verb": Verb.CREATE,
+        "status": Status.IN_PROGRESS,
+        "status_reason": "",
+        "created_at": 100.0,
+    }
+    return SnapshotRecord(**(given | fields))  # type: ignore[arg-type]
+
+
+@everywhere
+def test_snapshots_come_back_oldest_first(store: Store) -> None:
+    second, first = a_snapshot(created_at=2.0, name=None), a_snapshot(created_at=1.0, name="\u00e9" * 255)
+    other = a_snapshot(stack_id="s2")
+    with store.transaction():
+        for one in (second, first, other):
+            store.snapshots.insert(one)
+        done = replace(first, verb=Verb.DELETE, status=Status.FAILED, status_reason="no", data={"a": ["\u00e9"]})
+        store.snapshots.save(done)
+    assert store.snapshots.of("s1") == [done, second]
+    assert store.snapshots.get("s1", done.id) == done
+    assert store.snapshots.get("s1", other.id) is None
+    with store.transaction():
+        store.snapshots.delete_many([done.id])
+    assert store.snapshots.of("s1") == [second]
+
+
+@everywhere
+def test_snapshots_are_given_up_and_cleared_for_one_stack(store: Store) -> None:
+    running, done, other = a_snapshot(), a_snapshot(status=Status.COMPLETE, created_at=200.0), a_snapshot(stack_id="s2")
+    with store.transaction():
+        for one in (running, done, other):
+            store.snapshots.insert(one)
+        store.snapshots.give_up("s1", "gone")
+    assert store.snapshots.of("s1") == [replace(running, status=Status.FAILED, status_reason="gone"), done]
+    with store.transaction():
+        store.snapshots.clear("s1")
+    assert (store.snapshots.of("s1"), store.snapshots.of("s2")) == ([], [other])
+
+
+@everywhere
+def test_the_id_of_what_was_there_before_is_kept(store: Store) -> None:
+    row = a_resource(external_id="vol-1")
+    with store.transaction():
+        store.resources.insert_many([row, a_resource("plain")])
+    found = {one.name: one.external_id for one in store.resources.of("s1")}
+    assert found == {"db": "vol-1", "plain": None}
 
 
 # -- suppressed requests, services ---------------------------------------------------------------
