@@ -214,6 +214,27 @@ class TestAdopt:
         engine.delete(stack)
         assert [path.name for path in plugins.iterdir()] == ["journal"]
 
+    @pytest.mark.parametrize(
+        "group",
+        [
+            resource("OS::Heat::ResourceGroup", count=2, resource_def=file(content="m%index%")),
+            resource("OS::Heat::AutoScalingGroup", min_size=2, max_size=4, resource=file(content="m")),
+        ],
+        ids=["resources", "scaling"],
+    )
+    def test_a_group(self, engine: Engine, plugins: Path, group: Any) -> None:
+        """The members that were there are taken over under their names, and an update leaves them alone."""
+        stack = engine.create(template(g=group))
+        assert final(stack) == "CREATE_COMPLETE", stack.status_reason
+        (nested,) = engine.store.stacks.descendants(stack)
+        before, files = {row.name: row.physical_id for row in engine.rows(nested)}, sorted(plugins.iterdir())
+        stack = adopt(engine, json.dumps(abandon(engine, stack)))
+        assert final(stack) == "ADOPT_COMPLETE", stack.status_reason
+        (adopted,) = engine.store.stacks.descendants(stack)
+        assert final(engine.patch(stack)) == "UPDATE_COMPLETE"
+        assert {row.name: row.physical_id for row in engine.rows(adopted)} == before
+        assert sorted(plugins.iterdir()) == files
+
     def test_a_tree_with_a_fault_within(self, engine: Engine, plugins: Path) -> None:
         child = {"heat_template_version": "2021-04-16", "resources": {"x": file(), "y": file(depends_on="x")}}
         stack = engine.create(template(n=resource("child.yaml")), files={"child.yaml": json.dumps(child)})
