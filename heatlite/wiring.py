@@ -177,7 +177,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
         handover=Handover(store, clock, settings, gate),
         snapshots=Snapshots(store, clock, settings, gate, preparation, definitions, surroundings),
         maintenance=Maintenance(store, clock, gate),
-        health=Health(store, clock, gate, reading),
+        health=Health(store, clock, definitions, gate, reading),
         signals=Signals(store, clock, settings, definitions, gate, reading),
         software=software,
         reading=reading,

@@ -16,9 +16,10 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.journal import moved, stack_event
-from heatlite.engine.locks import Operation, maintenance_refusal
-from heatlite.engine.nesting import becoming, check_immutable, inherited
-from heatlite.engine.scope import Resources
+from heatlite.engine.locks import Operation, locked_error, maintenance_refusal
+from heatlite.engine.nesting import becoming, check_immutable
+from heatlite.engine.planner import described
+from heatlite.engine.scope import Resources, inherited
 from heatlite.engine.step import Work
 from heatlite.engine.template_types import TemplateResource
 from heatlite.plugin.nested import ChildStack, StackResource
@@ -88,7 +89,11 @@ class Children:
             return None
         view = self._resources.nested(resource.physical_id)
         before = None if view is None else view.stack
-        stack, template, bound = self._bound(work.row, resource, definition, child, before)
+        if before is not None and before.lock is not None:
+            raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
+        assert work.wanted is not None
+        row = described(work.row, work.wanted)
+        stack, template, bound = self._bound(row, resource, definition, child, before)
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
         inputs = self._inputs(work)

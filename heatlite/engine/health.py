@@ -7,10 +7,12 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionInProgress
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import resource_event
-from heatlite.engine.locks import Operation
+from heatlite.engine.locks import Operation, locked_error
 from heatlite.engine.reading import Reading
+from heatlite.engine.sparing import Sparing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
@@ -20,16 +22,20 @@ MARKED = "The resource was explicitly marked as {} through the API"
 class Health:
     """Takes marks."""
 
-    def __init__(self, store: Store, clock: Clock, gate: Gate, reading: Reading) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, definitions: Definitions, gate: Gate, reading: Reading
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._definitions = definitions
         self._gate = gate
         self._reading = reading
 
     def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
         """Say that a resource is unhealthy or well again (lock-and-health §1; seed: heat-mark-unhealthy).
 
-        `resource` is its name or its physical id. The next update replaces what is CHECK_FAILED.
+        `resource` is its name or its physical id. The next update replaces what is CHECK_FAILED; so where a nested
+        stack is locked, the resource that has it takes no mark.
         """
         body: JsonMap = {"mark_unhealthy": unhealthy}
         if reason is not None:
@@ -39,6 +45,9 @@ class Health:
         now = self._clock.now()
         with self._gate.allowed(attempt) as stack:
             row = self._reading.resource(stack, resource)
+            locked = Sparing(self._store, self._definitions, self._reading, stack).locked(row)
+            if locked is not None:
+                raise locked_error(Operation.MARK, locked)
             if row.status is Status.IN_PROGRESS:
                 raise ActionInProgress(stack_name=stack.name, action=row.verb)
             is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED

@@ -60,8 +60,9 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
-PASSES_BY = CANCELS
-"""What does not touch nested stacks that are locked: the operation that is cancelled leaves them alone already."""
+PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK}
+"""What may leave nested stacks alone that are locked. Who plans the update, or knows the marked resource, looks; a
+cancel asks nothing of what its operation leaves alone."""
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
     Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 from heatlite.core.errors import ImmutableParameterModified, RequestLimitExceeded
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.definitions import pseudo_parameters
 from heatlite.engine.journal import moved
 from heatlite.engine.planner import Wanted
-from heatlite.engine.scope import Resources, type_code
+from heatlite.engine.scope import Resources, inherited, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.check import MAX_NESTED_DEPTH
@@ -47,19 +46,6 @@ def becoming(parent: StackRecord, row: ResourceRecord, before: StackRecord | Non
         parent_resource=row.name,
         depth=parent.depth + 1,
     )
-
-
-def inherited(
-    definition: Definition, row: ResourceRecord, update_policy: JsonMap, parameters: Mapping[str, Json]
-) -> tuple[Environment, JsonMap]:
-    """The environment of a resource's nested stack, and what `resource_facade` gives there."""
-    target = definition.mapping.target(row.name, definition.resources[row.name].type)
-    facade: JsonMap = {
-        "metadata": row.metadata,
-        "deletion_policy": row.deletion_policy,
-        "update_policy": update_policy,
-    }
-    return definition.environment.for_child(row.name, target, dict(parameters)), facade
 
 
 def check_immutable(earlier: Definition, later: Definition) -> None:

@@ -9,17 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted, StackValidationFailed
-from heatlite.core.json import JsonMap
+from heatlite.core.json import JsonMap, canonical
 from heatlite.core.status import Status, Verb
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
-from heatlite.engine.scope import PlannedValues, Resources, type_code
+from heatlite.engine.scope import NestedView, PlannedValues, Resources, inherited, type_code
 from heatlite.engine.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord
+from heatlite.store.stacks import Templates
 from heatlite.template.document import Definition, ResourceDefinition
-from heatlite.template.expression import UNKNOWN, Scope, resolve
+from heatlite.template.expression import UNKNOWN, Scope, has_unknown, resolve
 from heatlite.template.replacement import REBUILD, Replacement
 
 
@@ -33,6 +34,8 @@ class Wanted:
     update_policy: JsonMap
     replacement: Replacement
     """How it is replaced, if it has to be."""
+    definition: Definition
+    """Where it is defined."""
     external_id: str | None = None
 
 
@@ -52,7 +55,7 @@ def evaluate(definition: Definition, name: str, resources: Resources, values: Sc
     if wanted.update_policy:
         policy = dict(_section("update_policy", resolve(wanted.update_policy, values)))
         replacement = replacement.refined(policy.pop("replacement", None))
-    return Wanted(kind, properties, metadata, policy, replacement, wanted.external_id)
+    return Wanted(kind, properties, metadata, policy, replacement, definition, wanted.external_id)
 
 
 def _section(name: str, value: object) -> JsonMap:
@@ -131,6 +134,8 @@ def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) ->
     if nested is None:
         return Decision(Outcome.REPLACE, row, cause="its nested stack is gone")
     unhealthy = (Verb.CHECK, Status.FAILED)
+    if nested.stack.locked and row.status is Status.COMPLETE and _stands(row, wanted, nested, resources):
+        return Decision(Outcome.KEEP, row)
     if (row.verb, row.status) == unhealthy != (nested.action, nested.status):
         # Somebody has marked it. (Where the nested stack's own check has failed, its members are to be replaced.)
         return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
@@ -144,6 +149,28 @@ def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) ->
         return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
     cause = "the definition changed" if changed or row.metadata != wanted.metadata else "its members decide"
     return Decision(Outcome.UPDATE, row, changed, cause)
+
+
+def described(row: ResourceRecord, wanted: Wanted) -> ResourceRecord:
+    """The row with what its nested stack can ask about it (resource_facade)."""
+    policy = wanted.definition.resources[row.name].deletion_policy
+    return replace(row, metadata=wanted.metadata, deletion_policy=policy)
+
+
+def _stands(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: Resources) -> bool:
+    """Whether the definition of the nested stack is what it already is."""
+    resource = resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
+    assert isinstance(resource, StackResource)
+    with type_code():
+        goal = resource.goal()
+    if any(map(has_unknown, (goal.template, goal.parameters, wanted.metadata, wanted.update_policy))):
+        return False
+    definition = wanted.definition
+    environment, facade = inherited(definition, described(row, wanted), wanted.update_policy, goal.parameters)
+    address = Templates.address(goal.template, definition.template.files)
+    wants = (address, environment.to_dict(), {"facade": facade, "without": sorted(environment.without)})
+    has = (nested.stack.template_id, nested.stack.environment, nested.stack.inherited)
+    return canonical(wants) == canonical(has)
 
 
 def choose(

@@ -22,7 +22,7 @@ from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition, ResourceDefinition
-from heatlite.template.environment import TEMPLATE_SUFFIXES
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
 from heatlite.template.expression import UNKNOWN, resolve
 
 log = logging.getLogger(__name__)
@@ -396,6 +396,19 @@ class MemberView:
 
     def attribute(self, name: str, path: Sequence[Json] = ()) -> Json:
         return without_unknown(self._values.attribute(self.name, name, path))
+
+
+def inherited(
+    definition: Definition, row: ResourceRecord, update_policy: JsonMap, parameters: Mapping[str, Json]
+) -> tuple[Environment, JsonMap]:
+    """The environment of a resource's nested stack, and what `resource_facade` gives there."""
+    target = definition.mapping.target(row.name, definition.resources[row.name].type)
+    facade: JsonMap = {
+        "metadata": row.metadata,
+        "deletion_policy": row.deletion_policy,
+        "update_policy": update_policy,
+    }
+    return definition.environment.for_child(row.name, target, dict(parameters)), facade
 
 
 def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:

@@ -25,14 +25,16 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.foresight import Foresight
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import moved, stack_event
-from heatlite.engine.locks import Operation
+from heatlite.engine.locks import Operation, locked_error
 from heatlite.engine.prepare import Preparation, Prepared
 from heatlite.engine.reading import Reading
 from heatlite.engine.requests import Changes, Preview, Request
 from heatlite.engine.scope import Resources
+from heatlite.engine.sparing import Sparing
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks import StackQuery
 from heatlite.store.store import Store
+from heatlite.template.document import Definition
 
 STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 
@@ -142,6 +144,7 @@ class Stacks:
                 # What was prepared goes on from a definition that is no longer the stack's.
                 raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
             after = _begun(stack, request, prepared, existing, now)
+            self._spare_locked(stack, after, prepared.definition, self._converges(request))
             if request.plan_digest is not None:
                 plan = self._foresight(resources, after, prepared, False).plan()
                 if plan.digest != request.plan_digest:
@@ -152,6 +155,19 @@ class Stacks:
             self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
         self._gate.wake()
+
+    def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
+        """Raises StackLocked where an update, or its rollback, would touch a nested stack that is locked."""
+        sparing = Sparing(self._store, self._definitions, self._reading, stack)
+        # Who looks at all objects leaves none alone.
+        touched = sparing.locked() if converges else sparing.touched(after, definition)
+        template_id, environment = after.previous_template_id, after.previous_environment
+        if touched is None and not after.disable_rollback and sparing.locked() is not None:
+            assert template_id is not None and environment is not None
+            back = replace(after, template_id=template_id, environment=environment)
+            touched = sparing.touched(back, self._definitions.of(back))
+        if touched is not None:
+            raise locked_error(Operation.UPDATE, touched)
 
     def preview_update(
         self, stack: StackRecord, request: Request, existing: bool, show_nested: bool = False, plan: bool = False
