@@ -102,12 +102,12 @@ def refusal(
     error = _maintenance(operation, stack, ancestors, descendants)
     if error is not None:
         return error
+    above = {ancestor.id for ancestor in ancestors}
     if operation in CANCELS:
-        return _cancel_refusal(operation, stack)
-    if operation is Operation.DELETE:
+        live = [action for action in live if action.stack_id in above]
+    elif operation is Operation.DELETE:
         # A delete cancels whoever holds the stack, or one nested in it, and waits for it; only another delete is in its
         # way. What runs on an ancestor is not its business to cancel.
-        above = {ancestor.id for ancestor in ancestors}
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
     if operation is Operation.FORCE_DELETE:
         # Also over one that does not get on; only another such is in its way.
@@ -145,15 +145,10 @@ def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> Hea
     return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since)
 
 
-def _cancel_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
-    if stack.status is Status.IN_PROGRESS and stack.verb in CANCELLABLE[operation]:
-        return None
-    what = f"Cancelling update when stack is {state(stack.verb, stack.status)}"
-    return NotSupported(f"{what} is not supported.")
-
-
 def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
     now = state(stack.verb, stack.status)
+    if operation in CANCELS and not (stack.status is Status.IN_PROGRESS and stack.verb in CANCELLABLE[operation]):
+        return NotSupported(f"Cancelling update when stack is {now} is not supported.")
     if operation is Operation.UNLOCK and stack.lock is None:
         return InvalidStackState(f"Stack {stack.name} is {now}: it is not locked, so there is nothing to unlock.")
     if operation is Operation.LOCK and (stack.status is Status.IN_PROGRESS or now in NOT_LOCKABLE):

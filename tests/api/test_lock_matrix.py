@@ -4,8 +4,10 @@ The expected answers are written down here after lock-and-health §2 and §3 and
 code. A route or an action that this file does not know fails it.
 """
 
+import json
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -36,6 +38,7 @@ P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
 R = S + "/resources/{resource_name}"
 
+NOW = 1_700_000_000.0
 MADE = template(a=value())
 
 # -- the routes --------------------------------------------------------------------------------------
@@ -193,7 +196,7 @@ class Bench:
         self, name: str, verb: Verb, status: Status, queued: ActionStatus = ActionStatus.RUNNING, **more: Any
     ) -> StackRecord:
         """One more stack."""
-        now = 1_700_000_000.0
+        now = NOW
         lock = LockRecord(LockLevel.STACKS, "anonymous", True, now) if state(verb, status) in HELD else None
         store = self.store
         with store.transaction():
@@ -268,9 +271,10 @@ class Bench:
                 )
             }
 
-    def ask(self, stack: StackRecord, name: str) -> Any:
-        """Make the request of an operation."""
+    def ask(self, stack: StackRecord, name: str, change: tuple[str, object] | None = None) -> Any:
+        """Make the request of an operation; `change`: with another path and body."""
         route, below, body = OPERATIONS[name]
+        below, body = change or (below, body)
         (number,) = [entry.id for entry in self.store.suppressed.list(stack.id)][-1:] or [1]
         path = f"/stacks/{stack.name}/{stack.id}" + below.replace("suppressed/1", f"suppressed/{number}")
         if "SNAPSHOT" in path:
@@ -368,46 +372,190 @@ def test_a_queued_action_is_no_less_in_the_way(bench: Bench, operation: str) -> 
     assert new_suppressed(before, bench.content()) == []
 
 
-TREE = [name for name in OPERATIONS if EXPECTED["LOCK_COMPLETE"][name] == MAINTENANCE]
-PASSES_BY = {"cancel_update", "cancel_without_rollback"}
-"""What need not touch a nested stack."""
+# -- trees -------------------------------------------------------------------------------------------
+
+WITHIN = {**template(x=value()), "parameters": {"v": {"type": "string"}}}
 
 
-@pytest.mark.parametrize(
-    ("operation", "name"),
-    [(operation, name) for operation in TREE for name in sorted(HELD) if EXPECTED[name][operation] == MAINTENANCE],
-)
-def test_the_lock_of_an_ancestor_counts(bench: Bench, operation: str, name: str) -> None:
-    """Whatever is closed to the locked stack itself is closed to those nested in it."""
-    root = bench.stack(*split(name))
-    middle = bench.another("middle", Verb.CREATE, Status.COMPLETE, parent_id=root.id, root_id=root.id)
-    leaf = bench.another("leaf", Verb.CREATE, Status.COMPLETE, parent_id=middle.id, root_id=root.id)
-    before = bench.content()
-    answer = bench.ask(leaf, operation)
-    assert (answer.status_int, answer.json["error"]["type"]) == (409, MAINTENANCE), answer.text
-    assert "Stack s is under maintenance" in answer.json["error"]["message"]
-    come = new_suppressed(before, bench.content())
-    assert len(come) == (operation not in ("mark", "replay"))
+def around(a: str = "v", v: str = "v") -> dict[str, object]:
+    """A request for a stack with a value and, within two others, a nested stack; and with what they are given."""
+    inner = {"type": "leaf.yaml", "properties": {"v": {"get_param": "v"}}}
+    middle = {**template(leaf=inner), "parameters": {"v": {"type": "string"}}}
+    files = {"middle.yaml": json.dumps(middle), "leaf.yaml": json.dumps(WITHIN)}
+    document = template(a=value(a), n={"type": "middle.yaml", "properties": {"v": v}})
+    return {"stack_name": "s", "template": document, "files": files}
 
 
-@pytest.mark.parametrize("operation", sorted({*TREE} - PASSES_BY))
-def test_the_lock_of_a_nested_stack_counts(bench: Bench, operation: str) -> None:
-    root = bench.stack(Verb.CREATE, Status.COMPLETE)
-    bench.another("leaf", Verb.LOCK, Status.COMPLETE, parent_id=root.id, root_id=root.id)
-    before = bench.content()
-    answer = bench.ask(root, operation)
-    assert (answer.status_int, answer.json["error"]["type"]) == (409, MAINTENANCE), answer.text
-    new_suppressed(before, bench.content())
+class Tree:
+    """Three stacks within each other, made by a real engine and then left alone."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.locks = 0
+        bench.stack(Verb.DELETE, Status.COMPLETE)  # nothing else
+        server = wiring.embedded(Settings(database=f"sqlite:///{bench.path}"))
+        assert Heat(server.app).call("POST", "/stacks", around()).status_int == 201
+        end = time.monotonic() + 30
+        while self.root().status is Status.IN_PROGRESS:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        server.close()
+        assert state(self.root().verb, self.root().status) == "CREATE_COMPLETE"
+        self.made = bench.content()
+
+    def root(self) -> StackRecord:
+        found = self.bench.store.stacks.by_name("demo", "s")
+        assert found is not None
+        return found
+
+    def plant(self) -> tuple[StackRecord, StackRecord, StackRecord]:
+        """Put the tree there, as it was made: root, middle, leaf; each with one suppressed mark on `a`."""
+        with closing(sqlite3.connect(self.bench.path, isolation_level=None)) as connection:
+            for table, rows in self.made.items():
+                connection.execute(f"DELETE FROM {table}")
+                for row in rows:
+                    connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        root = self.root()
+        middle, leaf = self.bench.store.stacks.descendants(root)
+        return root, middle, leaf
+
+    def put_into(self, stack: StackRecord, name: str, locked: bool = True, **action: Any) -> StackRecord:
+        """Bring a stack into a state, with the lock and the action that this state needs."""
+        verb, status = split(name)
+        self.locks += 1  # A new lock each time: what one has refused is listed once.
+        lock = LockRecord(LockLevel.STACKS, "anonymous", True, NOW + self.locks) if locked and name in HELD else None
+        stack = replace(stack, verb=verb, status=status, lock=lock)
+        with self.bench.store.transaction():
+            self.bench.store.stacks.save(stack)
+            if status is Status.IN_PROGRESS:
+                self.bench.store.actions.put(
+                    replace(
+                        ActionRecord(
+                            id=new_id(),
+                            stack_id=stack.id,
+                            root_id=stack.root_id or stack.id,
+                            project="demo",
+                            verb=verb,
+                            status=ActionStatus.RUNNING,
+                            requested_by="anonymous",
+                            created_at=NOW,
+                            started_at=NOW,
+                        ),
+                        **action,
+                    )
+                )
+        return stack
+
+    def ask(self, stack: StackRecord, operation: str, change: tuple[str, object] | None = None) -> Any:
+        return self.bench.ask(stack, operation, change)
 
 
-@pytest.mark.parametrize("operation", ["put", "patch", "check", "mark", "lock"])
-def test_an_action_on_a_relative_is_in_the_way(bench: Bench, operation: str) -> None:
-    root = bench.stack(Verb.UPDATE, Status.IN_PROGRESS)
-    leaf = bench.another("leaf", Verb.CREATE, Status.COMPLETE, parent_id=root.id, root_id=root.id)
-    before = bench.content()
-    answer = bench.ask(leaf, operation)
-    assert answer.json["error"]["type"] == (BUSY_MARK if operation == "mark" else RUNNING)
-    assert new_suppressed(before, bench.content()) == []
+@pytest.fixture(scope="module")
+def tree(bench: Bench) -> Tree:
+    return Tree(bench)
+
+
+SINGLE = sorted({*OPERATIONS} - {"create", "drop", "replay", "restore", "delete_snapshot"})
+"""What needs nothing but a stack to be asked for."""
+
+
+def said(answer: Any) -> int | str:
+    """The word for an error, else the code."""
+    return str(answer.json["error"]["type"]) if answer.status_int >= 400 else int(answer.status_int)
+
+
+@pytest.mark.parametrize("name", sorted(HELD))
+@pytest.mark.parametrize("operation", SINGLE)
+def test_on_a_child_of_a_locked_stack(tree: Tree, operation: str, name: str) -> None:
+    """All that can be done there is to set another lock, where the table lets the locked one be locked again."""
+    root, _, leaf = tree.plant()
+    tree.put_into(root, name)
+    leaf = tree.put_into(leaf, "LOCK_FAILED", locked=False)
+    before = tree.bench.content()
+    answer = tree.ask(leaf, operation, ("/resources/x", {"mark_unhealthy": True}) if operation == "mark" else None)
+    expected = {"signal": NO_SIGNAL, "lock": EXPECTED[name]["lock"]}.get(operation, MAINTENANCE)
+    if operation == "signal":
+        answer = tree.ask(leaf, operation, ("/resources/x/signal", {}))
+    assert said(answer) == expected, answer.text
+    if expected == MAINTENANCE:
+        assert "Stack s is under maintenance" in answer.json["error"]["message"]
+        come = new_suppressed(before, tree.bench.content())
+        assert len(come) == (operation not in ("lock", "unlock"))
+
+
+TOUCHING: dict[str, tuple[str, object]] = {
+    "put": ("", {**around(v="new")}),
+    "patch": ("", {"template": around(v="new")["template"], "files": around()["files"]}),
+    "mark": ("/resources/n", {"mark_unhealthy": True}),
+}
+NOT_TOUCHING: dict[str, tuple[str, object]] = {
+    "put": ("", {**around(a="new")}),
+    "patch": ("", {}),
+    "mark": ("/resources/a", {"mark_unhealthy": True}),
+}
+
+
+@pytest.mark.parametrize("touching", [True, False], ids=["touching", "not touching"])
+@pytest.mark.parametrize("name", sorted(HELD))
+@pytest.mark.parametrize("operation", SINGLE)
+def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, touching: bool) -> None:
+    """The table is asked for the locked one; an update and a mark that leave it alone pass."""
+    root, _, leaf = tree.plant()
+    leaf = tree.put_into(leaf, name)
+    before = tree.bench.content()
+    answer = tree.ask(root, operation, (TOUCHING if touching else NOT_TOUCHING).get(operation))
+    # Beside what runs on the child there is nothing to be done at all.
+    busy = {"put": RUNNING, "patch": RUNNING, "mark": BUSY_MARK} if name.endswith("IN_PROGRESS") else {}
+    settled = {"put": 202, "patch": 202, "mark": 200}
+    may_lift = {"unlock": WRONG} if EXPECTED[name]["unlock"] == 200 else {}
+    expected = {
+        **{one: EXPECTED[name][one] for one in SINGLE},
+        **(dict.fromkeys(settled, MAINTENANCE) if touching else settled),
+        **busy,
+        **may_lift,
+        "signal": NO_SIGNAL,
+        "cancel_update": UNSUPPORTED,
+        "cancel_without_rollback": UNSUPPORTED,
+    }[operation]
+    assert said(answer) == expected, answer.text
+    if expected == MAINTENANCE:
+        assert f"Stack {leaf.name} is under maintenance" in answer.json["error"]["message"]
+    if isinstance(expected, str):
+        come = new_suppressed(before, tree.bench.content())
+        assert len(come) == (expected == MAINTENANCE and operation not in ("lock", "unlock"))
+    assert tree.bench.store.stacks.get(leaf.id) == leaf
+
+
+@pytest.mark.parametrize("parked", [False, True], ids=["running", "parked"])
+@pytest.mark.parametrize("name", ["UPDATE_IN_PROGRESS", "CHECK_IN_PROGRESS"])
+@pytest.mark.parametrize("operation", SINGLE)
+def test_on_a_child_of_a_stack_at_work(tree: Tree, operation: str, name: str, parked: bool) -> None:
+    """Nobody changes a nested stack while its ancestor's action is there, not even by deleting it."""
+    root, _, leaf = tree.plant()
+    tree.put_into(root, name, status=ActionStatus.WAITING if parked else ActionStatus.RUNNING)
+    below = {"mark": "/resources/x", "signal": "/resources/x/signal"}.get(operation)
+    for own in ("CREATE_COMPLETE", name):
+        leaf = tree.put_into(leaf, own)
+        before = tree.bench.content()
+        answer = tree.ask(leaf, operation, None if below is None else (below, OPERATIONS[operation][2]))
+        assert said(answer) == {"signal": NO_SIGNAL, "mark": BUSY_MARK}.get(operation, RUNNING), answer.text
+        assert new_suppressed(before, tree.bench.content()) == []
+
+
+@pytest.mark.parametrize("operation", SINGLE)
+def test_on_the_parent_of_a_child_at_work(tree: Tree, operation: str) -> None:
+    """A delete takes what runs below with it."""
+    root, _, leaf = tree.plant()
+    leaf = tree.put_into(leaf, "UPDATE_IN_PROGRESS")
+    before = tree.bench.content()
+    answer = tree.ask(root, operation)
+    expected = {
+        "delete": 204, "signal": NO_SIGNAL, "mark": BUSY_MARK, "cancel_update": UNSUPPORTED,
+        "cancel_without_rollback": UNSUPPORTED,
+    }.get(operation, RUNNING)  # fmt: skip
+    assert said(answer) == expected, answer.text
+    if expected != 204:
+        assert new_suppressed(before, tree.bench.content()) == []
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -495,6 +643,37 @@ def signalled(bench: Bench, name: str) -> tuple[StackRecord, StackRecord]:
             bench.store.resources.insert_many(rows)
         bench.store.mail.clear("handle")
     return stack, nested
+
+
+@pytest.mark.parametrize("where", ["above", "group", "member"])
+@pytest.mark.parametrize("name", sorted(HELD))
+@pytest.mark.parametrize("resource", ["handle", "policy"])
+def test_signals_where_a_relative_is_locked(bench: Bench, resource: str, name: str, where: str) -> None:
+    """The lock of an ancestor, of the group, or of one of its members keeps it from scaling; data gets through."""
+    stack, nested = signalled(bench, "CREATE_COMPLETE")
+    root = stack if where != "above" else bench.another("above", *split(name))
+    above = {"parent_id": root.id, "root_id": root.id}
+    store = bench.store
+    with store.transaction():
+        if where == "above":
+            stack = replace(stack, **above)
+            store.stacks.save(stack)
+            store.stacks.save(replace(nested, root_id=root.id))
+        if where == "group":
+            held = LockRecord(LockLevel.STACKS, "anonymous", True, NOW)
+            verb, status = split(name)
+            store.stacks.save(replace(nested, verb=verb, status=status, lock=held))
+    if where == "member":
+        bench.another("member", *split(name), parent_id=nested.id, root_id=root.id)
+    before = bench.content()
+    answer = bench.heat.call("POST", f"/stacks/s/{stack.id}/resources/{resource}/signal", {})
+    assert (answer.status_int, answer.text) == (200, "null")
+    if resource == "policy":
+        (entry,) = new_suppressed(before, bench.content())
+        assert {"signal", "policy", stack.id} <= set(entry)
+    else:
+        assert bench.content()["suppressed"] == before["suppressed"]
+        assert len(bench.content()["event"]) == len(before["event"]) + 1
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
