@@ -201,6 +201,25 @@ def locked(server: Embedded) -> None:
     settle(server)
 
 
+def lock(server: Embedded, level: LockLevel, stack: StackRecord | None = None) -> None:
+    server.rooms.maintenance.lock(CALLER, stack or stack_of(server), level, None, None)
+
+
+def tree_locked(level: LockLevel | None, own: LockLevel | None) -> Callable[[Embedded], None]:
+    """A tree that is locked at a level; the stack in the middle has a lock of its own."""
+
+    def prepare(server: Embedded) -> None:
+        create_tree_and_settle(server)
+        if own is not None:
+            lock(server, own, server.store.stacks.descendants(stack_of(server))[0])
+            settle(server)
+        if level is not None:
+            lock(server, level)
+            settle(server)
+
+    return prepare
+
+
 def record_path() -> Path:
     """Where the record of an abandoned stack lies, beside its objects."""
     return Path(os.environ["EXAMPLE_FILES"]).parent / "record.json"
@@ -305,6 +324,13 @@ def done(verb: Verb, status: str = "COMPLETE") -> str:
 
 
 CREATED = done(Verb.CREATE)
+TREE_LOCKS: tuple[tuple[LockLevel | None, LockLevel | None, LockLevel | None], ...] = (
+    (None, LockLevel.STACKS, LockLevel.ALL),
+    (LockLevel.ALL, LockLevel.STACKS, LockLevel.STACKS),
+    (LockLevel.ALL, LockLevel.STACKS, None),
+    (LockLevel.STACKS, None, None),
+)
+"""Of a tree: the level of its lock, that of the lock that the stack in the middle has, and what the lock becomes."""
 SCENARIOS = {
     "create": Scenario(nothing, create, (CREATED,)),
     "create, rolled back": Scenario(
@@ -395,6 +421,17 @@ SCENARIOS = {
         create_groups_and_settle, lambda s: update(s, groups(2, "two")), (done(Verb.UPDATE),), CREATED
     ),
     "groups, signal": Scenario(create_groups_and_settle, scale, (CREATED,)),
+    **{
+        f"tree, lock {before or 'within'} to {after or 'none'}": Scenario(
+            tree_locked(before, own),
+            (lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)))
+            if after is None
+            else (lambda s, level=after: lock(s, level)),
+            (done(Verb.LOCK if after else Verb.UNLOCK),),
+            done(Verb.LOCK) if before else CREATED,
+        )
+        for before, own, after in TREE_LOCKS
+    },
     "unlock": Scenario(
         locked,
         lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),

@@ -18,7 +18,7 @@ from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.events import EventQuery
 from heatlite.store.stacks import StackQuery
 from heatlite.wiring import Embedded
-from tests.crash.scenarios import CALLER, SCENARIOS, settle, stack_of, update
+from tests.crash.scenarios import CALLER, SCENARIOS, lock, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
 
 MOST_COMMITS = 60
@@ -112,12 +112,16 @@ def recover(place: Path, name: str) -> None:
             return
         look_for_orphans(server, place)
         look_for_lost_snapshots(server, place)
+        look_at_locks(server, place)
         if stack.lock is not None:
-            assert {path.removesuffix(".lock") for path in locks(place)} == objects(place)
-            server.rooms.maintenance.lock(CALLER, stack, LockLevel.STACKS, None, None)
+            lock(server, LockLevel.STACKS)
             settle(server)
-            server.rooms.maintenance.unlock(CALLER, stack_of(server))
-            settle(server)
+            look_at_locks(server, place)
+        for locked in (stack, *server.store.stacks.descendants(stack)):
+            if locked.lock is not None:
+                server.rooms.maintenance.unlock(CALLER, locked)
+                settle(server)
+                look_at_locks(server, place)
         assert not locks(place)
         if stack.verb is Verb.SUSPEND:
             server.stacks.resume(CALLER, stack)
@@ -126,6 +130,20 @@ def recover(place: Path, name: str) -> None:
             live_on(server, place)
     finally:
         server.close()
+
+
+def look_at_locks(server: Embedded, place: Path) -> None:
+    """Each stack is locked if it or an ancestor has a lock, and its objects if one of these locks goes that deep."""
+    held: set[str | None] = set()
+    root = stack_of(server)
+    for stack in (root, *server.store.stacks.descendants(root)):
+        found = [one.lock.level for one in (stack, *server.store.stacks.ancestors(stack)) if one.lock is not None]
+        if stack.deleted_at is None:
+            assert (state(stack.verb, stack.status) == "LOCK_COMPLETE") == bool(found)
+        if LockLevel.ALL in found:
+            rows = server.store.resources.of(stack.id)
+            held |= {row.physical_id for row in rows if row.mapped_type == "Example::Local::File"}
+    assert {path.removesuffix(".lock") for path in locks(place)} == held
 
 
 def locks(place: Path) -> set[str]:
