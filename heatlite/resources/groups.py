@@ -1,6 +1,7 @@
 """OS::Heat::ResourceGroup, and what all groups with numbered members have in common."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import cast
 
@@ -230,10 +231,15 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         kept = self.data.get("removed")
         wanted = _listed(self.facts.properties.get("removal_policies"))
         afresh = self.props.removal_policies_mode == "update"
-        return removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, self._named, afresh)
 
-    def _named(self, reference: str) -> str | None:
-        return next((name for name, member in self.members.items() if member.reference() == reference), None)
+        @cache
+        def references() -> dict[str, str]:
+            return {str(member.reference()): name for name, member in self.members.items()}
+
+        def named(text: str) -> str | None:
+            return references().get(text)
+
+        return removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, named, afresh)
 
     def _rolling(self) -> JsonMap | None:
         """The steps of a create or update that goes step by step, as `_batches` reads them; None: all at once."""
@@ -249,7 +255,8 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
                 return None
             update = policy.rolling_update
             most, in_service, pause = update.max_batch_size, update.min_in_service, update.pause_time
-        current = sum(name not in self._removed() for name in self.definitions)
+        removed = self._removed()
+        current = sum(name not in removed for name in self.definitions)
         rolling: JsonMap = {
             "target": self._size(), "current": current, "most": most, "in_service": in_service, "pause": pause
         }  # fmt: skip
