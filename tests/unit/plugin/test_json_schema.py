@@ -54,7 +54,7 @@ def test_our_own_templates(path: Path) -> None:
     assert faults(load(path.read_text()).data) == []
 
 
-@pytest.mark.parametrize("name", TYPES.names())
+@pytest.mark.parametrize("name", [name for name in TYPES.names() if TYPES.get(name).support_status.status != "HIDDEN"])
 def test_the_skeleton_of_each_type(name: str) -> None:
     assert faults(TYPES.skeleton(name, "hot")) == []
 
@@ -175,7 +175,10 @@ def test_the_corpus() -> None:
     if not CORPUS.is_dir():
         pytest.skip(f"there is no corpus of templates at {CORPUS}")
     checked = 0
+    wrong = "example-chef-template.yaml"  # a list where a map has to be; other types that it lacks hide that
     for path in sorted((CORPUS / "heat-templates").rglob("*.yaml")):
+        if path.name == wrong:
+            continue
         try:
             source = load(path.read_text())
             files = {str(file.relative_to(path.parent)): "" for file in path.parent.rglob("*") if file.is_file()}
