@@ -22,6 +22,12 @@ class Gone(Resource[Schema]):
     def handle_check(self) -> Json:
         self._fail()
 
+    def handle_snapshot(self, name: str) -> Json:  # noqa: ARG002
+        self._fail()
+
+    def handle_delete_snapshot(self) -> None:
+        self._fail()
+
     def handle_suspend(self) -> Json:
         self._fail()
 

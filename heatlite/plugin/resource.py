@@ -31,6 +31,7 @@ stored intent without a result, and the handler is called again. Hence:
   `handle_unlock` puts the recorded state back: it never clears a lock that was there before.
   `check_unlock_complete` forgets the record.
 - *rebuild*: as update; a rebuild that was cut off is begun again, or goes on from its token.
+- *snapshot*: save under the name that `handle_snapshot` is given: after a crash it is the same.
 - everything else: what is done twice must come out as done once.
 
 **Signals.** `handle_signal(details)` is called at once, whatever operation runs on the stack, within the transaction

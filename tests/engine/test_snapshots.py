@@ -1,6 +1,7 @@
 """Snapshots and restore (heat-engine §10; heat-api §9), and deletion_policy Snapshot (§9)."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,23 @@ class TestDelete:
         flag.unlink()
         assert final(engine.delete(stack)) == "DELETE_COMPLETE"
         assert (engine.store.snapshots.of(stack.id), list(folder.iterdir())) == ([], [])
+
+    def test_of_a_type_that_is_gone(self, engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither is said to be saved what is not, nor forgotten what is."""
+        stack = engine.create(template(a=saved(folder)))
+        snapshot = take(engine, stack)
+        engine.close()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "path", [path for path in sys.path if not path.endswith("/types")])
+            engine.open()
+            assert take(engine, stack).status is Status.FAILED
+            drop(engine, stack, snapshot)
+            found = engine.rooms.snapshots.get(stack, snapshot.id)
+            assert (found.verb, found.status) == (Verb.DELETE, Status.FAILED)
+            engine.close()
+        engine.open()
+        drop(engine, stack, snapshot)
+        assert images(folder) == 0
 
     def test_they_go_with_the_stack(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder)))
