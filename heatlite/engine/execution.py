@@ -113,6 +113,11 @@ class Execution:
         """Give the action back at the next tick, so that another engine goes on with it (from any thread)."""
         self._executor.drain()
 
+    @property
+    def nudged(self) -> bool:
+        """Whether something has happened that it has not looked at yet."""
+        return self._executor.nudged
+
     def nudge(self) -> None:
         """A nested stack has done something (from any thread)."""
         self._executor.nudge()
@@ -123,8 +128,8 @@ class Execution:
         if action.control is not None:
             self.request(action.control)
 
-    def run(self) -> Iterator[None]:
-        """Do the action. Yields when it has let go of it to wait for nested stacks: `resume` it after that.
+    def run(self) -> Iterator[float | None]:
+        """Do the action. Yields as `Executor.walk`; where that is None, `resume` it once the action is claimed again.
 
         Raises `Fenced` when another worker has taken it over.
         """
@@ -173,7 +178,7 @@ class Execution:
 
     # -- operations of several walks ---------------------------------------------------------------
 
-    def _converge(self) -> Iterator[None]:
+    def _converge(self) -> Iterator[float | None]:
         if self._stack.verb is not Verb.ROLLBACK:
             entries = self.action.inputs.get("resources")
             if isinstance(entries, dict) and self.action.verb is Verb.ADOPT:
@@ -199,7 +204,7 @@ class Execution:
             return stack
         return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
 
-    def _make(self, definition: Definition) -> Iterator[None]:
+    def _make(self, definition: Definition) -> Iterator[float | None]:
         """Make the stack what `definition` says, then remove what it no longer needs."""
         self._breakpoints.start(self._stack.verb, definition.environment)
         plan = planner.plan_converge(definition, self._rows(), PlannedValues(self._resources))
@@ -238,7 +243,7 @@ class Execution:
         if self._control is Control.ABORT:
             self.request(Control.ABORT)
 
-    def _delete(self) -> Iterator[None]:
+    def _delete(self) -> Iterator[float | None]:
         if not self._forced:
             environment = load_mapping(self._stack.environment, "environment", "Environment")
             self._breakpoints.start(Verb.DELETE, Environment.parse(environment))

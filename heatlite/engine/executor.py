@@ -143,12 +143,13 @@ class Executor:
         self.deadline = deadline
         self.rolls_back = False
 
-    def walk(self, plan: Plan, begin: Callable[[Step], Work]) -> Iterator[None]:
+    def walk(self, plan: Plan, begin: Callable[[Step], Work]) -> Iterator[float | None]:
         """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way.
 
-        Yields when it has let go of the action because there is nothing but nested stacks and breakpoints to wait for:
-        it needs no thread until it is claimed again. What the last tick has changed is left to the next commit, which
-        is the next walk's, or tells how the stack has ended.
+        Yields when it needs no thread for a while: a time (seconds since the epoch) until which there is nothing to do
+        but for a `nudge`, a `request` or a `drain`; or None when it has let go of the action because there is nothing
+        but nested stacks and breakpoints to wait for, and goes on once it is claimed again. What the last tick has
+        changed is left to the next commit, which is the next walk's, or tells how the stack has ended.
         """
         self._goes_on = plan.goes_on
         self._open, self._dependents = waiting(plan.steps.values())
@@ -171,10 +172,12 @@ class Executor:
             if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
                 if self._is_over():
                     continue
-                if self._calling or self._pauses or self.stop is not None:
+                if self._calling or self._pauses and self._awaited or self.stop is not None:
                     self._wait()
+                elif self._pauses:
+                    yield self._next_look()
                 elif self._park(len(self._awaited), self._held):
-                    yield
+                    yield None
         self._pauses.clear()
         self._orders.clear()
         self._awaited.clear()
@@ -403,7 +406,13 @@ class Executor:
         rolls_back = self.stop is Stop.CANCEL_ROLLBACK or self.stop is Stop.FAILURE and self.rolls_back
         return rolls_back and work.verb is Verb.CREATE
 
-    def _wait(self) -> None:
+    @property
+    def nudged(self) -> bool:
+        """Whether something has happened since the walk has last looked."""
+        return self._wakeup.is_set()
+
+    def _next_look(self) -> float:
+        """When there is something to do, if nothing happens before."""
         now = self._clock.now()
         until = [now + LONGEST_WAIT]
         if self._pauses and self.stop is not Stop.DRAIN:
@@ -414,7 +423,10 @@ class Executor:
             until.append(self.deadline)
         if self._patience_ends is not None and (self._pauses or self._awaited):
             until.append(self._patience_ends)
-        seconds = min(until) - now
+        return min(until)
+
+    def _wait(self) -> None:
+        seconds = self._next_look() - self._clock.now()
         if seconds <= 0:
             return
         if self._calling or self._awaited:

@@ -39,11 +39,12 @@ class Attempt:
         self.lock = threading.Lock()
         self._steps = execution.run()
 
-    def go_on(self) -> bool:
-        """Do what there is to do; whether the action has been let go of until its nested stacks are done."""
-        for _ in self._steps:
-            return True
-        return False
+    def go_on(self) -> tuple[bool, float | None]:
+        """Do what there is to do. Tells whether that was all, and if not, when to go on at the latest (seconds since
+        the epoch); None: once the action is claimed again."""
+        for until in self._steps:
+            return False, until
+        return True, None
 
 
 class Worker:
@@ -67,13 +68,18 @@ class Worker:
         self._running: dict[str, tuple[int, Execution]] = {}
         """By action: the attempt, and what carries it out."""
         self._begun: dict[str, Attempt] = {}
-        """What has not ended: it runs, or it waits for nested stacks and needs no slot."""
+        """What has not ended: it runs, or it waits and needs no slot."""
+        self._resting: dict[str, tuple[float, ActionRecord]] = {}
+        """Of what runs: when to go on with what needs no slot until then."""
+        self._alarm = threading.Event()
+        """Says that `_resting` has changed."""
         self._lock = threading.Lock()
         self._called = threading.Event()
         self._stopping = threading.Event()
         self._began = clock.now()
         self._threads = [
             threading.Thread(target=self._claim_loop, name="claims", daemon=True),
+            threading.Thread(target=self._alarm_loop, name="alarm", daemon=True),
             threading.Thread(target=self._sweep_loop, name="sweep", daemon=True),
         ]
 
@@ -90,6 +96,7 @@ class Worker:
         """Claim nothing more, give running actions back at their next tick, and wait for that."""
         self._stopping.set()
         self._called.set()
+        self._alarm.set()
         with self._lock:
             for _, execution in self._running.values():
                 execution.drain()
@@ -133,6 +140,7 @@ class Worker:
         return action
 
     def _carry_out(self, action: ActionRecord) -> None:
+        rests = False
         try:
             attempt = self._attempt(action)
             with attempt.lock:
@@ -141,7 +149,11 @@ class Worker:
                     self._begun[action.id] = attempt
                     if self._stopping.is_set():
                         attempt.execution.drain()
-                if attempt.go_on():
+                ended, until = attempt.go_on()
+                if until is not None:
+                    rests = True
+                    self._rest(action, attempt, until)
+                if not ended:
                     return
             with self._lock:
                 if self._begun.get(action.id) is attempt:
@@ -156,19 +168,55 @@ class Worker:
             log.exception("action %s: internal error", action.id)
             self._give_up(action)
         finally:
-            with self._lock:
-                if self._running.get(action.id, (None,))[0] == action.attempt:
-                    del self._running[action.id]
-                self._claimed.discard((action.id, action.attempt))
-                parent = self._running.get(action.parent_id or "")
-            if parent is not None:
-                parent[1].nudge()
+            if not rests:
+                with self._lock:
+                    if self._running.get(action.id, (None,))[0] == action.attempt:
+                        del self._running[action.id]
+                    self._claimed.discard((action.id, action.attempt))
+                    parent = self._running.get(action.parent_id or "")
+                if parent is not None:
+                    parent[1].nudge()
+                    self._rouse(parent[1].action.id)
             self._called.set()
 
+    def _rest(self, action: ActionRecord, attempt: Attempt, until: float) -> None:
+        """Free the slot until then. The action stays ours: its lease is renewed."""
+        with self._lock:
+            self._resting[action.id] = 0.0 if attempt.execution.nudged else until, action
+            self._claimed.discard((action.id, action.attempt))
+        self._alarm.set()
+
+    def _rouse(self, action_id: str) -> None:
+        """Go on with an action that rests."""
+        with self._lock:
+            if action_id in self._resting:
+                self._resting[action_id] = 0.0, self._resting[action_id][1]
+        self._alarm.set()
+
+    def _alarm_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._alarm.clear()
+            now = self._clock.now()
+            with self._lock:
+                due = [action for until, action in self._resting.values() if until <= now]
+                for action in due:
+                    del self._resting[action.id]
+                    self._claimed.add((action.id, action.attempt))
+                first = min((until for until, _ in self._resting.values()), default=None)
+            for action in due:
+                self._slots.submit(self._carry_out, action)
+            if first is None:
+                self._alarm.wait()
+            else:
+                self._clock.wait(self._alarm, first - now)
+
     def _attempt(self, action: ActionRecord) -> Attempt:
-        """What has let go of the action here, if nobody else has gone on with it since; or a new beginning."""
+        """What has rested here; what has let go of the action here, if nobody else has gone on with it since; or a new
+        beginning."""
         with self._lock:
             known = self._begun.pop(action.id, None)
+        if known is not None and known.execution.action.attempt == action.attempt:
+            return known
         if known is not None and known.execution.action.attempt + 1 == action.attempt:
             with known.lock:  # its last thread may still be on its way out
                 known.execution.resume(action)
@@ -237,6 +285,7 @@ class Worker:
         for action_id, control in self._store.actions.controls(self.owner).items():
             if action_id in running:
                 running[action_id][1].request(control)
+                self._rouse(action_id)
 
     def _sweep_loop(self) -> None:
         beaten, renewed = 0.0, self._clock.now()

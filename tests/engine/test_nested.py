@@ -216,6 +216,20 @@ def test_many_wait_without_a_thread(one_slot: Engine) -> None:
     assert engine.store.stacks.descendants(stack) == []
 
 
+def test_what_only_waits_keeps_nobody_out(one_slot: Engine) -> None:
+    engine = one_slot
+    slow = template(a=thing(action_wait_secs={"create": 1000}))
+    with engine.clock.held():
+        waiting = [engine.create(slow, name=f"s{n}", wait=False) for n in range(20)]
+        quick = engine.create(template(c=resource("pair.yaml")), name="quick", files={"pair.yaml": PAIR})
+        assert state(quick.verb, quick.status) == "CREATE_COMPLETE"
+        engine.wait_for(lambda: all(engine.states(stack) == {"a": "CREATE_IN_PROGRESS"} for stack in waiting))
+        engine.delete(waiting[0])
+    for stack in waiting[1:]:
+        settled = engine.settle(stack)
+        assert state(settled.verb, settled.status) == "CREATE_COMPLETE"
+
+
 def test_a_failure_names_its_root_cause(engine: Engine) -> None:
     stack = engine.create(template(c=resource("t1.yaml", fail="true")), files=deep(3, fail="true"))
     cause = "resources.c.resources.inner.resources.inner.resources.b: Test Resource failed b"
