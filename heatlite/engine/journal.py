@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from heatlite.core.json import JsonMap
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import Status, Verb, state
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 
 STACK_TYPE = "OS::Heat::Stack"
@@ -40,9 +40,14 @@ def resource_event(row: ResourceRecord, now: float, properties: JsonMap | None =
     )
 
 
+LOCKING = frozenset({Verb.LOCK, Verb.UNLOCK})
+
+
 def moved(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackRecord:
-    """The stack in another state."""
-    return replace(stack, verb=verb, status=status, status_reason=reason)
+    """The stack in another state. What a lock hides is kept until something else is done than to lock and unlock."""
+    before = stack.before_lock if stack.verb in LOCKING else state(stack.verb, stack.status)
+    before = before if verb in LOCKING else None
+    return replace(stack, verb=verb, status=status, status_reason=reason, before_lock=before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted, StackValidationFailed
 from heatlite.core.json import JsonMap, canonical
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import Status, Verb, state
 from heatlite.engine.plan import Decision, Outcome, Plan, Step, waiting
 from heatlite.engine.scope import NestedView, PlannedValues, Resources, inherited, type_code
 from heatlite.engine.template_types import TemplateResource
@@ -133,10 +133,10 @@ def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) ->
     nested = resources.nested(row.physical_id)
     if nested is None:
         return Decision(Outcome.REPLACE, row, cause="its nested stack is gone")
-    unhealthy = (Verb.CHECK, Status.FAILED)
+    unhealthy = state(Verb.CHECK, Status.FAILED)
     if nested.stack.locked and row.status is Status.COMPLETE and _stands(row, wanted, nested, resources):
         return Decision(Outcome.KEEP, row)
-    if (row.verb, row.status) == unhealthy != (nested.action, nested.status):
+    if state(row.verb, row.status) == unhealthy != (nested.stack.before_lock or state(nested.action, nested.status)):
         # Somebody has marked it. (Where the nested stack's own check has failed, its members are to be replaced.)
         return Decision(Outcome.REPLACE, row, cause=f"unhealthy: {row.status_reason}")
     if row.verb in (Verb.CREATE, Verb.ADOPT) and row.status is Status.IN_PROGRESS:

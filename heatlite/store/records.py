@@ -58,6 +58,8 @@ class StackRecord:
     inherited: JsonMap | None = None
     """What a nested stack has from its parent beside its environment: ``facade`` (metadata, deletion_policy and
     update_policy of the resource, for resource_facade) and ``without`` (`Environment.without`)."""
+    before_lock: str | None = None
+    """The state before it was locked: ``CHECK_FAILED``. Kept after the unlock, until something else is done."""
 
     def timeout_seconds(self, default: float) -> float:
         """How long an operation on the stack may take; `default` where it does not say."""

@@ -97,6 +97,7 @@ _MUTABLE = (
     "parent_resource",
     "depth",
     "inherited",
+    "before_lock",
 )
 
 _SUMMARY = (
@@ -341,6 +342,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
         record.parent_resource,
         record.depth,
         None if record.inherited is None else dump(record.inherited),
+        record.before_lock,
         record.id,
     )
 
@@ -348,7 +350,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
 def _record(row: Row) -> StackRecord:
     level, locked_by, by_admin, locked_at, lock_reason, expires_at = row[19:25]
     return StackRecord(
-        id=row[28],
+        id=row[29],
         name=row[0],
         project=row[1],
         username=row[3],
@@ -373,6 +375,7 @@ def _record(row: Row) -> StackRecord:
         parent_resource=row[25],
         depth=row[26],
         inherited=None if row[27] is None else json.loads(row[27]),
+        before_lock=row[28],
     )
 
 

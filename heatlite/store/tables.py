@@ -55,6 +55,7 @@ class Stack(peewee.Model):
     parent_resource = peewee.CharField(null=True)
     depth = peewee.IntegerField(default=0)
     inherited = LongTextField(null=True)
+    before_lock = peewee.CharField(max_length=32, null=True)
 
     class Meta:
         table_name = "stack"

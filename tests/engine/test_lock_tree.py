@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from heatlite.api import views
-from heatlite.core.errors import Forbidden, HeatliteError, StackLocked
+from heatlite.core.errors import ActionInProgress, Forbidden, HeatliteError, ResourceIsLocked, StackLocked
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, param, resource, template, thing
@@ -337,6 +338,169 @@ class TestUpdate:
         assert f"Stack {tree.leaf.name} is under maintenance" in stack.status_reason
         assert engine.told(tree["leaf"], since) == []
         assert tree.states()[2] == "LOCK_COMPLETE"
+
+
+def failing(**what: bool) -> dict[str, str]:
+    """The files, with a resource in the leaf that cannot be locked or unlocked."""
+    resources: Any = LEAF["resources"]
+    return {**FILES, "leaf.yaml": text({**LEAF, "resources": {**resources, "bad": thing("bad", **what)}})}
+
+
+class TestFailures:
+    @pytest.fixture
+    def broken(self, engine: Engine, tree: Tree) -> Tree:
+        """The leaf cannot be locked."""
+        engine.put(tree.root, root(), files=failing(fail_lock=True))
+        engine.lock(tree.root)
+        return tree
+
+    def test_the_others_go_on_and_the_root_says_why(self, engine: Engine, broken: Tree) -> None:
+        assert broken.states() == ["LOCK_FAILED"] * 3
+        assert broken.held() == [True] * 3
+        assert "resources.middle.resources.leaf.resources.bad: " in broken["root"].status_reason
+        assert "resources.bad: " in broken["leaf"].status_reason
+        assert engine.states(broken.root) == {"middle": "LOCK_FAILED", "w": "LOCK_COMPLETE", "after": "LOCK_COMPLETE"}
+        refused(broken, lambda: engine.patch(broken.root))
+        for name in ("middle", "leaf"):
+            refused(broken, lambda name=name: engine.delete(broken[name]))
+
+    def test_it_is_unlocked_whole(self, engine: Engine, broken: Tree) -> None:
+        engine.unlock(broken.root)
+        assert broken.states() == ["UNLOCK_COMPLETE"] * 3
+        assert broken.held() == [False] * 3
+
+    def test_it_is_tried_again(self, engine: Engine, broken: Tree) -> None:
+        (bad,) = [row for row in engine.rows(broken["leaf"]) if row.name == "bad"]
+        with engine.store.transaction():
+            engine.store.resources.save_many([replace(bad, properties={**bad.properties, "fail_lock": False})])
+        engine.lock(broken.root)
+        assert broken.states() == ["LOCK_COMPLETE"] * 3
+
+    def test_it_is_deleted_whole(self, engine: Engine, broken: Tree) -> None:
+        stack = engine.delete(broken.root)
+        assert state(*of(stack)) == "DELETE_COMPLETE"
+        assert engine.store.stacks.descendants(broken.root) == []
+
+    def test_an_unlock_fails_as_a_lock_does(self, engine: Engine, tree: Tree) -> None:
+        engine.put(tree.root, root(), files=failing(fail_unlock=True))
+        engine.lock(tree.root)
+        stack = engine.unlock(tree.root)
+        assert tree.states() == ["UNLOCK_FAILED"] * 3
+        assert tree.held() == [False] * 3
+        assert "resources.middle.resources.leaf.resources.bad: " in stack.status_reason
+        assert tree.locks() == [(ALL, "own"), (ALL, "root"), (ALL, "root")]
+        refused(tree, lambda: engine.lock(tree["leaf"]))
+        refused(tree, lambda: engine.unlock(tree["leaf"]))
+        stack = engine.delete(tree.root)
+        assert state(*of(stack)) == "DELETE_COMPLETE"
+
+    def test_a_lock_of_ones_own_that_failed_does_not_hold_the_ancestors_up(self, engine: Engine, tree: Tree) -> None:
+        engine.put(tree.root, root(), files=failing(fail_lock=True))
+        engine.lock(tree["leaf"])
+        assert tree.states()[2] == "LOCK_FAILED"
+        engine.lock(tree.root)
+        engine.unlock(tree.root)
+        assert tree.states() == ["UNLOCK_COMPLETE", "UNLOCK_COMPLETE", "LOCK_FAILED"]
+        engine.unlock(tree["leaf"])
+        assert tree.states()[2] == "UNLOCK_COMPLETE"
+
+    def test_what_a_failed_delete_leaves_can_be_deleted(self, engine: Engine, broken: Tree) -> None:
+        """The lock is gone, whatever the states of the nested stacks say."""
+        engine.put_stack(broken["root"], Verb.DELETE, Status.FAILED)
+        assert broken.locks() == [None] * 3
+        stack = engine.delete(broken.root)
+        assert state(*of(stack)) == "DELETE_COMPLETE"
+
+
+class TestNothingIsForgotten:
+    @pytest.mark.parametrize("level", [ALL, STACKS])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_suspended_tree_can_be_resumed(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
+        engine.suspend(tree.root)
+        engine.lock(tree[name], level)
+        engine.unlock(tree[name])
+        for one in NAMES:
+            assert set(engine.states(tree[one]).values()) == {"SUSPEND_COMPLETE"}
+        engine.resume(tree.root)
+        assert tree.states() == ["RESUME_COMPLETE"] * 3
+        for one in NAMES:
+            assert set(engine.states(tree[one]).values()) == {"RESUME_COMPLETE"}
+
+    @pytest.mark.parametrize("level", [ALL, STACKS])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_mark_is_still_there(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
+        engine.mark(tree["leaf"], "x", reason="it smells")
+        old = engine.ids(tree["leaf"])
+        engine.lock(tree[name], level)
+        engine.unlock(tree[name])
+        row = engine.row(tree["leaf"], "x")
+        assert (state(row.verb, row.status), row.status_reason) == ("CHECK_FAILED", "it smells")
+        engine.patch(tree.root)
+        assert engine.ids(tree["leaf"])["x"] != old["x"]
+        assert engine.ids(tree["leaf"])["z"] == old["z"]
+
+    @pytest.mark.parametrize("level", [ALL, STACKS, None])
+    @pytest.mark.parametrize("marked", [True, False])
+    def test_a_failed_check_is_told_from_a_mark(
+        self, engine: Engine, tree: Tree, marked: bool, level: LockLevel | None
+    ) -> None:
+        """Marked, a nested stack is replaced whole; where its own check has failed, its members decide."""
+        engine.mark(tree["leaf"], "x")
+        if marked:
+            engine.mark(tree["root"], "middle")
+        else:
+            engine.put_row(tree["middle"], "leaf", Verb.CHECK, Status.FAILED)
+            engine.put_row(tree["root"], "middle", Verb.CHECK, Status.FAILED)
+            for name in ("middle", "leaf"):
+                engine.put_stack(tree[name], Verb.CHECK, Status.FAILED)
+        if level is not None:
+            engine.lock(tree.root, level)
+            engine.lock(tree.root, ALL)
+            engine.unlock(tree.root)
+            engine.lock(tree["middle"], level)
+            engine.unlock(tree["middle"])
+        old, member = engine.ids(tree["root"]), engine.ids(tree["leaf"])["x"]
+        engine.patch(tree.root)
+        assert (engine.ids(tree["root"])["middle"] != old["middle"]) == marked
+        if not marked:
+            assert engine.ids(tree["leaf"])["x"] != member
+
+
+class TestMarks:
+    def test_a_mark_changes_no_stack(self, engine: Engine, tree: Tree) -> None:
+        engine.mark(tree["leaf"], "x")
+        engine.mark(tree["root"], "middle")
+        assert tree.states() == ["CREATE_COMPLETE"] * 3
+        engine.mark(tree["root"], "middle", unhealthy=False)
+        assert engine.states(tree["root"])["middle"] == "CHECK_COMPLETE"
+
+    def test_a_nested_stack_is_found_by_its_id(self, engine: Engine, tree: Tree) -> None:
+        engine.mark(tree["root"], tree.middle.id)
+        engine.patch(tree.root)
+        assert engine.get(tree.middle).deleted_at is not None
+        assert engine.get(tree.leaf).deleted_at is not None
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_none_is_taken_while_something_runs_above(self, engine: Engine, tree: Tree, name: str) -> None:
+        slow = root(slow=thing("s", wait_secs=50))
+        with engine.clock.held():
+            engine.put(tree.root, slow, files=FILES, wait=False)
+            engine.begun(lambda: engine.states(tree.root).get("slow") == "CREATE_IN_PROGRESS")
+            one = {"root": "w", "middle": "y", "leaf": "x"}[name]
+            refused(tree, lambda: engine.mark(tree[name], one), ActionInProgress)
+            if name != "root":
+                refused(tree, lambda: engine.delete(tree[name]), ResourceIsLocked)
+                refused(tree, lambda: engine.cancel(tree[name], rollback=True, wait=False), ResourceIsLocked)
+        engine.settle(tree.root)
+
+    def test_a_delete_of_a_nested_stack_stops_what_runs_in_it(self, engine: Engine, tree: Tree) -> None:
+        slow = {**MIDDLE, "resources": {**MIDDLE["resources"], "slow": thing("s", wait_secs=50)}}
+        with engine.clock.held():
+            engine.put(tree["middle"], slow, files=FILES, parameters={"v": "v"}, wait=False)
+            engine.begun(lambda: engine.states(tree["middle"]).get("slow") == "CREATE_IN_PROGRESS")
+            engine.delete(tree["middle"], wait=False)
+        engine.settle(tree.middle)
+        assert engine.get(tree.middle).deleted_at is not None
 
 
 def of(stack: StackRecord) -> tuple[str, str]:

@@ -1,0 +1,12 @@
+"""The state in which a stack was before it was locked."""
+
+from peewee import CharField, Database
+from playhouse.migrate import SchemaMigrator
+
+
+def up(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.add_column("stack", "before_lock", CharField(max_length=32, null=True)))
+
+
+def down(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.drop_column("stack", "before_lock"))
