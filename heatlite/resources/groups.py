@@ -192,6 +192,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
             return self._whole(removed) if number == 0 else None
         step = next(islice(_batches(rolling), number, None), None)
         if step is None:
+            self.data["rolling"] = None
             return None
         define = self._definer()
         assert define is not None
@@ -251,7 +252,9 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
                 return None
             most, in_service, pause = policy.batch_create.max_batch_size, 0, policy.batch_create.pause_time
         else:
-            if policy.rolling_update is None or "resource_def" not in self.schema.diff(before, self.facts.properties):
+            differs = "resource_def" in self.schema.diff(before, self.facts.properties)
+            unfinished = self.data.get("rolling") is not None  # it has failed, and is undone or tried again
+            if policy.rolling_update is None or not (differs or unfinished):
                 return None
             update = policy.rolling_update
             most, in_service, pause = update.max_batch_size, update.min_in_service, update.pause_time

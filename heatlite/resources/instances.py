@@ -141,7 +141,7 @@ class ServerGroup(ScalingGroup[P_co]):
         before = self.facts.before
         if given is None or before is None:
             return None
-        if "LaunchConfigurationName" not in self.schema.diff(before, self.facts.properties):
+        if not (self.unfinished or "LaunchConfigurationName" in self.schema.diff(before, self.facts.properties)):
             return None
         return Rolling(given.MaxBatchSize, given.MinInstancesInService, seconds_of(given.PauseTime))
 

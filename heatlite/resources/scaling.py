@@ -63,6 +63,7 @@ class ScalingGroup(Group[P_co]):
         plan = cast(dict[str, Json], self.data["plan"])
         steps = list(_steps(plan))
         if number >= len(steps):
+            self.data["plan"] = None
             return None
         pause = cast(float, plan["pause"]) if 0 < number < cast(int, plan["pauses"]) else 0.0
         return self._step(steps[number], definition, pause)
@@ -76,6 +77,12 @@ class ScalingGroup(Group[P_co]):
             self.fitting(steps, rolling.pause)
             plan["pauses"] = len(steps)
         return plan
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a rolling update has begun and not come to its end: it is undone or tried again."""
+        plan = self.data.get("plan")
+        return isinstance(plan, dict) and "most" in plan
 
     def _size(self) -> int:
         return self.limited(self.wanted(len(self.definitions)))

@@ -146,6 +146,23 @@ def test_a_rolling_update_changes_one_after_the_other(engine: Engine) -> None:
     ]
 
 
+def test_a_rolling_update_that_failed_goes_on_one_by_one(engine: Engine) -> None:
+    policy = {"update_policy": {"rolling_update": {}}}
+    good, bad = thing("w"), {"type": "OS::Heat::TestResource", "properties": {"value": "w", "fail": True}}
+    stack = engine.create(template(g=group(2, thing("v"), keys=policy)))
+    stack = engine.put(stack, template(g=group(2, bad, keys=policy)))
+    assert outcome(stack) == "UPDATE_FAILED"
+    inner = nested(engine, stack)
+    assert members(engine, stack) == {"0": "CREATE_COMPLETE", "1": "UPDATE_FAILED"}
+    since = engine.now_on(inner)
+    stack = engine.put(stack, template(g=group(2, good, keys=policy)))
+    assert outcome(stack) == "UPDATE_COMPLETE"
+    assert engine.told(inner, since).count(f"{inner.name} UPDATE_COMPLETE") == 2
+    since = engine.now_on(inner)
+    engine.put(stack, template(g=group(2, good, keys=policy)))
+    assert engine.told(inner, since).count(f"{inner.name} UPDATE_COMPLETE") == 1
+
+
 def test_a_policy_that_outlasts_the_stack_fails_it(engine: Engine) -> None:
     policy = {"update_policy": {"batch_create": {"pause_time": 3000}}}
     stack = engine.create(template(g=group(3, RANDOM, keys=policy)), timeout_mins=100)
@@ -380,6 +397,31 @@ def test_servers_follow_their_launch_configuration(
     assert {server["properties"]["InstanceType"] for server in document["resources"].values()} == {"large"}
     assert engine.outputs(stack) == {"all": "0.0.0.0,0.0.0.0"}
     assert outcome(engine.delete(stack)) == "DELETE_COMPLETE"
+
+
+def test_servers_go_back_with_their_launch_configuration(engine: Engine) -> None:
+    server = template(
+        a={"type": "OS::Heat::TestResource", "properties": {"fail": param("InstanceType")}},
+        parameters={"ImageId": {"type": "string"}, "InstanceType": {"type": "string"}, "Tags": {"type": "json"}},
+    )
+
+    def wanted(fails: str) -> Any:
+        config = resource("AWS::AutoScaling::LaunchConfiguration", ImageId="i", InstanceType=fails)
+        properties = {"AvailabilityZones": [], "Size": 2, "LaunchConfigurationName": {"get_resource": "c"}}
+        keys = {"update_policy": {"RollingUpdate": {}}}
+        return template(g=resource("OS::Heat::InstanceGroup", keys=keys, **properties), c=config)
+
+    given: Any = {
+        "environment": {"resource_registry": {"AWS::EC2::Instance": "server.yaml"}},
+        "files": {"server.yaml": json.dumps(server)},
+        "disable_rollback": False,
+    }
+    stack = engine.create(wanted("false"), **given)
+    assert outcome(stack) == "CREATE_COMPLETE"
+    stack = engine.put(stack, wanted("true"), **given)
+    assert outcome(stack) == "ROLLBACK_COMPLETE"
+    document: Any = engine.store.templates.get(nested(engine, stack).template_id).document
+    assert [made["properties"]["InstanceType"] for made in document["resources"].values()] == ["false", "false"]
 
 
 # -- other operations --------------------------------------------------------------------------------

@@ -75,8 +75,11 @@ class FakeNested:
 
 def carried_out(
     make: Callable[[dict[str, Json]], StackResource[Schema]], nested: FakeNested
-) -> list[Mapping[str, Any]]:
-    """The members' definitions after each round; each round is asked of a resource made anew, as after a crash."""
+) -> tuple[list[Mapping[str, Any]], dict[str, Json]]:
+    """The members' definitions after each round, and the data in the end.
+
+    Each round is asked of a resource made anew, as after a crash.
+    """
     data: dict[str, Json] = {}
     rounds: list[Mapping[str, Any]] = []
     while True:
@@ -84,7 +87,7 @@ def carried_out(
         child = resource.child(len(rounds))
         data = dict(resource.data)
         if child is None:
-            return rounds
+            return rounds, data
         nested.become(child)
         rounds.append(nested.definitions)
 
@@ -109,19 +112,16 @@ class Group:
     def become(self, **properties: Any) -> list[Mapping[str, Any]]:
         """Create or update it; the members after each round."""
         before, self.properties = self.properties, properties
-        present, data = self.nested, self.data
-        made = FakeNested() if present is None else present
+        made = FakeNested() if self.nested is None else self.nested
         made.pauses = []
 
         def make(round_data: dict[str, Json]) -> Any:
-            nonlocal data
-            data = round_data or data
             if made.pauses:
                 self.nested = made
-            return self._resource(data, before)
+            return self._resource(round_data or self.data, before)
 
-        rounds = carried_out(make, made)
-        self.nested, self.data = made, data
+        rounds, self.data = carried_out(make, made)
+        self.nested = made
         return rounds
 
     @property

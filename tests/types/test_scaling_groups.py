@@ -392,6 +392,22 @@ def test_another_launch_configuration_rolls_where_the_policy_says_so(
     assert all("KeyName" in server["properties"] for server in group.nested.definitions.values())
 
 
+def test_servers_whose_rolling_update_failed_are_changed_by_the_next(build: Build) -> None:
+    group = of_servers(build, InstanceGroup)
+    group.policy = {"RollingUpdate": {}}
+    group.become(**ZONES, Size=2, LaunchConfigurationName="lc")
+    properties = group.properties = {**ZONES, "Size": 2, "LaunchConfigurationName": "lc2"}
+    # The first round was begun, and the row has the new properties; the round failed.
+    resource = group.now()
+    resource.facts.before = {**properties, "LaunchConfigurationName": "lc"}
+    resource.child(0)
+    group.data = dict(resource.data)
+    assert len(group.become(**properties)) == 2
+    assert group.nested is not None
+    assert all("KeyName" in server["properties"] for server in group.nested.definitions.values())
+    assert len(group.become(**properties)) == 1
+
+
 def test_a_launch_configuration_that_is_not_there(build: Build) -> None:
     with pytest.raises(EntityNotFound, match=r"The Launch Configuration \(zz\) could not be found"):
         of_servers(build, InstanceGroup).become(**ZONES, LaunchConfigurationName="zz", Size=1)
