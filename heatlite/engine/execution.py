@@ -22,7 +22,7 @@ from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import PlannedValues, Resources, Surroundings
 from heatlite.engine.snapshots import parts
-from heatlite.engine.step import DIFFERS, LEFT, Work, drop_saved
+from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, drop_saved
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, ResourceRecord, SnapshotRecord, StackRecord
@@ -329,7 +329,7 @@ class Execution:
             reason += ". 'CHECK' not fully supported (see resources)"
         drifted = [row.name for row in self._rows() if row.verb is verb and row.status_reason.startswith(DIFFERS)]
         if verb is Verb.CHECK and drifted:
-            reason += f". Not as stored: {', '.join(sorted(drifted))} (see resources)"
+            reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
         if verb is Verb.DELETE:
             left = self._left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
             reason += f". {LEFT}{'; '.join(left)}" if left else ""

@@ -21,7 +21,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.children import Children, Order, nested_failure
 from heatlite.engine.plan import Plan, Step, waiting
-from heatlite.engine.step import LEFT, Work, advance, failure_text, give_up
+from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, advance, failure_text, give_up
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
 
@@ -337,6 +337,8 @@ class Executor:
             else:
                 if work.verb is Verb.DELETE and LEFT in action.status_reason:
                     work.note = action.status_reason[action.status_reason.index(LEFT) :]
+                elif work.verb is Verb.CHECK and DRIFTED in action.status_reason:
+                    work.note = DIFFERS + action.status_reason.partition(DRIFTED)[2]
                 work.done = True
                 self._settle(work)
 

@@ -29,6 +29,9 @@ LONGEST_PAUSE = 1.0
 DIFFERS = "The object differs from what is stored: "
 """How the reason of a check begins that has found something else than it should."""
 
+DRIFTED = ". Not as stored: "
+"""In the reason of a stack's check, before the names of the resources that have found something."""
+
 
 LEFT = "Left behind: "
 """How begins what a deletion tells of the objects that it leaves."""

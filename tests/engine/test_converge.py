@@ -117,6 +117,21 @@ def test_the_preview_looks_as_well(engine: Engine, cloud: Cloud) -> None:
     assert len(changes.unchanged) == 3
 
 
+def test_a_tree(engine: Engine, cloud: Cloud) -> None:
+    """A check tells of what has drifted at any depth, and an update with converge mends it there."""
+    child = json.dumps(template(x=cloud.resource("x", value="1"), y=cloud.resource("y", value="1")))
+    stack = engine.create(template(n=resource("child.yaml"), m=thing()), files={"child.yaml": child})
+    cloud.put("x", value="2")
+    stack = engine.check(stack)
+    assert stack.status_reason == "Stack CHECK completed successfully. Not as stored: n (see resources)"
+    assert engine.row(stack, "n").status_reason == "The object differs from what is stored: x (see resources)"
+    engine.patch(stack)
+    assert cloud.get("x")["value"] == "2"
+    engine.patch(stack, converge=True)
+    assert cloud.get("x")["value"] == "1"
+    assert engine.check(stack).status_reason == "Stack CHECK completed successfully"
+
+
 def test_the_setting_makes_every_update_look(place: Path, cloud: Cloud) -> None:
     engine = Engine(place, observe_on_update=True)
     stack = engine.create(template(a=cloud.resource("a", value="1")))
