@@ -424,8 +424,9 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat) -> None:
 
 
 def test_the_samples_of_conflicts(tmp_path: Path) -> None:
-    """With room for one action only, a second one stays queued."""
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", engine_slots=1))
+    """What nobody takes up stays queued."""
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    assert server.worker is not None
     try:
         heat = Heat(server.app)
         play = Play(heat)
@@ -438,6 +439,7 @@ def test_the_samples_of_conflicts(tmp_path: Path) -> None:
         play.refused("error-resource-is-locked", "Patch stack", {})
         play.refused("error-action-in-progress", "Mark resource unhealthy", {"mark_unhealthy": True})
 
+        server.worker.stop()
         queued = heat.create(forever, name="queued", wait=False)
         play.names |= dict(zip(("stack_name", "stack_id"), queued.split("/")[2:], strict=True))
         play.refused("error-action-conflict", "Patch stack", {})

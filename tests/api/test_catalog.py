@@ -20,7 +20,7 @@ def test_resource_types(refusing: Heat) -> None:
     assert refusing.get("/resource_types?name=(")["resource_types"] == []
     assert refusing.get("/resource_types?support_status=HIDDEN")["resource_types"] == []
     assert refusing.fault("GET", "/resource_types?support_status=zz")[0] == "Invalid"
-    assert refusing.get("/resource_types?version=2014.1&name=OS::Heat::R")["resource_types"] == [RANDOM]
+    assert refusing.get("/resource_types?version=2014.1&name=OS::Heat::Ran")["resource_types"] == [RANDOM]
     assert refusing.get("/resource_types?version=2014.1&support_status=DEPRECATED")["resource_types"] == []
     assert refusing.get("/resource_types?version=zz")["resource_types"] == []
     for item in refusing.get("/resource_types?with_description=True")["resource_types"]:
@@ -54,7 +54,11 @@ def test_a_template_of_a_type(refusing: Heat) -> None:
     for name in refusing.get("/resource_types")["resource_types"]:
         for language in ("hot", "cfn"):
             skeleton = refusing.get(f"/resource_types/{name}/template?template_type={language}")
-            refusing.call("POST", "/validate", {"template": skeleton}, code=200)
+            answer = refusing.call("POST", "/validate", {"template": skeleton})
+            if answer.status_int != 200:
+                # What a group makes may be of a type that is not installed; nothing else may be wrong.
+                text = answer.json["error"]["message"]
+                assert re.search(r"<nested_stack>: The Resource Type \(AWS::EC2::Instance\) could not be found", text)
     assert refusing.fault("GET", f"{url}?template_type=zz")[0] == "HTTPBadRequest"
     assert refusing.fault("GET", "/resource_types/No::Such/template", code=404)[0] == "EntityNotFound"
 
