@@ -53,6 +53,17 @@ class Bundle:
         return body
 
 
+def parameters(given: list[str]) -> dict[str, str]:
+    """``["a=1"]`` → ``{"a": "1"}``."""
+    out = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise CommandError(f"-P {item}: a parameter is given as NAME=VALUE.")
+        out[name] = value
+    return out
+
+
 def read(path: Path, wanted_by: Path | None = None) -> bytes:
     """A file's content. Raises CommandError naming the file that asks for it."""
     suffix = f" (named in {wanted_by})" if wanted_by else ""

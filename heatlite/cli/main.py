@@ -97,6 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
     one = commands.add_template("up", stacks.up, "create or update a stack, and wait for it")
     _stack_name(one)
     one.add_argument("--timeout", type=_minutes, metavar="MINUTES", help="give up after so long")
+    one.add_argument("--confirm", action="store_true", help="show the plan, and ask; do that or nothing")
     one.add_argument("--rollback", action="store_true", help="if it fails, go back to what was")
     one.add_argument("--tags", metavar="A,B", help="tags of the stack")
 

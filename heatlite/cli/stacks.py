@@ -4,12 +4,16 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 
-from heatlite.cli import progress, render
+from heatlite.cli import plans, progress, render
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
-from heatlite.cli.errors import CommandError
-from heatlite.cli.files import gather
+from heatlite.cli.errors import CommandError, Refused, describe
+from heatlite.cli.files import gather, parameters
 from heatlite.cli.session import Host, connect
+from heatlite.cli.validate import of_file
 from heatlite.core.json import JsonMap
 
 STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
@@ -42,17 +46,6 @@ def stack_name(arguments: argparse.Namespace) -> str:
     return name
 
 
-def parameters(given: list[str]) -> dict[str, str]:
-    """``["a=1"]`` → ``{"a": "1"}``."""
-    out = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise CommandError(f"-P {item}: a parameter is given as NAME=VALUE.")
-        out[name] = value
-    return out
-
-
 def _body(arguments: argparse.Namespace) -> JsonMap:
     return gather(arguments.file, arguments.environment).body(parameters(arguments.parameter))
 
@@ -74,12 +67,20 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
             stack = progress.wait(session, stack, client.last_event(stack), again)
         after = None
-        if stack is None:
-            made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
-            stack = client.find(text(made.get("id")))
-        else:
-            after = client.last_event(stack)
-            client.request("PUT", stack.path, body)
+        with _all_told(arguments, host):
+            if arguments.confirm:
+                found, digest = plans.fetch(client, stack, name, body)
+                plans.draw(found)
+                if not _confirmed():
+                    raise CommandError("Nothing was done.")
+                if digest is not None:
+                    body["plan_digest"] = digest
+            if stack is None:
+                made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
+                stack = client.find(text(made.get("id")))
+            else:
+                after = client.last_event(stack)
+                client.request("PUT", stack.path, body)
         done = progress.wait(session, stack, after, again)
         if done is None:
             raise CommandError(f"The stack {name} is gone: somebody has deleted it.")
@@ -93,42 +94,37 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-MARKS = {"added": "+", "updated": "~", "replaced": "±", "deleted": "-"}
-_MARK_STYLES = {"added": "green", "updated": "yellow", "replaced": "magenta", "deleted": "red"}
+def _confirmed() -> bool:
+    print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def plan(arguments: argparse.Namespace, host: Host) -> int:
     """Say what `up` would do, without doing it."""
     name = stack_name(arguments)
     body = _body(arguments)
-    with connect(arguments, host, reads_only=True) as session:
-        stack = session.client.find_or_none(name)
-        if stack is None:
-            answer = session.client.request("POST", "/stacks/preview", {"stack_name": name, **body})
-            new = an_object(answer, "stack").get("resources")
-            changes: dict[str, list[Object]] = {"added": objects({"resources": new}, "resources")}
-        else:
-            found = an_object(session.client.request("PUT", f"{stack.path}/preview", body), "resource_changes")
-            changes = {kind: objects(found, kind) for kind in (*MARKS, "unchanged")}
+    with connect(arguments, host, reads_only=True) as session, _all_told(arguments, host):
+        found, _ = plans.fetch(session.client, session.client.find_or_none(name), name, body)
     if arguments.format == "table" and not arguments.column:
-        _draw_plan(changes)
-        return 0
-    listed: list[Object] = [
-        {"change": kind, "resource_name": item.get("resource_name"), "resource_type": item.get("resource_type")}
-        for kind, items in changes.items()
-        for item in items
-    ]
-    render.rows(listed, ("change", "resource_name", "resource_type"), arguments.format, arguments.column)
+        plans.draw(found)
+    else:
+        render.rows(plans.rows(found), plans.COLUMNS, arguments.format, arguments.column)
     return 0
 
 
-def _draw_plan(changes: dict[str, list[Object]]) -> None:
-    for kind, mark in MARKS.items():
-        for item in changes.get(kind, ()):
-            shown = f"{mark} {text(item.get('resource_name'))}  ({text(item.get('resource_type'))})"
-            render.line(shown, _MARK_STYLES[kind])
-    counts = [f"{len(changes.get(kind, ()))} {kind}" for kind in (*MARKS, "unchanged")]
-    print(f"Plan: {', '.join(counts)}.")
+@contextmanager
+def _all_told(arguments: argparse.Namespace, host: Host) -> Iterator[None]:
+    """Where the server refuses a template for its first fault, tell all that is wrong with it, and where."""
+    try:
+        yield
+    except Refused as error:
+        if error.status != HTTPStatus.BAD_REQUEST:
+            raise
+        given = parameters(arguments.parameter)
+        found = of_file(arguments.file, arguments.environment, given, host.types())
+        faults = [problem for problem in found if problem.severity == "error"]
+        lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
+        raise Refused("\n".join([*lines, *map(describe, faults)]), error.status) from None
 
 
 def down(arguments: argparse.Namespace, host: Host) -> int:

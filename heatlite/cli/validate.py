@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from heatlite.cli.errors import CommandError
-from heatlite.cli.files import Bundle, gather_all
+from heatlite.cli.files import Bundle, gather_all, parameters
 from heatlite.cli.report import render
 from heatlite.cli.session import Host
-from heatlite.cli.stacks import parameters
 from heatlite.core.errors import Invalid, Problem
 from heatlite.template.environment import Environment
 from heatlite.template.loader import Source

@@ -149,7 +149,7 @@ class Veil:
     def _nested(self, name: str) -> Definition | None:
         wanted = self._wanted.get(name)
         row = self._level.row(name)
-        if self._definition is None or wanted is None or row is None:
+        if self._definition is None or wanted is None or row is None or not issubclass(wanted.kind, StackResource):
             return None
         resources = self._level.values.resources
         view = resources.nested(row.physical_id)

@@ -1,5 +1,6 @@
 """The story of docs/tour.md with `heatlite`, no server running: each command starts an engine of its own."""
 
+import io
 import json
 import os
 import signal
@@ -49,7 +50,7 @@ def states(run: Callable[..., str]) -> dict[str, str]:
 
 def test_create_mark_replace(run: Callable[..., str]) -> None:
     plan = run("plan", STORY, "-n", "story")
-    assert [line[:2] for line in plan.splitlines()[:-1]] == ["+ "] * 4
+    assert [line[:2] for line in plan.splitlines()[:-1] if line[0] != " "] == ["+ "] * 4
     assert plan.splitlines()[-1] == "Plan: 4 added, 0 updated, 0 replaced, 0 deleted, 0 unchanged."
     assert run("ls") == ""  # a plan does nothing
 
@@ -64,7 +65,7 @@ def test_create_mark_replace(run: Callable[..., str]) -> None:
     assert run("mark-unhealthy", "story", "member_1", "--reason", "disk errors") == (
         "story.member_1: CHECK_FAILED  disk errors\n"
     )
-    assert "± member_1  (OS::Heat::TestResource)" in run("plan", *UP[1:])
+    assert "± member_1  (OS::Heat::TestResource)  unhealthy: disk errors\n" in run("plan", *UP[1:])
     assert states(run)["member_1"] == "CHECK_FAILED"
     out = run(*UP).splitlines()
     assert "[story.member_1]: CREATE_COMPLETE" in "\n".join(out)
@@ -76,6 +77,61 @@ def test_create_mark_replace(run: Callable[..., str]) -> None:
     run("mark-unhealthy", "story", "member_2")
     assert run("mark-healthy", "story", "member_2", "--reason", "fixed") == "story.member_2: CHECK_COMPLETE  fixed\n"
     assert "1 replaced" not in run("plan", *UP[1:])
+
+
+def test_confirm_shows_the_plan_and_does_that_or_nothing(
+    run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(text: str) -> str:
+        lines = [
+            "heat_template_version: 2021-04-16",
+            "parameters: {secret: {type: string, hidden: true, default: hunter}}",
+            "resources:",
+            f"  a: {{type: OS::Heat::TestResource, properties: {{value: {text}, update_replace_value: {text}}}}}",
+            "  b: {type: OS::Heat::Value, properties: {value: [{get_attr: [a, output]}, {get_param: secret}]}}",
+        ]
+        (tmp_path / "s.yaml").write_text("\n".join(lines))
+        return str(tmp_path / "s.yaml")
+
+    def answer(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+    answer("no\n")
+    assert run("up", write("one"), "--confirm", code=1) == "Do it? [y/N] heatlite: Nothing was done.\n"
+    assert run("ls") == ""
+    answer("y\n")
+    out = run("up", write("one"), "--confirm")
+    assert out.startswith(
+        "+ a  (OS::Heat::TestResource)\n    update_replace_value: one\n    value: one\n"
+        '+ b  (OS::Heat::Value)\n    value: ["(known after the update)", "******"]\n'
+        "Plan: 2 added, 0 updated, 0 replaced, 0 deleted, 0 unchanged.\n"
+    )
+    assert "CREATE_COMPLETE" in out
+    answer("")
+    assert run("up", write("two"), "--confirm", code=1).endswith("heatlite: Nothing was done.\n")
+    answer("yes\n")
+    out = run("up", write("two"), "--confirm")
+    assert out.startswith(
+        "± a  (OS::Heat::TestResource)  a property changed that cannot be changed in place\n"
+        "    update_replace_value: one → two  (replaces)\n    value: one → two\n"
+        "~ b  (OS::Heat::Value)  the definition changed\n"
+        '    value: ["one", "******"] → ["(known after the update)", "******"]  (from a)\n'
+        "Plan: 0 added, 1 updated, 1 replaced, 0 deleted, 0 unchanged.\n"
+    )
+    assert "UPDATE_COMPLETE" in out
+    listed = json.loads(run("plan", write("two"), "-f", "json"))
+    assert [(item["change"], item["resource_name"]) for item in listed] == [("unchanged", "a"), ("unchanged", "b")]
+
+
+def test_a_bad_template_is_told_whole(run: Callable[..., str], tmp_path: Path) -> None:
+    lines = ["heat_template_version: 2021-04-16", "resources:", "  a: {type: No::Such}", "  b: {type: No::Other}"]
+    (tmp_path / "bad.yaml").write_text("\n".join(lines))
+    for command in ("up", "plan"):
+        message = run(command, str(tmp_path / "bad.yaml"), code=1)
+        first, second = message.splitlines()
+        assert first.startswith(f"heatlite: {tmp_path}/bad.yaml:3:")
+        assert "The Resource Type (No::Such) could not be found." in first
+        assert second.startswith(f"{tmp_path}/bad.yaml:4:") and second.endswith("(HTTP 400)")
 
 
 def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
@@ -141,7 +197,7 @@ def test_failures_are_reported(run: Callable[..., str], tmp_path: Path) -> None:
 
     assert run("down", "nothing", code=1) == "heatlite: The Stack (nothing) could not be found. (HTTP 404)\n"
     unknown = run("up", STORY, "-P", "size=1", code=1)
-    assert unknown == "heatlite: The Parameter (size) was not defined in template. (HTTP 400)\n"
+    assert unknown == "heatlite: -P: error: The Parameter (size) was not defined in template. (HTTP 400)\n"
 
 
 def test_down(run: Callable[..., str]) -> None:

@@ -1,5 +1,6 @@
 """Stacks from create to delete: shapes, codes, headers (heat-api §4, heat-observed)."""
 
+import json
 import re
 
 import pytest
@@ -421,6 +422,64 @@ class TestUpdate:
                 for item in items:
                     assert item.keys() == PLANNED
         assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+
+
+    @pytest.mark.parametrize("method", ["PUT", "PATCH"])
+    def test_a_plan_and_its_digest(self, heat: Heat, method: str) -> None:
+        path = heat.create(template(a=value("1")))
+        body = {"template": template(a=value("2"), b=value("new"))}
+        answer = heat.call(method, f"{path}/preview?plan=true", body, code=200).json
+        assert answer.keys() == {"resource_changes", "plan"}
+        plan = answer["plan"]
+        assert heat.call(method, f"{path}/preview?plan=true", body, code=200).json["plan"] == plan
+        a, b = plan["resources"]
+        difference = {"name": "value", "known_later": False, "replaces": False, "because_of": []}
+        assert a == {
+            "resource_name": "a",
+            "path": ["a"],
+            "resource_type": "OS::Heat::Value",
+            "physical_resource_id": heat.get(f"{path}/resources/a")["resource"]["physical_resource_id"],
+            "action": "update",
+            "cause": "the definition changed",
+            "order": None,
+            "after": [],
+            "properties": [{**difference, "old": "1", "new": "2"}],
+            "metadata_differs": False,
+        }
+        assert (b["action"], b["physical_resource_id"]) == ("create", "")
+        assert b["properties"] == [{**difference, "old": None, "new": "new"}]
+        other = {"template": template(a=value("3")), "plan_digest": plan["digest"]}
+        assert heat.fault(method, path, other, code=409)[0] == "PlanChanged"
+        assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+        heat.call(method, path, {**body, "plan_digest": plan["digest"]}, code=202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        assert heat.fault(method, path, {**body, "plan_digest": plan["digest"]}, code=409)[0] == "PlanChanged"
+        assert heat.fault(method, path, {**body, "plan_digest": 1})[0] == "HTTPBadRequest"
+
+
+def test_preview_of_nested_stacks(heat: Heat) -> None:
+    inner = template(x=value("in"))
+    outer = template(i={"type": "inner.yaml"}, y=value("y"))
+    files = {"inner.yaml": json.dumps(inner), "outer.yaml": json.dumps(outer)}
+    document = template(o={"type": "outer.yaml"}, z=value("z"))
+    body = {"stack_name": "s", "template": document, "files": files}
+    answer = heat.call("POST", "/stacks/preview?plan=true", body, code=200).json
+    ((x,), y), z = answer["stack"]["resources"]
+    assert [item["resource_name"] for item in (x, y, z)] == ["x", "y", "z"]
+    assert x.keys() == y.keys() == z.keys() | {"parent_resource"}
+    assert (x["parent_resource"], y["parent_resource"]) == ("i", "o")
+    assert [item["path"] for item in answer["plan"]["resources"]] == [
+        ["o"], ["o", "i"], ["o", "i", "x"], ["o", "y"], ["z"],
+    ]  # fmt: skip
+    assert {item["action"] for item in answer["plan"]["resources"]} == {"create"}
+    assert "digest" not in answer["plan"]
+    text = "plan_digest only makes sense for an update."
+    assert heat.fault("POST", "/stacks", {**body, "plan_digest": "x"}) == ("HTTPBadRequest", text)
+    path = heat.create(document, files=files)
+    lists = heat.call("PATCH", f"{path}/preview?show_nested=true", {}, code=200).json["resource_changes"]
+    assert [item["resource_name"] for item in lists["updated"]] == ["o", "i"]
+    assert sorted(item["resource_name"] for item in lists["unchanged"]) == ["x", "y", "z"]
+    assert all("nested_stack_id" in item for item in lists["updated"])
 
 
 def test_preview_of_a_create(heat: Heat) -> None:

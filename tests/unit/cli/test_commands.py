@@ -12,9 +12,10 @@ import yaml
 from heatlite.cli import progress, render
 from heatlite.cli.client import Stack
 from heatlite.cli.errors import CommandError
+from heatlite.cli.files import parameters
 from heatlite.cli.main import build_parser, run
 from heatlite.cli.maintenance import moment
-from heatlite.cli.stacks import parameters, stack_name
+from heatlite.cli.stacks import stack_name
 from heatlite.cli.transport import HTTPTransport, Transport
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.config import Settings
@@ -69,7 +70,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "line",
     [
-        "up hello.yaml -e a.yaml -e b.yaml -P a=1 -P b=2 -n x --timeout 5 --rollback --tags a,b",
+        "up hello.yaml -e a.yaml -e b.yaml -P a=1 -P b=2 -n x --timeout 5 --rollback --tags a,b --confirm",
         "plan hello.yaml -f json -c change",
         "events -f story --endpoint http://h:1 --project p",
         "events story --format json -c id",

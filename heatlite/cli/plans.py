@@ -1,0 +1,80 @@
+"""What an update would do, as people read it."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from heatlite.cli import render
+from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
+from heatlite.core.json import JsonMap
+
+MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "refuse": "!", "restrict": "!"}
+"""By action; ``!``: the update would fail there."""
+
+_STYLES = {"+": "green", "~": "yellow", "±": "magenta", "-": "red", "!": "bold red"}
+
+WORDS = {"create": "added", "update": "updated", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
+"""Heat's words."""
+
+COLUMNS = ("change", "resource_name", "resource_type", "cause", "properties")
+
+_ORDERS = {"delete_first": "the old one goes first", "rebuild": "made anew in place"}
+
+
+def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap) -> tuple[list[Object], str | None]:
+    """What a create (no stack yet) or an update would do, and the digest that an update can be bound to."""
+    query = {"plan": "True"}
+    if stack is None:
+        answer = client.request("POST", "/stacks/preview", {"stack_name": name, **body}, query)
+    else:
+        answer = client.request("PUT", f"{stack.path}/preview", body, query)
+    plan = an_object(answer, "plan")
+    return objects(plan, "resources"), text(plan.get("digest")) or None
+
+
+def draw(plan: Sequence[Object]) -> None:
+    """Print what changes, in the order in which it does, and how much of each there is."""
+    for item in plan:
+        mark = MARKS.get(text(item.get("action")))
+        if mark is not None:
+            reasons = [text(item.get("cause")), _ORDERS.get(text(item.get("order")), "")]
+            reason = "; ".join(filter(None, reasons))
+            shown = f"{mark} {_path(item)}  ({text(item.get('resource_type'))})"
+            render.line(f"{shown}  {reason}" if reason else shown, _STYLES[mark])
+            for difference in objects(item, "properties"):
+                print(f"    {_difference(difference, mark)}")
+            if item.get("metadata_differs"):
+                print("    its metadata changes")
+    found = Counter(text(item.get("action")) for item in plan)
+    counts = [f"{found[action]} {word}" for action, word in WORDS.items()]
+    failing = found["refuse"] + found["restrict"]
+    print(f"Plan: {', '.join(counts)}{f', {failing} would fail' if failing else ''}.")
+
+
+def _path(item: Object) -> str:
+    path = item.get("path")
+    return "/".join(map(text, path)) if isinstance(path, list) else ""
+
+
+def _difference(item: Object, mark: str) -> str:
+    old, new = render.cell(item.get("old")), render.cell(item.get("new"))
+    used = item.get("because_of")
+    notes = [f"from {', '.join(map(text, used))}"] if isinstance(used, list) and used and mark != "+" else []
+    if mark == "±" and item.get("replaces"):
+        notes.append("replaces")
+    values = new if mark == "+" else f"{old or 'null'} → {new or 'null'}"
+    note = f"  ({', '.join(notes)})" if notes else ""
+    return f"{text(item.get('name'))}: {values}{note}"
+
+
+def rows(plan: Sequence[Object]) -> list[Object]:
+    """One row for each resource, under COLUMNS."""
+    return [
+        {
+            "change": WORDS.get(action := text(item.get("action")), action),
+            "resource_name": _path(item),
+            "resource_type": item.get("resource_type"),
+            "cause": item.get("cause"),
+            "properties": item.get("properties"),
+        }
+        for item in plan
+    ]
