@@ -340,6 +340,47 @@ class TestUpdate:
         assert tree.states()[2] == "LOCK_COMPLETE"
 
 
+class TestGroups:
+    """A member of a group is a nested stack like any other."""
+
+    @staticmethod
+    def group(count: int, v: str = "v", **more: object) -> Any:
+        member = {"type": "leaf.yaml", "properties": {"v": v}}
+        return template(g=resource("OS::Heat::ResourceGroup", count=count, resource_def=member, **more))
+
+    @pytest.fixture
+    def stack(self, engine: Engine) -> StackRecord:
+        stack = engine.create(self.group(2), files=FILES)
+        engine.lock(self.members(engine, stack)["0"], STACKS)
+        return stack
+
+    @staticmethod
+    def members(engine: Engine, stack: StackRecord) -> dict[str, StackRecord]:
+        found = engine.store.stacks.descendants(engine.get(stack))
+        return {str(one.parent_resource): one for one in found if one.depth == 2}
+
+    def test_it_grows_beside_a_locked_member(self, engine: Engine, stack: StackRecord) -> None:
+        locked = self.members(engine, stack)["0"]
+        assert state(*of(engine.put(stack, self.group(3), files=FILES))) == "UPDATE_COMPLETE"
+        members = self.members(engine, stack)
+        assert members.keys() == {"0", "1", "2"}
+        assert members["0"] == locked
+
+    def test_it_shrinks_down_to_a_locked_member(self, engine: Engine, stack: StackRecord) -> None:
+        assert state(*of(engine.put(stack, self.group(1), files=FILES))) == "UPDATE_COMPLETE"
+        assert self.members(engine, stack).keys() == {"0"}
+        with pytest.raises(StackLocked):
+            engine.put(stack, self.group(0), files=FILES)
+
+    def test_it_does_not_change_a_locked_member(self, engine: Engine, stack: StackRecord) -> None:
+        with pytest.raises(StackLocked):
+            engine.put(stack, self.group(2, "new"), files=FILES)
+
+    def test_it_is_not_replaced_around_a_locked_member(self, engine: Engine, stack: StackRecord) -> None:
+        with pytest.raises(StackLocked):
+            engine.mark(stack, "g")
+
+
 def failing(**what: bool) -> dict[str, str]:
     """The files, with a resource in the leaf that cannot be locked or unlocked."""
     resources: Any = LEAF["resources"]
