@@ -1,5 +1,6 @@
 """The main job on database servers: the same rows, leases instead of a file lock, several engines at once."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -105,6 +106,37 @@ def test_of_many_updates_at_once_one_is_taken(engine: Embedded) -> None:
         answers = list(pool.map(update, range(3, 11)))
     assert sorted(answers) == ["refused"] * 7 + ["taken"]
     assert reached(engine, stack) == "UPDATE_COMPLETE"
+
+
+def test_of_many_requests_to_one_tree_one_is_taken(engine: Embedded) -> None:
+    """Whichever of its stacks they are for, the root as well as those nested in it."""
+    nested = {"type": "nested.yaml"}
+    document: dict[str, Any] = {**template(0), "resources": {"a": nested, "b": nested, "c": nested}}
+    files = {"nested.yaml": json.dumps(template(1))}
+    root = engine.stacks.create(CALLER, Request(name="s", template=document, files=files))
+    assert reached(engine, root) == "CREATE_COMPLETE"
+    stacks = [root, *engine.store.stacks.descendants(root)]
+
+    def update(number: int) -> str:
+        stack = stacks[number % len(stacks)]
+        slow: dict[str, Any] = template(1, wait=1.5)
+        if stack is root:
+            slow["resources"] |= document["resources"]
+        try:
+            engine.stacks.update(CALLER, stack, Request(template=slow, files=files), existing=False)
+        except Conflict:
+            return "refused"
+        finally:
+            engine.store.close()
+        return stack.name
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(update, range(8)))
+    taken = [answer for answer in answers if answer != "refused"]
+    assert taken == ["s"] or "s" not in taken and len(taken) == len(set(taken)) > 0, answers
+    for stack in stacks:
+        if stack.name in taken:
+            assert reached(engine, stack) == "UPDATE_COMPLETE"
 
 
 def run_for_ever(url: str) -> None:

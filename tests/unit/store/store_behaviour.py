@@ -250,6 +250,10 @@ FULL_STACK = {
     "disable_rollback": False,
     "tags": ("one", 'a "quoted" one', "ü"),
     "lock": LockRecord(LockLevel.ALL, "ann", True, 102.5, "migration", 200.125),
+    "parent_resource": "db",
+    "depth": 3,
+    "inherited": {"facade": {}, "without": ["x.yaml"]},
+    "before_lock": "CHECK_FAILED",
 }
 
 
@@ -326,9 +330,11 @@ def test_expired_locks_are_those_of_live_stacks_whose_time_has_come(store: Store
 
 
 @everywhere
-def test_a_held_stack_is_kept_from_others_until_the_end(store: Store) -> None:
+@pytest.mark.parametrize("other", [False, True], ids=["the same", "another of its tree"])
+def test_a_held_stack_is_kept_from_others_until_the_end(store: Store, other: bool) -> None:
     stack = a_stack()
-    insert(store, stack)
+    nested = [a_stack(f"n{number}", parent_id=stack.id, root_id=stack.id) for number in range(2)]
+    insert(store, stack, *nested)
     order: list[str] = []
     held = threading.Event()
 
@@ -336,7 +342,8 @@ def test_a_held_stack_is_kept_from_others_until_the_end(store: Store) -> None:
         if number == 1:
             held.wait()
         with store.transaction():
-            found = store.stacks.hold(stack.id)
+            assert store.stacks.hold(nested[number].id if other else stack.id) is not None
+            found = store.stacks.get(stack.id)
             assert found is not None
             if number == 0:
                 held.set()
