@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import floor, moto
 from benchmarks.client import Client
-from benchmarks.lifecycle import PROJECT, Stack, group, template
+from benchmarks.lifecycle import PROJECT, Stack, group, template, tree
 from benchmarks.load import encode
 from benchmarks.processes import Server, free_port, run
 
@@ -175,6 +175,22 @@ def groups(bench: Bench) -> None:
                 stack.delete()
 
 
+def trees(bench: Bench) -> None:
+    """Trees of 100 and 500 nested stacks of 10, next to as many resources in a flat stack."""
+    for turn in range((bench.repeat + 1) // 2):
+        bench.say(f"trees, {turn + 1}")
+        with bench.heatlite() as server:
+            client = Client(server.port)
+            Stack(client, bench.new_name()).create(*tree(1, 10))
+            for stacks in (100, 500):
+                flat, nested = (Stack(client, bench.new_name()) for _ in range(2))
+                bench.add(f"flat_beside_tree.{stacks * 10}", flat.create(template(stacks * 10)))
+                bench.add(f"tree.{stacks * 10}", nested.create(*tree(stacks, 10)))
+                flat.delete()
+                bench.add(f"tree_delete.{stacks * 10}", nested.delete())
+            bench.add("tree_peak_mb", server.peak())
+
+
 def counts(bench: Bench) -> None:
     """SQL statements, writes and commits: counted."""
     bench.say("counting statements")
@@ -332,6 +348,7 @@ CASES: dict[str, Callable[[Bench], None]] = {
     "chains": chains,
     "kinds": kinds,
     "groups": groups,
+    "trees": trees,
     "rates": rates,
     "events": events,
     "command_line": command_line,

@@ -1,5 +1,6 @@
 """What is done to a stack, through the API of a running server, timed until it is COMPLETE."""
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -30,6 +31,19 @@ def group(count: int) -> Template:
     return {"heat_template_version": "2018-08-31", "resources": {"group": made}}
 
 
+WITHIN = "within.yaml"
+
+
+def tree(stacks: int, each: int) -> tuple[Template, dict[str, str]]:
+    """A stack with so many nested stacks of `each` resources, and the files that it takes."""
+    within = template(each)
+    within["parameters"] = {"text": {"type": "string"}}
+    for made in within["resources"].values():
+        made["properties"]["value"] = {"get_param": "text"}
+    resources = {f"s{number}": {"type": WITHIN, "properties": {"text": f"v{number}"}} for number in range(stacks)}
+    return {"heat_template_version": "2018-08-31", "resources": resources}, {WITHIN: json.dumps(within)}
+
+
 class JSONClient(Protocol):
     """Whatever sends requests."""
 
@@ -44,9 +58,9 @@ class Stack:
         self._name = name
         self.path = ""
 
-    def create(self, wanted: Template) -> float:
+    def create(self, wanted: Template, files: dict[str, str] | None = None) -> float:
         """Seconds from sending the POST to CREATE_COMPLETE."""
-        body = {"stack_name": self._name, "template": wanted, "timeout_mins": 60}
+        body = {"stack_name": self._name, "template": wanted, "files": files or {}, "timeout_mins": 60}
         began = time.perf_counter()
         made = self._client.json("POST", f"{PROJECT}/stacks", body, 201)
         self.path = f"{PROJECT}/stacks/{self._name}/{made['stack']['id']}"

@@ -26,6 +26,11 @@ OTHERS = (
     ("1000 RandomString, beside the group", "flat.1000"),
     ("group of 1000 RandomString", "group.1000"),
     ("one more member for a group of 1000", "group_grows.1000"),
+    ("1000 flat, beside the trees", "flat_beside_tree.1000"),
+    ("tree of 100 nested stacks of 10", "tree.1000"),
+    ("5000 flat, beside the trees", "flat_beside_tree.5000"),
+    ("tree of 500 nested stacks of 10", "tree.5000"),
+    ("delete of the tree of 500", "tree_delete.5000"),
     ("create 100 TestResource", "TestResource.create.100"),
     ("create 1000 TestResource", "TestResource.create.1000"),
     ("chain of 100 TestResource", "TestResource.chain.100"),
@@ -44,6 +49,7 @@ RATES = (
     ("409, stack locked", "locked"),
 )
 MEMORY = (
+    ("peak with trees of 100 and 500 nested stacks", "tree_peak_mb"),
     ("idle", "idle_mb"),
     ("after a stack of 1000", "mb_with_1000"),
     ("after another of 10 000", "mb_with_10000"),
@@ -104,7 +110,8 @@ def markdown(bench: Bench) -> str:
         parts.append("Counted, in all\n\n" + _table(("", "statements", "writes", "commits"), counted))
     used = [(text, f"{bench.median(case):.0f} MB") for text, case in MEMORY if case in bench.samples]
     if used:
-        used.append(("processor, idle", f"{bench.median('idle_processor_percent'):.2f} % of one"))
+        if "idle_processor_percent" in bench.samples:
+            used.append(("processor, idle", f"{bench.median('idle_processor_percent'):.2f} % of one"))
         head = "Memory (PSS of all processes; 1 MB = 10^6 bytes) and processor"
         parts.append(f"{head}\n\n{_table(('', 'median'), used)}")
     return "\n\n".join(parts) + "\n"

@@ -59,6 +59,9 @@ TARGETS = (
     Target("chain of 100 / 100 independent", _ratio("chain.100", "independent.100"), 2.0),
     Target("chain of 1000 / chain of 100", _ratio("chain.1000", "chain.100"), 12),
     Target("group of 1000 / 1000 flat resources", _ratio("group.1000", "flat.1000"), 3.0),
+    Target("tree of 500 × 10 / 5000 flat resources", _ratio("tree.5000", "flat_beside_tree.5000"), 5.0),
+    Target("tree, time per resource: 5000 / 1000", _growth("tree.5000", "tree.1000"), 1.3),
+    Target("memory with these trees, peak", lambda bench: bench.median("tree_peak_mb"), 400, digits=0, unit="MB"),
     Target("no-op update of 1000 / its create", _ratio("no_op.1000", "create.1000"), 0.25),
     Target("no-op update: SQL writes, most − least over N", _spread, 0, digits=0),
     Target(
