@@ -230,21 +230,7 @@ class Bench:
             )
             if stack.deleted_at is None:
                 store.resources.insert_many([row])
-            mark = SuppressedRecord(
-                stack_id=stack.id,
-                time=now,
-                request="mark_unhealthy",
-                target="a",
-                requested_by="anonymous",
-                detail="",
-                method="PATCH",
-                path="/resources/a",
-                body={"mark_unhealthy": True},
-            )
-            record = {"template": MADE, "resources": {}}
-            snapshot = SnapshotRecord(new_id(), stack.id, "n", Verb.CREATE, Status.COMPLETE, "", now, record)
-            store.snapshots.insert(snapshot)
-            store.suppressed.add(mark, now)
+            self.remember(stack, "a")
             if status is Status.IN_PROGRESS:
                 action = ActionRecord(
                     id=new_id(),
@@ -260,6 +246,25 @@ class Bench:
                 )
                 store.actions.put(action)
         return stack
+
+    def remember(self, stack: StackRecord, resource: str) -> None:
+        """Give the stack a snapshot, and a mark of a resource that was suppressed."""
+        mark = SuppressedRecord(
+            stack_id=stack.id,
+            time=NOW,
+            request="mark_unhealthy",
+            target=resource,
+            requested_by="anonymous",
+            detail="",
+            method="PATCH",
+            path=f"/resources/{resource}",
+            body={"mark_unhealthy": True},
+        )
+        record = {"template": MADE, "resources": {}}
+        snapshot = SnapshotRecord(new_id(), stack.id, "n", Verb.CREATE, Status.COMPLETE, "", NOW, record)
+        with self.store.transaction():
+            self.store.snapshots.insert(snapshot)
+            self.store.suppressed.add(mark, NOW)
 
     def content(self) -> dict[str, list[Any]]:
         """All there is in the database."""
@@ -401,6 +406,8 @@ class Tree:
             time.sleep(0.005)
         server.close()
         assert state(self.root().verb, self.root().status) == "CREATE_COMPLETE"
+        for stack in (self.root(), *bench.store.stacks.descendants(self.root())):
+            bench.remember(stack, bench.store.resources.of(stack.id)[-1].name)
         self.made = bench.content()
 
     def root(self) -> StackRecord:
@@ -455,8 +462,8 @@ def tree(bench: Bench) -> Tree:
     return Tree(bench)
 
 
-SINGLE = sorted({*OPERATIONS} - {"create", "drop", "replay", "restore", "delete_snapshot"})
-"""What needs nothing but a stack to be asked for."""
+IN_TREES = sorted({*OPERATIONS} - {"create", "drop"})
+"""What has to do with the other stacks of a tree."""
 
 
 def said(answer: Any) -> int | str:
@@ -465,7 +472,7 @@ def said(answer: Any) -> int | str:
 
 
 @pytest.mark.parametrize("name", sorted(HELD))
-@pytest.mark.parametrize("operation", SINGLE)
+@pytest.mark.parametrize("operation", IN_TREES)
 def test_on_a_child_of_a_locked_stack(tree: Tree, operation: str, name: str) -> None:
     """All that can be done there is to set another lock, where the table lets the locked one be locked again."""
     root, _, leaf = tree.plant()
@@ -497,19 +504,19 @@ NOT_TOUCHING: dict[str, tuple[str, object]] = {
 
 @pytest.mark.parametrize("touching", [True, False], ids=["touching", "not touching"])
 @pytest.mark.parametrize("name", sorted(HELD))
-@pytest.mark.parametrize("operation", SINGLE)
+@pytest.mark.parametrize("operation", IN_TREES)
 def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, touching: bool) -> None:
     """The table is asked for the locked one; an update and a mark that leave it alone pass."""
     root, _, leaf = tree.plant()
     leaf = tree.put_into(leaf, name)
     before = tree.bench.content()
     answer = tree.ask(root, operation, (TOUCHING if touching else NOT_TOUCHING).get(operation))
-    # Beside what runs on the child there is nothing to be done at all.
-    busy = {"put": RUNNING, "patch": RUNNING, "mark": BUSY_MARK} if name.endswith("IN_PROGRESS") else {}
+    # Beside what runs on the child there is nothing to be done at all. (What is replayed is a mark of `n`.)
+    busy = {"put": RUNNING, "patch": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK} if name.endswith("IN_PROGRESS") else {}
     settled = {"put": 202, "patch": 202, "mark": 200}
     may_lift = {"unlock": WRONG} if EXPECTED[name]["unlock"] == 200 else {}
     expected = {
-        **{one: EXPECTED[name][one] for one in SINGLE},
+        **{one: EXPECTED[name][one] for one in IN_TREES},
         **(dict.fromkeys(settled, MAINTENANCE) if touching else settled),
         **busy,
         **may_lift,
@@ -528,7 +535,7 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
 
 @pytest.mark.parametrize("parked", [False, True], ids=["running", "parked"])
 @pytest.mark.parametrize("name", ["UPDATE_IN_PROGRESS", "CHECK_IN_PROGRESS"])
-@pytest.mark.parametrize("operation", SINGLE)
+@pytest.mark.parametrize("operation", IN_TREES)
 def test_on_a_child_of_a_stack_at_work(tree: Tree, operation: str, name: str, parked: bool) -> None:
     """Nobody changes a nested stack while its ancestor's action is there, not even by deleting it."""
     root, _, leaf = tree.plant()
@@ -538,11 +545,12 @@ def test_on_a_child_of_a_stack_at_work(tree: Tree, operation: str, name: str, pa
         leaf = tree.put_into(leaf, own)
         before = tree.bench.content()
         answer = tree.ask(leaf, operation, None if below is None else (below, OPERATIONS[operation][2]))
-        assert said(answer) == {"signal": NO_SIGNAL, "mark": BUSY_MARK}.get(operation, RUNNING), answer.text
+        others = {"signal": NO_SIGNAL, "mark": BUSY_MARK, "replay": BUSY_MARK}
+        assert said(answer) == others.get(operation, RUNNING), answer.text
         assert new_suppressed(before, tree.bench.content()) == []
 
 
-@pytest.mark.parametrize("operation", SINGLE)
+@pytest.mark.parametrize("operation", IN_TREES)
 def test_on_the_parent_of_a_child_at_work(tree: Tree, operation: str) -> None:
     """A delete takes what runs below with it."""
     root, _, leaf = tree.plant()
@@ -550,8 +558,8 @@ def test_on_the_parent_of_a_child_at_work(tree: Tree, operation: str) -> None:
     before = tree.bench.content()
     answer = tree.ask(root, operation)
     expected = {
-        "delete": 204, "signal": NO_SIGNAL, "mark": BUSY_MARK, "cancel_update": UNSUPPORTED,
-        "cancel_without_rollback": UNSUPPORTED,
+        "delete": 204, "force": 204, "signal": NO_SIGNAL, "mark": BUSY_MARK, "replay": BUSY_MARK,
+        "cancel_update": UNSUPPORTED, "cancel_without_rollback": UNSUPPORTED,
     }.get(operation, RUNNING)  # fmt: skip
     assert said(answer) == expected, answer.text
     if expected != 204:
