@@ -17,7 +17,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb
 from heatlite.engine.journal import moved, stack_event
-from heatlite.engine.locks import Operation, maintenance_refusal, refusal
+from heatlite.engine.locks import DELETES, Operation, maintenance_refusal, refusal
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
 from heatlite.store.store import Store
 
@@ -96,7 +96,7 @@ class Gate:
                 error = refusal(attempt.operation, stack, above, below, live)
                 if error is not None:
                     raise error
-                lifted = [stack, *below] if attempt.operation is Operation.DELETE else [stack]
+                lifted = [stack, *below] if attempt.operation in DELETES else [stack]
                 if any(one.lock is not None and one.lock.by_admin for one in lifted) and not attempt.context.is_admin:
                     raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
                 yield stack

@@ -59,6 +59,7 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 
 RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
+DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK}
 """What may leave nested stacks alone that are locked. Who plans the update, or knows the marked resource, looks; a
@@ -109,9 +110,8 @@ def refusal(
         # A delete cancels whoever holds the stack, or one nested in it, and waits for it; only another delete is in its
         # way. What runs on an ancestor is not its business to cancel.
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
-    if operation is Operation.FORCE_DELETE:
+    elif operation is Operation.FORCE_DELETE:
         # Also over one that does not get on; only another such is in its way.
-        above = {ancestor.id for ancestor in ancestors}
         live = [action for action in live if action.inputs.get("force") or action.stack_id in above]
     holder = min(live, key=lambda action: not _has_begun(action), default=None)
     return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
