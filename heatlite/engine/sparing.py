@@ -89,7 +89,9 @@ class Sparing:
 
 
 def _is_kept(plan: Plan, row: ResourceRecord) -> bool:
-    """Whether the row stays as it is, and is well."""
+    """Whether the row stays as it is, and is well; a lock may hide that it is not."""
+    if row.before_lock is not None and row.before_lock.status is Status.FAILED:
+        return False
     step = plan.steps.get(row.name)
     if step is None:
         return plan.kept[row.name].id == row.id if row.name in plan.kept else False

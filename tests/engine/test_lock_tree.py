@@ -1,14 +1,20 @@
 """Maintenance locks and marks in trees of stacks (lock-and-health §1, §2): own and inherited locks, what they allow."""
 
 import json
+import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from heatlite.api import views
-from heatlite.core.errors import ActionInProgress, Forbidden, HeatliteError, ResourceIsLocked, StackLocked
+from heatlite.core.errors import ActionInProgress, Conflict, Forbidden, HeatliteError, ResourceIsLocked, StackLocked
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, param, resource, template, thing
@@ -205,12 +211,13 @@ class TestOwn:
         engine.unlock(tree.root)
         engine.wait_for(lambda: tree.states() == ["UNLOCK_COMPLETE"] * 3)
 
-    def test_an_admins_lock_below_is_not_deleted_by_others(self, engine: Engine, tree: Tree) -> None:
+    @pytest.mark.parametrize("force", [False, True])
+    def test_an_admins_lock_below_is_not_deleted_by_others(self, engine: Engine, tree: Tree, force: bool) -> None:
         engine.who = ADMIN
         leaf = engine.lock(tree["leaf"])
         engine.put_stack(tree["leaf"], Verb.LOCK, Status.FAILED, leaf.lock)
         engine.who = MEMBER
-        refused(tree, lambda: engine.delete(tree.root), Forbidden)
+        refused(tree, lambda: engine.stacks.delete(engine.who, tree["root"], force), Forbidden)
 
     @pytest.mark.parametrize("name", ["middle", "leaf"])
     @pytest.mark.parametrize("what", ["delete", "check", "suspend", "resume", "lock"])
@@ -269,10 +276,11 @@ class TestUpdate:
         files = {**FILES, "leaf.yaml": text({**LEAF, "description": "new"})}
         refused(tree, lambda: engine.put(tree.root, root(), files=files))
 
+    @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", ["middle", "leaf"])
-    def test_it_may_not_heal_it(self, engine: Engine, tree: Tree, name: str) -> None:
+    def test_it_may_not_heal_it(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
         engine.mark(tree["leaf"], "x")
-        engine.lock(tree[name], STACKS)
+        engine.lock(tree[name], level)
         refused(tree, lambda: engine.patch(tree.root))
         engine.unlock(tree[name])
         old = engine.ids(tree["leaf"])
@@ -542,6 +550,86 @@ class TestMarks:
             engine.delete(tree["middle"], wait=False)
         engine.settle(tree.middle)
         assert engine.get(tree.middle).deleted_at is not None
+
+
+# -- any history ---------------------------------------------------------------------------------------
+
+LEVELS = st.sampled_from([ALL, STACKS])
+STEPS = st.one_of(
+    st.tuples(st.just("lock"), st.sampled_from(NAMES), LEVELS),
+    st.tuples(st.just("unlock"), st.sampled_from(NAMES), st.none()),
+    st.tuples(st.just("update"), st.sampled_from(["top", "own", "v"]), st.none()),
+    st.tuples(st.just("mark"), st.just("leaf"), st.none()),
+)
+
+
+class Model:
+    """What the specification says of locks in a tree: who has one of his own, and what that forbids."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, LockLevel] = {}
+        self.marked = False
+
+    def covering(self, name: str) -> list[LockLevel]:
+        chain = NAMES[: NAMES.index(name) + 1]
+        return [self.own[one] for one in chain if one in self.own]
+
+    def allows(self, step: str, what: str) -> bool:
+        match step:
+            case "lock":
+                return True
+            case "unlock":
+                return what in self.own and len(self.covering(what)) == 1
+            case "mark":
+                return not self.covering(what)
+        touched = {"top": {"root"}, "own": {"root", "middle"}, "v": {*NAMES}}[what]
+        if self.marked:
+            touched = {*NAMES}  # it would be healed
+        return not touched & self.own.keys()
+
+
+def do(tree: Tree, step: str, what: str, level: LockLevel | None, changed: dict[str, str]) -> None:
+    match step:
+        case "lock":
+            assert level is not None
+            tree.engine.lock(tree[what], level)
+        case "unlock":
+            tree.engine.unlock(tree[what])
+        case "mark":
+            tree.engine.mark(tree[what], "x")
+        case _:
+            tree.put(**changed)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(STEPS, max_size=10))
+def test_any_history_of_locks(plugins: Path, steps: list[tuple[str, str, LockLevel | None]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, closing(Engine(Path(folder))) as engine:
+        tree, model = Tree(engine), Model()
+        values = dict.fromkeys(("top", "own", "v"), "v")
+        for number, (step, what, level) in enumerate(steps):
+            changed = {**values, what: str(number)}
+            if not model.allows(step, what):
+                refused(tree, partial(do, tree, step, what, level, changed), Conflict)
+                continue
+            do(tree, step, what, level, changed)
+            if step == "lock":
+                assert level is not None
+                model.own[what] = level
+            elif step == "unlock":
+                del model.own[what]
+            elif step == "mark":
+                model.marked = True
+            else:
+                values, model.marked = changed, False
+            assert engine.value(tree["root"], "w") == values["top"]
+            assert engine.value(tree["middle"], "y") == values["own"]
+            assert engine.value(tree["leaf"], "x") == values["v"]
+            assert [one == "LOCK_COMPLETE" for one in tree.states()] == [bool(model.covering(one)) for one in NAMES]
+            assert tree.held() == [ALL in model.covering(one) for one in NAMES]
+            assert {one for one in NAMES if tree[one].lock is not None} == model.own.keys()
+            if not model.covering("leaf"):
+                assert (engine.states(tree["leaf"])["x"] == "CHECK_FAILED") == model.marked
 
 
 def of(stack: StackRecord) -> tuple[str, str]:
