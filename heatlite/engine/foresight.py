@@ -100,6 +100,7 @@ class Foresight:
         self._wanted: dict[str, Wanted] = {}
         self._children: dict[str, Foresight | None] = {}
         self._faults: dict[str, str] = {}
+        self._still: dict[str, bool] = {}
         self._veils: tuple[Veil, Veil | None] | None = None
         self.values = _Values(self, resources)
         if converges:
@@ -251,6 +252,11 @@ class Foresight:
 
     def is_still(self, name: str) -> bool:
         """Whether a resource stays as it is, and all that is in it."""
+        if name not in self._still:
+            self._still[name] = self._stays(name)
+        return self._still[name]
+
+    def _stays(self, name: str) -> bool:
         if name not in self.values.rows or name in self.values.to_make:
             return False
         if name not in self.values.to_change:

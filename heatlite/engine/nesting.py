@@ -15,7 +15,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.check import MAX_NESTED_DEPTH
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
-from heatlite.template.expression import UNKNOWN
+from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.types import TypeCatalog
 
 
@@ -79,7 +79,11 @@ def foreseen(
         goal = resource.goal()
     stack = becoming(resources.stack, row, before, resource.facts.now())
     template = Template(goal.template, definition.template.files)
-    environment, facade = inherited(definition, row, wanted.update_policy, goal.parameters)
+    # What is hidden here is so within, where the same default gives a parameter of that name its value.
+    given = definition.environment
+    hidden = {name: value for name, value in given.parameters.items() if hide and isinstance(value, Unknown)}
+    defaults = {name: value for name, value in hidden.items() if name in given.parameter_defaults}
+    environment, facade = inherited(definition, row, wanted.update_policy, {**defaults, **goal.parameters})
     # The name and the id of a stack that is to be made are not known.
     pseudo = {"OS::project_id": stack.project} if before is None else pseudo_parameters(stack)
     bind = blind if hide else Template.bind

@@ -17,8 +17,8 @@ from heatlite.engine.scope import NestedView, Values, without_unknown
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.document import Definition
-from heatlite.template.expression import UNKNOWN
+from heatlite.template.document import Definition, OutputDefinition
+from heatlite.template.expression import UNKNOWN, Scope, resolve
 from heatlite.template.parameters import MASK
 
 UNTOLD = "(known after the update)"
@@ -134,8 +134,14 @@ class Veil:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing in the stack is hidden."""
-        return self._definition is not None and not self._secret
+        """Whether nothing in the stack is hidden, and nothing that it gives out."""
+        if self._definition is None or self._secret:
+            return False
+        outputs, others = self._level.definition.outputs, self._definition.outputs
+        return all(
+            name in others and same(_given(output, self._level.values), _given(others[name], self._values))
+            for name, output in outputs.items()
+        )
 
     def child(self, name: str) -> "Veil | None":
         """The veil over the nested stack of a resource."""
@@ -143,7 +149,10 @@ class Veil:
             definition, level = self._nested(name), self._level.child(name)
             if level is None:
                 return None
-            self._children[name] = Veil(level, definition)
+            try:
+                self._children[name] = Veil(level, definition)
+            except HeatliteError:
+                return None  # its own definition cannot be had any more
         return self._children[name]
 
     def _nested(self, name: str) -> Definition | None:
@@ -172,6 +181,13 @@ class Veil:
         if name not in self._secret or self._errors.get(name) == error:
             return error
         return "something is wrong with its values; they come from hidden parameters, so it is not said here"
+
+
+def _given(output: OutputDefinition, values: Scope) -> object:
+    try:
+        return resolve(output.value, values) if output.condition else None
+    except HeatliteError as error:
+        return error.message
 
 
 def shown(value: object) -> Json:

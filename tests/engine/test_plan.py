@@ -124,6 +124,32 @@ def test_what_would_fail_says_so(engine: Engine) -> None:
     assert actions(plan) == {"a": "restrict"}
 
 
+def test_it_is_free_while_something_runs(engine: Engine) -> None:
+    files = {"slow.yaml": json.dumps(template(a=thing(wait_secs=5), b=thing(depends_on="a")))}
+    document = template(c=resource("slow.yaml"), d=thing(depends_on="c"))
+    with engine.clock.held():
+        stack = engine.create(document, wait=False, files=files)
+        engine.begun(lambda: any(row.name == "c" and row.physical_id for row in engine.rows(stack)))
+        plan = planned(engine, stack, document, files=files)
+    assert actions(plan).keys() >= {"c", "c/b", "d"}
+    engine.settle(stack)
+    assert actions(planned(engine, stack, document, files=files)) == {}
+
+
+def test_it_starts_from_what_is_there_where_the_update_does(engine: Engine) -> None:
+    files = {"drifts.yaml": json.dumps(template(a=thing("v", live_value="w")))}
+    document = template(c=resource("drifts.yaml"), b=thing("v", live_value="w"))
+    stack = engine.create(document, files=files)
+    assert actions(planned(engine, stack, document, files=files)) == {}
+    plan = planned(engine, stack, document, files=files, converge=True)
+    assert actions(plan) == {"c": "update", "c/a": "update", "b": "update"}
+    assert differences(entry(plan, "c", "a")) == {"value": ("w", "v")}
+    with pytest.raises(PlanChanged):
+        engine.put(stack, document, files=files, plan_digest=plan.digest)
+    engine.put(stack, document, files=files, converge=True, plan_digest=plan.digest)
+    assert actions(planned(engine, stack, document, files=files, converge=True)) == {}
+
+
 # -- nested stacks -------------------------------------------------------------------------------------
 
 
@@ -244,6 +270,39 @@ def test_a_secret_never_shows_whatever_is_made_of_it(engine: Engine) -> None:
     assert shown is not None and "hunter" not in repr(shown)
     b = entry(shown, "c", "b").differences[0].new
     assert b == {"deep": ["******", "clear"]}
+
+
+def test_a_nested_stack_keeps_its_own_secrets(engine: Engine) -> None:
+    own = template(parameters={"own": {**SECRET, "default": "hunter"}}, outputs={"o": param("own"), "p": "clear"})
+    files = {"own.yaml": json.dumps(own)}
+
+    def document(text: str) -> Any:
+        return template(c=resource("own.yaml"), d=value([attr("c", "o"), text]), e=thing(text))
+
+    stack = engine.create(document("1"), files=files)
+    assert engine.value(stack, "d") == ["hunter", "1"]
+    plan = planned(engine, stack, document("2"), files=files)
+    assert differences(entry(plan, "d")) == {"value": (["******", "1"], ["******", "2"])}
+    assert differences(entry(plan, "e")) == {"value": ("1", "2")}
+
+
+def test_a_default_that_is_hidden_at_the_top_is_hidden_below(engine: Engine) -> None:
+    inner = json.dumps(template(parameters={"p": {"type": "string"}}, a=thing(param("p"))))
+    files = {"outer.yaml": json.dumps(template(i=resource("inner.yaml"))), "inner.yaml": inner}
+    document = template(parameters={"p": SECRET}, c=resource("outer.yaml"))
+    stack = engine.create(document, files=files, environment={"parameter_defaults": {"p": "hunter-1"}})
+    plan = planned(engine, stack, document, files=files, environment={"parameter_defaults": {"p": "hunter-2"}})
+    assert differences(entry(plan, "c", "i", "a")) == {"value": ("******", "******")}
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_what_is_wrong_is_said_without_the_secret(engine: Engine, hidden: bool) -> None:
+    parameters = {"p": {"type": "string", "default": "hunter", "hidden": hidden}}
+    stack = engine.create(template(parameters=parameters, v=value(param("p"))))
+    wrong = resource("OS::Heat::RandomString", length=attr("v", "value"))
+    plan = planned(engine, stack, template(parameters=parameters, v=value(param("p")), r=wrong))
+    assert ("hunter" in entry(plan, "r").cause) != hidden
+    assert ("hidden parameters" in entry(plan, "r").cause) == hidden
 
 
 def test_a_secret_that_decides_shows_neither_way(engine: Engine) -> None:

@@ -42,7 +42,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Wish:
-    """One resource of a template: its two texts are literals, or the output of another resource."""
+    """One resource of a template: its two texts are literals, a secret (#), or the output of another resource (@)."""
 
     kind: str
     changes: str
@@ -54,13 +54,15 @@ def wishes(draw: st.DrawFn) -> dict[str, Wish]:
     """Each may use those before it."""
     found: dict[str, Wish] = {}
     for name in draw(st.permutations(NAMES))[: draw(st.integers(1, len(NAMES)))]:
-        texts = st.sampled_from(["x", "y", *(f"@{used}" for used in found)])
+        texts = st.sampled_from(["x", "y", "#", *(f"@{used}" for used in found)])
         found[name] = Wish(draw(st.sampled_from([*OUTPUTS, "thing"])), draw(texts), draw(texts))
     return found
 
 
 def document(wanted: Mapping[str, Wish]) -> Any:
     def text(given: str) -> Any:
+        if given == "#":
+            return {"list_join": ["-", ["of", param("secret")]]}
         return attr(given[1:], OUTPUTS[wanted[given[1:]].kind]) if given[0] == "@" else given
 
     made = {}
@@ -73,7 +75,7 @@ def document(wanted: Mapping[str, Wish]) -> Any:
             made[name] = resource("OS::Heat::RandomString", salt=text(wish.replaces))
         else:
             made[name] = resource(wish.kind, v=text(wish.changes))
-    return template(**made)
+    return template(parameters={"secret": {"type": "string", "hidden": True}}, **made)
 
 
 def tree(engine: Engine, stack: StackRecord, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -113,23 +115,27 @@ def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(wishes(), min_size=2, max_size=3), st.data())
     def law(history: list[dict[str, Wish]], data: st.DataObject) -> None:
-        stack = engine.create(document(history[0]), f"s{next(numbers)}", files=FILES)
+        stack = engine.create(document(history[0]), f"s{next(numbers)}", files=FILES, parameters={"secret": "hunter"})
         for wanted in history[1:]:
             if marks:
                 row, owner = data.draw(st.sampled_from([found for _, found in tree(engine, stack)]))
                 engine.mark(owner, row.name)
             seen = dump(engine)
-            plan = planned(engine, stack, document(wanted), files=FILES)
+            given = {"secret": f"hunter{data.draw(st.integers(1, 2))}"}
+            plan = planned(engine, stack, document(wanted), files=FILES, parameters=given)
+            assert "hunter" not in repr(plan)
             assert dump(engine) == seen, "a preview writes nothing"
-            others = [planned(engine, stack, document(other), files=FILES) for other in history]
+            others = [planned(engine, stack, document(other), files=FILES, parameters=given) for other in history]
             for other in others:
                 assert (other.resources == plan.resources) == (other.digest == plan.digest)
                 if other.digest != plan.digest:
                     with pytest.raises(PlanChanged):
-                        engine.put(stack, document(wanted), files=FILES, plan_digest=other.digest)
+                        engine.put(
+                            stack, document(wanted), files=FILES, parameters=given, plan_digest=other.digest
+                        )
             assert dump(engine) == seen, "a refused update writes nothing"
             before = {path: row for path, (row, _) in tree(engine, stack)}
-            stack = engine.put(stack, document(wanted), files=FILES, plan_digest=plan.digest)
+            stack = engine.put(stack, document(wanted), files=FILES, parameters=given, plan_digest=plan.digest)
             assert stack.status is Status.COMPLETE
             after = {path: row for path, (row, _) in tree(engine, stack)}
             told = {item.path: allowed(item) for item in plan.resources}
