@@ -248,4 +248,4 @@ class OpenStack:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        assert self._process.wait(10) == 0
+        assert self._process.wait(60) == 0

@@ -166,8 +166,17 @@ def live_on(server: Embedded, place: Path) -> None:
     look_for_lost_snapshots(server, place)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", SCENARIOS)
+KILLS = [
+    pytest.param(name, after, id=f"{name}-{'after' if after else 'before'}")
+    for name in SCENARIOS
+    for after in (False, True)
+    # Before a commit is after the one before, but for what handlers have done between them: the three show that in any
+    # run, .ci/run shows it for all.
+    if after or name in ("create", "update", "delete") or os.environ.get("HEATLITE_TEST_NO_SKIP")
+]
+
+
+@pytest.mark.parametrize(("name", "after"), KILLS)
 def test_killed_at_every_commit(
     name: str, after: bool, place: Path, victims: multiprocessing.context.ForkServerContext
 ) -> None:

@@ -117,7 +117,8 @@ def test_every_default_handler_leaves_everything_as_it_is() -> None:
     resource = Plain(facts(physical_id="x"))
     for verb in VERBS:
         if verb != "update":
-            assert getattr(resource, f"handle_{verb}")() is None
+            given = ("a name",) if verb == "snapshot" else ()
+            assert getattr(resource, f"handle_{verb}")(*given) is None
         assert getattr(resource, f"check_{verb}_complete")(None) is True
     assert resource.find() is None
     assert resource.needs_replace_failed() is True
