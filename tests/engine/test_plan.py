@@ -198,6 +198,22 @@ def test_a_group_is_planned_as_it_will_be(engine: Engine) -> None:
     assert actions(plan) == {"g": "update", "g/0": "update", "g/1": "delete"}
 
 
+def test_what_is_open_in_a_group_is_open_in_its_members(engine: Engine) -> None:
+    def group(text: str, size: object = 2) -> Any:
+        given = {"value": attr("a", "output"), "client_name": text}
+        definition = {"type": "OS::Heat::TestResource", "properties": given}
+        return template(a=thing(text), g=resource("OS::Heat::ResourceGroup", count=size, resource_def=definition))
+
+    stack = engine.create(group("1"))
+    plan = planned(engine, stack, group("2"))
+    assert actions(plan) == {"a": "update", "g": "update", "g/0": "update", "g/1": "update"}
+    found = {"client_name": ("1", "2"), "value": ("1", "(known after the update)")}
+    assert differences(entry(plan, "g", "1")) == found
+    plan = planned(engine, stack, group("2", attr("a", "output")))
+    assert entry(plan, "g").after == ("a",)
+    assert entry(plan, "g", "1").action == "update", "how many there will be is open: those that are there are shown"
+
+
 def test_the_plan_of_a_scaling_group_is_the_same_each_time(engine: Engine) -> None:
     def group(size: int) -> Any:
         member = {"type": "OS::Heat::TestResource"}
