@@ -147,7 +147,13 @@ class Foresight:
         for fate in self._cleanup():
             yield fate
             if nested:
-                yield from _whole(self._nested_view(fate.row), fate.path, Outcome.DELETE, "its stack is deleted")
+                yield from self._gone(fate)
+
+    def _gone(self, fate: _Fate) -> Iterator[_Fate]:
+        """The fates of what is in a stack whose resource goes."""
+        retained = _is_retained(fate.row)
+        outcome, cause = (Outcome.KEEP, "") if retained else (Outcome.DELETE, "its stack is deleted")
+        yield from _whole(self._nested_view(fate.row), fate.path, outcome, cause)
 
     def _fate(self, name: str) -> _Fate:
         stack, path = self._resources.stack, (*self._path, name)
@@ -167,7 +173,7 @@ class Foresight:
         if child is not None:
             yield from child._fates(nested=True)
         elif fate.outcome is Outcome.REPLACE:
-            yield from _whole(self._nested_view(fate.row), fate.path, Outcome.DELETE, "its stack is deleted")
+            yield from self._gone(fate)
         else:
             yield from _whole(self._nested_view(fate.row), fate.path, Outcome.KEEP, "")
 
@@ -186,7 +192,7 @@ class Foresight:
             assert row is not None
             leftover = row.name in self.definition.resources
             cause = "left over from an earlier update" if leftover else "the template does not have it"
-            if row.deletion_policy == "Retain":
+            if _is_retained(row):
                 cause += "; its object is retained"
             after = tuple(sorted({steps[need].name for need in steps[key].requires}))
             path = (*self._path, row.name)
@@ -225,7 +231,7 @@ class Foresight:
         else:
             step = self._plan.steps[name]
             old = self._left.get(name, step.row)
-            view, before = None if old is None else self._nested_view(old), None
+            view, before = None if old is None or _is_retained(old) else self._nested_view(old), None
             if view is not None and step.outcome is Outcome.CONTINUE:
                 before = view.stack
         row = stays or self.row(name)
@@ -369,7 +375,7 @@ class Foresight:
         """How a resource is replaced, as the walk does it."""
         if self._plan.steps[row.name].outcome is Outcome.REBUILD:
             return REBUILD
-        deletes = wanted.replacement.order == DELETE_FIRST and row.deletion_policy != "Retain"
+        deletes = wanted.replacement.order == DELETE_FIRST and not _is_retained(row)
         return DELETE_FIRST if deletes else CREATE_FIRST
 
     def _told(self, name: str, error: str) -> str:
@@ -416,6 +422,11 @@ class Foresight:
         given = fields(written)
         used = requires(written if given is None else given.get(key))
         return tuple(sorted({other for other in used if not self.is_still(other)}))
+
+
+def _is_retained(row: ResourceRecord) -> bool:
+    """Whether its object stays where the resource goes."""
+    return row.deletion_policy.lower() == "retain"
 
 
 def _covered(veil: Veil | None, name: str, properties: JsonMap) -> JsonMap:

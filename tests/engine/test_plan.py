@@ -187,6 +187,23 @@ def test_one_that_is_new_replaced_or_gone_is_so_with_all_in_it(engine: Engine) -
     }  # fmt: skip
 
 
+def test_what_is_retained_stays_with_all_in_it(engine: Engine) -> None:
+    files = {"pair.yaml": PAIR}
+    retained = {"keys": {"deletion_policy": "Retain"}}
+    stack = engine.create(
+        template(c=resource("pair.yaml", **retained), d=resource("pair.yaml", **retained)), files=files
+    )
+    nested = [child(engine, stack, name) for name in ("c", "d")]
+    engine.mark(stack, "d")
+    document = template(d=resource("pair.yaml", **retained))
+    plan = planned(engine, stack, document, files=files)
+    assert actions(plan) == {"c": "delete", "d": "replace", "d/a": "create", "d/b": "create"}
+    assert entry(plan, "c").cause == "the template does not have it; its object is retained"
+    engine.put(stack, document, files=files, plan_digest=plan.digest)
+    assert [engine.get(found).deleted_at for found in nested] == [None, None]
+    assert [len(engine.rows(found)) for found in nested] == [2, 2]
+
+
 def test_a_group_is_planned_as_it_will_be(engine: Engine) -> None:
     def group(count: int, text: str) -> Any:
         definition = {"type": "OS::Heat::TestResource", "properties": {"value": text}}
