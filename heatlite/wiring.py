@@ -3,7 +3,7 @@
 import logging
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
+from heatlite.engine.regions import Regions, endpoints
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.sinks import Sinks
@@ -153,8 +154,13 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
 
 
 def installed_types(settings: Settings) -> Registry:
-    """The types that there are, and how the installation maps them. Raises BadEnvironmentFile."""
-    return Registry(BUILTIN, read_installation(Path(settings.environment_dir)))
+    """The types that there are, and how the installation maps them. Raises BadEnvironmentFile and BadSetting."""
+    installation = replace(
+        read_installation(Path(settings.environment_dir)),
+        regions=frozenset(endpoints(settings)),
+        max_nested_stack_depth=settings.max_nested_stack_depth,
+    )
+    return Registry(BUILTIN, installation)
 
 
 def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
@@ -163,7 +169,13 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
     services = Services(
-        StoredMailbox(store), public_url, software, settings.max_resources_per_stack, settings.stack_action_timeout
+        StoredMailbox(store),
+        public_url,
+        software,
+        Regions(endpoints(settings), public_url),
+        settings.max_resources_per_stack,
+        settings.stack_action_timeout,
+        settings.client_retry_limit,
     )
     surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types))
     reading = Reading(store, surroundings, definitions)

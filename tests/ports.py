@@ -4,6 +4,7 @@ from pathlib import Path
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.core.json import Json
 from heatlite.engine.software import Software
 from heatlite.store.store import Store
 
@@ -14,6 +15,13 @@ def make_software(folder: Path) -> Software:
     store = Store.open(settings.database)
     store.upgrade()
     return Software(store, Clock(), settings)
+
+
+class NoRegions:
+    """There is no other region, and nobody asks."""
+
+    def ask(self, *_: object, **__: object) -> tuple[int, Json]:
+        raise AssertionError
 
 
 class NoSoftware(Software):

@@ -6,6 +6,7 @@ environment, a flag of the command line.
 
 import math
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -68,6 +69,9 @@ class Settings:
     max_template_size: int = 2 * 1024 * 1024
     max_json_body_size: int = 4 * 1024 * 1024
     max_resources_per_stack: int = 20_000
+    """Those of nested stacks count as well. -1: no limit."""
+    max_nested_stack_depth: int = 5
+    """How deep stacks may lie within each other below the first."""
     max_events_per_stack: int = 100_000
     """The newest ones are kept; Heat's 1000 would not hold half of one create of the largest stack (40 000 events)."""
     event_days: int = 365
@@ -75,16 +79,19 @@ class Settings:
     deleted_stack_days: int = 90
     """How long a deleted stack and its events are kept."""
     max_stacks_per_tenant: int = 512
+    """Nested ones do not count. -1: no limit. Not for administrators (Heat's): without authentication, for nobody."""
     observe_on_update: bool = False
     """Whether each update looks at the real objects first, as one with `converge` does (Heat's)."""
     max_software_configs_per_tenant: int = 4096
-    """Those that deployments derive count as well."""
+    """Those that deployments derive count as well. -1: no limit."""
     max_software_deployments_per_tenant: int = 4096
+    """-1: no limit."""
     enable_stack_abandon: bool = True
     """Whether stacks may be exported and abandoned (Heat's, where it is off by default)."""
     enable_stack_adopt: bool = True
     """Whether stacks may be made of what another stack has left behind (Heat's, where it is off by default)."""
     max_snapshots_per_stack: int = 32
+    """-1: no limit."""
     environment_dir: str = "/etc/heatlite/environment.d"
     """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()
@@ -97,10 +104,21 @@ class Settings:
     """How long a resource can be signalled through its signed URLs, counted from its creation."""
     webhook_hosts: tuple[str, ...] = ()
     """Hosts (as in `template_hosts`) that event sinks may be at although their addresses are not public."""
+    regions: tuple[str, ...] = ()
+    """Where OS::Heat::Stack may make stacks: ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
+    region_tokens: tuple[str, ...] = ()
+    """What is sent to a region as X-Auth-Token: ``NAME=TOKEN``; a list as `template_hosts`."""
+    client_retry_limit: int = 2
+    """How often a request to another service is sent again that nobody has answered (Heat's); may be 0."""
     template_fetch_timeout: float = 10.0
     """How long fetching one template may take."""
     files_containers: str | None = None
     """Where the containers lie that requests name (`files_container`): ``<project>/<container>``; None: nowhere."""
+
+    def __post_init__(self) -> None:
+        for name in MAY_BE_UNLIMITED:
+            if getattr(self, name) == UNLIMITED:
+                object.__setattr__(self, name, sys.maxsize)  # compares like any other limit
 
     @property
     def shown_database(self) -> str:
@@ -122,8 +140,17 @@ _KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: fl
 
 Value = int | float | str | tuple[str, ...]
 
-MAY_BE_0 = frozenset({"port", "action_retry_limit"})
+MAY_BE_0 = frozenset({"port", "action_retry_limit", "client_retry_limit"})
 """Port 0: any free one."""
+
+UNLIMITED = -1
+MAY_BE_UNLIMITED = frozenset(
+    {
+        "max_resources_per_stack", "max_stacks_per_tenant", "max_snapshots_per_stack",
+        "max_software_configs_per_tenant", "max_software_deployments_per_tenant",
+    }
+)  # fmt: skip
+"""Limits that -1 switches off, as in Heat."""
 
 
 def _convert(name: str, kind: object, value: object, origin: str) -> Value:
@@ -145,6 +172,8 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
         return number
     if target is int and isinstance(value, float) and number != value:
         raise BadSetting(f"{origin}: {name} has to be a whole number, not {value!r}.")
+    if number == UNLIMITED and name in MAY_BE_UNLIMITED:
+        return number
     if not math.isfinite(number) or number < 0 or (number == 0 and name not in MAY_BE_0):
         raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
     if name == "port" and number > 65535:

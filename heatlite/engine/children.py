@@ -143,7 +143,8 @@ class Children:
         before: StackRecord | None,
     ) -> tuple[StackRecord, Template, Definition]:
         """The nested stack as it becomes, with its definition."""
-        stack = becoming(self._resources.stack, row, before, self._clock.now())
+        deepest = self._resources.types.installation.max_nested_stack_depth
+        stack = becoming(self._resources.stack, row, before, self._clock.now(), deepest)
         environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
         template, address = self._template(child.template, definition)
         bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)

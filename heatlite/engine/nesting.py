@@ -12,20 +12,21 @@ from heatlite.engine.planner import Wanted
 from heatlite.engine.scope import Resources, inherited, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.check import MAX_NESTED_DEPTH
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.types import TypeCatalog
 
 
-def becoming(parent: StackRecord, row: ResourceRecord, before: StackRecord | None, now: float) -> StackRecord:
+def becoming(
+    parent: StackRecord, row: ResourceRecord, before: StackRecord | None, now: float, deepest: int
+) -> StackRecord:
     """The nested stack of a resource as it begins to be made, adopted or, where there is one `before`, updated.
 
-    Without its definition. Raises RequestLimitExceeded where it is too deep.
+    Without its definition. Raises RequestLimitExceeded where it is deeper than `deepest`.
     """
-    if parent.depth >= MAX_NESTED_DEPTH:
-        raise RequestLimitExceeded(message=f"Recursion depth exceeds {MAX_NESTED_DEPTH}.")
+    if parent.depth >= deepest:
+        raise RequestLimitExceeded(message=f"Recursion depth exceeds {deepest}.")
     if before is not None:
         return replace(moved(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
     verb = Verb.ADOPT if row.verb is Verb.ADOPT else Verb.CREATE
@@ -77,7 +78,8 @@ def foreseen(
     assert isinstance(resource, StackResource)
     with type_code():
         goal = resource.goal()
-    stack = becoming(resources.stack, row, before, resource.facts.now())
+    deepest = resources.types.installation.max_nested_stack_depth
+    stack = becoming(resources.stack, row, before, resource.facts.now(), deepest)
     template = Template(goal.template, definition.template.files)
     # What is hidden here is so within, where the same default gives a parameter of that name its value.
     given = definition.environment

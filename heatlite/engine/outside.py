@@ -66,7 +66,7 @@ class Hosts:
         if not self.anybody and not self._has(host, port):
             raise Refused(f'the setting {self.setting} does not list "{host}"')
         try:
-            address = _look_up(host, port, left(end))
+            address = look_up(host, port, left(end))
         except TimeoutError:
             raise
         except (OSError, UnicodeError) as error:
@@ -81,14 +81,19 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def connection(parts: SplitResult, address: tuple[str, int], end: float) -> Iterator[http.client.HTTPConnection]:
-    """A connection to `address` for the host of a URL, which ends at `end` whatever happens. Raises OSError."""
+def connection(
+    parts: SplitResult, address: tuple[str, int], end: float, tls: ssl.SSLContext | None = None
+) -> Iterator[http.client.HTTPConnection]:
+    """A connection to `address` for the host of a URL, which ends at `end` whatever happens. Raises OSError.
+
+    `tls` says whom to trust; None: whom this machine trusts.
+    """
     host = parts.hostname or ""
     sock = socket.create_connection(address, timeout=left(end))
     try:
         sock.settimeout(left(end))
         if parts.scheme == "https":
-            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=host)
+            sock = (tls or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)
         # Timeouts of sockets are about silence; this one is about the whole.
         watch = threading.Timer(left(end), _hang_up, [sock])
         watch.daemon = True
@@ -117,7 +122,7 @@ def left(end: float) -> float:
     return seconds
 
 
-def _look_up(host: str, port: int, seconds: float) -> str:
+def look_up(host: str, port: int, seconds: float) -> str:
     """The first address of a host. Raises TimeoutError, and what the resolver raises.
 
     A resolver cannot be told to hurry or to stop: one that is too slow goes on by itself, and nobody waits for it.

@@ -118,6 +118,8 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
     if changed or stale or cut_off or row.metadata != wanted.metadata:
         return Decision(Outcome.UPDATE, row, changed, "the definition changed", before)
+    if kind.always_updated:
+        return Decision(Outcome.UPDATE, row, changed, "every update updates it", before)
     return Decision(Outcome.KEEP, row)
 
 

@@ -15,7 +15,7 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.gone import gone
 from heatlite.engine.template_types import TemplateResource, TemplateTypes
 from heatlite.plugin.nested import StackResource
-from heatlite.plugin.ports import Facts, Services
+from heatlite.plugin.ports import Facts, Inherited, Services
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
@@ -223,10 +223,11 @@ class Resources:
         properties: JsonMap | None = None,
         kind: ResourceType | None = None,
         update_policy: JsonMap | None = None,
+        definition: Definition | None = None,
     ) -> Resource[Schema]:
         """The resource of a row; with `properties`, as it is to become.
 
-        A type that a template makes is only known with its definition: `kind`.
+        A type that a template makes is only known with its definition: `kind`. `definition` is what the stack becomes.
         """
         stack = self.stack
         kind = kind or self.type_of(row)
@@ -248,6 +249,7 @@ class Resources:
                 before=None if properties is None else row.properties,
                 sibling=self.sibling,
                 time_limit=stack.timeout_seconds(self._surroundings.services.action_timeout),
+                inherited=Inherited if definition is None else partial(_handed_down, definition, row),
             )
         )
 
@@ -409,6 +411,11 @@ def inherited(
         "update_policy": update_policy,
     }
     return definition.environment.for_child(row.name, target, dict(parameters)), facade
+
+
+def _handed_down(definition: Definition, row: ResourceRecord) -> Inherited:
+    environment, _ = inherited(definition, row, {}, {})
+    return Inherited(environment.to_dict(), definition.template.files)
 
 
 def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:

@@ -114,7 +114,7 @@ class Stacks:
 
     def _check_quota(self, context: Context) -> None:
         limit = self._settings.max_stacks_per_tenant
-        if self._store.stacks.count(context.project, StackQuery()) >= limit:
+        if not context.is_admin and self._store.stacks.count(context.project, StackQuery()) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
 
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:

@@ -171,7 +171,9 @@ class Transitions:
                 # Should it be cut off, nothing else tells why the object had to be made anew.
                 row = replace(row, token={"rebuild": True})
             row = self._moved(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
-        resource = self._resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
+        resource = self._resources.make(
+            row, wanted.properties, wanted.kind, wanted.update_policy, wanted.definition
+        )
         # Where only metadata differs, a type that cannot update has nothing to do.
         done = not rebuilds and not wanted.kind.has("update")
         work = Work(step, row, resource, Verb.UPDATE, wanted, change=change, done=done, rebuilds=rebuilds)
@@ -185,7 +187,9 @@ class Transitions:
         return Work(step, row, self._resources.make(row), Verb.UPDATE, failure=reason, silent=True)
 
     def _made(self, row: ResourceRecord, wanted: Wanted) -> Resource[Schema]:
-        return self._resources.make(row, kind=wanted.kind, update_policy=wanted.update_policy)
+        return self._resources.make(
+            row, kind=wanted.kind, update_policy=wanted.update_policy, definition=wanted.definition
+        )
 
     def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> Work:
         return self._fail(step, row, Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE, reason)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from heatlite.core.errors import Unavailable
 from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
@@ -113,6 +114,37 @@ class Software(Protocol):
         """Whether a resource of a live stack has an object with that id."""
 
 
+class RegionUnavailable(Unavailable):
+    """Nobody has answered at a region's endpoint."""
+
+    text = "{region} is not available now: {reason}"
+
+    def __init__(self, region: str, reason: str, sent: bool) -> None:
+        super().__init__(region=region, reason=reason)
+        self.sent = sent
+        """Whether the request may have arrived, and something may come of it."""
+
+
+class Regions(Protocol):
+    """The orchestration services that the operator lists, and this one, by their APIs."""
+
+    def ask(
+        self,
+        region: str | None,
+        project: str,
+        method: str,
+        path: str,
+        body: Json = None,
+        ca_cert: str | None = None,
+        insecure: bool = False,
+    ) -> tuple[int, Json]:
+        """Send one request for a project's `path` (``/stacks``) to a region; None: to this server.
+
+        Gives the status and the body, null where that is no JSON. `ca_cert` is the text of the certificates to trust
+        (PEM), `insecure` trusts any. Raises RegionUnavailable, and EntityNotFound for a region that is not listed.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What the installation offers to resources."""
@@ -121,10 +153,13 @@ class Services:
     public_url: str
     """Where clients and machines reach the API: ``http://host:port``."""
     software: Software
+    regions: Regions
     max_resources: int = 20_000
     """How many resources a stack may have; a type that makes resources by number asks before it makes them."""
     action_timeout: float = 3600.0
     """Seconds that an operation may take where the stack does not say."""
+    client_retry_limit: int = 2
+    """How often a request to another service is sent again that nobody has answered."""
 
 
 class Member(Protocol):
@@ -184,6 +219,15 @@ class Nested(Protocol):
         """The value of an output; null where there is none of that name, or its value cannot be had."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a stack that a resource makes has from the one that the resource is in."""
+
+    environment: JsonMap = field(default_factory=dict)
+    """Without parameters."""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Facts:
     """What one resource row says, and the clock."""
@@ -215,6 +259,8 @@ class Facts:
     """The resource of the same stack with this name or physical id; None where there is none."""
     time_limit: float = inf
     """Seconds that an operation on the stack may take in all."""
+    inherited: Callable[[], Inherited] = Inherited
+    """During a create and an update."""
 
 
 @dataclass(frozen=True, slots=True)

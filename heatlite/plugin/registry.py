@@ -50,6 +50,9 @@ class UnavailableType:
     def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:
         return None
 
+    def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:
+        return []
+
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), ResourceTypeUnavailable.text.format(type=self.name, reason=self.reason))]
 

@@ -58,7 +58,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.ports import Change, Facts
 from heatlite.plugin.schema import Kind, Schema
 from heatlite.template.expression import select
-from heatlite.template.types import Fault, NestedTemplate, PropertyType
+from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -151,6 +151,8 @@ class Resource(Generic[P_co]):
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
     """Whether every update of the stack replaces the resource."""
+    always_updated: ClassVar[bool] = False
+    """Whether every update of the stack updates the resource, though nothing in its definition has changed."""
     any_attribute: ClassVar[bool] = False
     """Whether attributes beyond `attribute_names` may be asked for."""
 
@@ -236,6 +238,11 @@ class Resource(Generic[P_co]):
     def check_properties(cls, given: Mapping[str, object]) -> list[Fault]:
         """Every fault of the properties; values are resolved, or UNKNOWN."""
         return cls.schema.check(given)
+
+    @classmethod
+    def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG003
+        """What properties that have no fault ask for and the operator does not offer."""
+        return []
 
     @classmethod
     def check_update_policy(cls, given: Mapping[str, object]) -> list[Fault]:

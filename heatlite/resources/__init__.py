@@ -26,6 +26,7 @@ BUILTIN = {
     "OS::Heat::StructuredDeployment": "heatlite.resources.software:StructuredDeployment",
     "OS::Heat::StructuredDeploymentGroup": "heatlite.resources.software:StructuredDeploymentGroup",
     "OS::Heat::StructuredDeployments": "heatlite.resources.software:StructuredDeployments",
+    "OS::Heat::Stack": "heatlite.resources.remote:RemoteStack",
     "OS::Heat::TestResource": "heatlite.resources.testing:TestResource",
     "OS::Heat::UpdateWaitConditionHandle": "heatlite.resources.wait_conditions:UpdateHandle",
     "OS::Heat::Value": "heatlite.resources.values:Value",

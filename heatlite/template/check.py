@@ -28,8 +28,6 @@ from heatlite.template.warnings import duplicate_keys
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
 
-MAX_NESTED_DEPTH: Final = 5
-"""How deep templates may lie within each other below the first (Heat's `max_nested_stack_depth`)."""
 MAX_NESTED_RESOURCES: Final = 10_000
 """How many resources of nested templates are looked at."""
 _MADE: Final = "nested_stack"
@@ -260,8 +258,9 @@ class _Checker:
             text = f"{self._where(resource, target.name)}: the template includes itself"
             self.findings.add(Phase.RESOURCES, Problem(here, text))
             return
-        if len(self._above) >= MAX_NESTED_DEPTH:
-            text = RequestLimitExceeded(message=f"Recursion depth exceeds {MAX_NESTED_DEPTH}.").message
+        limit = self.types.installation.max_nested_stack_depth
+        if len(self._above) >= limit:
+            text = RequestLimitExceeded(message=f"Recursion depth exceeds {limit}.").message
             self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
             return
         known = self._run.nested.get(key)
@@ -385,7 +384,7 @@ class _Checker:
 
     def _property_faults(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
         if self.definition.strict:
-            return view.check_properties(given)
+            return view.check_properties(given) or view.check_installation(given, self.types.installation)
         # Values do not count, so only names are looked at; and nothing has to be given.
         if kind not in self.required:
             self.required[kind] = frozenset(view.check_properties({}))

@@ -11,7 +11,14 @@ from heatlite.template.expression import UNKNOWN, has_unknown
 from heatlite.template.loader import load_template
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.problems import MAX_HINTS, nearest
-from heatlite.template.types import Fault, NestedTemplate, PropertyType, ResourceTypeView, TypeCatalog
+from heatlite.template.types import (
+    Fault,
+    Installation,
+    NestedTemplate,
+    PropertyType,
+    ResourceTypeView,
+    TypeCatalog,
+)
 
 _KINDS: Final[Mapping[str, str]] = {
     "string": "string",
@@ -71,6 +78,9 @@ class Provider:
                 for text in _value_faults(schema, value):
                     faults.append(Fault((name,), "the value is not valid" if schema.hidden else text))
         return faults
+
+    def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG002
+        return []
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), f"Unknown Property {name}") for name in given]

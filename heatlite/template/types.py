@@ -62,6 +62,9 @@ class ResourceTypeView(Protocol):
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         """Faults of `given`: resolved values, in which UNKNOWN may stand anywhere."""
 
+    def check_installation(self, given: Mapping[str, object], installation: "Installation") -> list[Fault]:
+        """What `given`, which has no fault, asks for and the operator does not offer."""
+
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         """The same for the update_policy section."""
 
@@ -77,6 +80,10 @@ class Installation:
     event_sinks: Sequence[Json] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Templates that the registry names, by the names that it gives them."""
+    regions: frozenset[str] = frozenset()
+    """Where else stacks can be made."""
+    max_nested_stack_depth: int = 5
+    """How deep stacks may lie within each other below the first."""
 
 
 class TypeCatalog(Protocol):

@@ -59,17 +59,18 @@ def _group(stat: Path) -> int | None:
 class Server:
     """A `heatlite serve` of its own, in a process group of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, port: int = 0, **variables: str) -> None:
+        """`variables` are of its environment. Port 0: any free one."""
         self.home = home
         self.port = 0
         self.log = home / f"serve-{sum(1 for _ in home.glob('serve-*.log'))}.log"
         # Port 0: a port that was looked for beforehand may be somebody else's by then.
-        words = ["--host", "127.0.0.1", "--port", "0", "--database", f"sqlite:///{home / 'heatlite.db'}"]
+        words = ["--host", "127.0.0.1", "--port", str(port), "--database", f"sqlite:///{home / 'heatlite.db'}"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "heatlite", "serve", *words],
                 cwd=home,
-                env=environment(home),
+                env=environment(home, **variables),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

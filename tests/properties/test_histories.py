@@ -28,7 +28,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from tests.memory_mailbox import MemoryMailbox
-from tests.ports import NoSoftware
+from tests.ports import NoRegions, NoSoftware
 
 NAMES = "abcde"
 
@@ -179,7 +179,7 @@ class World:
         self.rows: dict[str, ResourceRecord] = {}
         registry = Registry({})
         registry.register(Thing)
-        services = Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware())
+        services = Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware(), NoRegions())
         self.resources = Resources(
             STACK,
             # No resource here makes a nested stack, so nobody asks for store, definitions and types of templates.

@@ -10,7 +10,7 @@ from heatlite.core.json import Json
 from heatlite.engine.software import Software
 from heatlite.plugin import Facts, Resource, Schema, Services
 from tests.memory_mailbox import MemoryMailbox
-from tests.ports import make_software
+from tests.ports import NoRegions, make_software
 
 AnyResource = TypeVar("AnyResource", bound=Resource[Schema])
 
@@ -65,7 +65,7 @@ def build(clock: HeldClock, software: Software, project: str) -> Callable[..., A
                 properties=cls.schema.coerce(properties or {}),
                 metadata={},
                 now=clock.now,
-                services=Services(MemoryMailbox(), "http://127.0.0.1:8004", software),
+                services=Services(MemoryMailbox(), "http://127.0.0.1:8004", software, NoRegions()),
                 data={} if data is None else data,
                 **facts,
             )

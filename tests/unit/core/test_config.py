@@ -99,3 +99,16 @@ def test_a_bad_variable_is_named() -> None:
 )
 def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
     assert Settings(database=url).shown_database == shown
+
+
+def test_some_limits_can_be_switched_off(tmp_path: Path) -> None:
+    path = tmp_path / "heatlite.toml"
+    path.write_text("max_stacks_per_tenant = -1\nmax_snapshots_per_stack = 7\n")
+    found = load(file=path, environ={})
+    assert found.max_stacks_per_tenant > 10**9
+    assert found.max_snapshots_per_stack == 7
+    assert Settings(database="", max_resources_per_stack=-1).max_resources_per_stack > 10**9
+    for wrong in ("max_stacks_per_tenant = -2", "max_nested_stack_depth = -1", "max_template_size = -1"):
+        path.write_text(wrong)
+        with pytest.raises(BadSetting, match="has to be greater than 0"):
+            load(file=path, environ={})

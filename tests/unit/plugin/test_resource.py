@@ -8,7 +8,7 @@ from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupp
 from heatlite.plugin import Change, Facts, Json, JsonMap, ReplaceResource, Resource, Schema, Services, prop
 from heatlite.plugin.resource import VERBS
 from tests.memory_mailbox import MemoryMailbox
-from tests.ports import NoSoftware
+from tests.ports import NoRegions, NoSoftware
 
 
 class Props(Schema):
@@ -81,7 +81,7 @@ def facts(**given: object) -> Facts:
         "properties": {},
         "metadata": {},
         "now": lambda: 0.0,
-        "services": Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware()),
+        "services": Services(MemoryMailbox(), "http://127.0.0.1:8004", NoSoftware(), NoRegions()),
     }
     return Facts(**(values | given))  # type: ignore[arg-type]
 

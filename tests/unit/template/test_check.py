@@ -38,6 +38,9 @@ class Type:
             "value": PropertyType("any", self.required == "value", True),
         }
 
+    def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:
+        return []
+
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), f"Unknown Property {name}") for name in given if name != "batch"]
 

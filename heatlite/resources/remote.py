@@ -1,0 +1,360 @@
+"""A stack at another endpoint of the API: of another region, or of this one (heat-engine §10, §11)."""
+
+import ssl
+from collections.abc import Mapping
+from typing import cast
+from urllib.parse import quote, urlencode
+
+from heatlite.core.errors import EntityNotFound, HeatliteError
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.plugin import Change, ReplaceResource, Resource, Schema, prop
+from heatlite.plugin.ports import RegionUnavailable
+from heatlite.template.types import Fault, Installation
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between two looks at the stack; each pause doubles."""
+
+
+class RegionRefused(HeatliteError):
+    """The region has answered, and does not do it."""
+
+    text = "{region} has answered {status}: {reason}"
+
+
+class ResourceInError(HeatliteError):
+    """The stack has failed (Heat's name). Its region has tried again itself what may pass, so nobody does here."""
+
+    text = 'Went to status {status} due to "{reason}"'
+
+
+class ContextProps(Schema):
+    region_name: str | None = prop(doc="One of the regions that the operator lists; without it, this server.")
+    credential_secret_id: str | None = prop(update=True, doc="Needs a key manager, which this installation has not.")
+    ca_cert: str | None = prop(update=True, doc="The certificates to trust there, as text (PEM).")
+    insecure: bool = prop(False, update=True, doc="Whether any certificate is trusted.")
+
+
+class StackProps(Schema):
+    context: ContextProps | None = prop(update=True, doc="Where the stack is, and how to get there.")
+    template: str = prop(update=True, doc="Its template, as text.")
+    parameters: dict[str, Json] = prop({}, update=True, doc="The parameters of its template.")
+    timeout: int | None = prop(update=True, doc="Minutes that an operation on it may take.")
+
+    def fault(self) -> str | None:
+        if self.context is None:
+            return None
+        if self.context.credential_secret_id is not None:
+            return "credential_secret_id needs a key manager, which this installation does not have"
+        try:
+            ssl.create_default_context(cadata=self.context.ca_cert)
+        except (ssl.SSLError, ValueError) as error:
+            return f"ca_cert holds no certificate: {error}"
+        return None
+
+
+class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
+    """A stack of its own at another region, or at this server, with the files and the environment of this one.
+
+    Every update of the stack that it is in updates it: its own resources decide whether there is anything to do.
+    """
+
+    always_updated = True
+
+    # -- what the template may ask -----------------------------------------------------------------
+
+    def attr_stack_name(self) -> str:
+        """Its name."""
+        return str(self.data.get("stack_name", self.physical_name))
+
+    def attr_outputs(self) -> dict[str, Json]:
+        """Its outputs, a map, as they were after the last create, update, resume or check."""
+        outputs = self.data.get("outputs")
+        return outputs if isinstance(outputs, dict) else {}
+
+    # -- deciding ------------------------------------------------------------------------------------
+
+    @classmethod
+    def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:
+        region = _region(given)
+        if not isinstance(region, str) or region in installation.regions:
+            return []
+        known = ", ".join(sorted(installation.regions)) or "none"
+        text = f'there is no region "{region}"; the setting regions of the server lists: {known}'
+        return [Fault(("context", "region_name"), text)]
+
+    def needs_replace(self, change: Change) -> bool:
+        old, new = _region(change.before), _region(change.after)
+        return old != new and all(region is None or isinstance(region, str) for region in (old, new))
+
+    def needs_replace_failed(self) -> bool:
+        """A stack that is there is updated, as in Heat. (After a failed check the engine replaces it.)"""
+        return self.physical_id is None
+
+    def find(self) -> str | None:
+        if "stack_name" in self.data and "sent" not in self.data:
+            return None  # nobody has ever heard of it, so that its deletion needs nobody
+        status, body = self._ask("GET", f"/stacks?{urlencode({'name': self.physical_name})}")
+        for stack in _list(self._good(status, body, 200), "stacks"):
+            if stack.get("stack_name") == self.physical_name:
+                return str(stack["id"])
+        return None
+
+    @classmethod
+    def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
+        """With the template and the parameters that the stack had when its snapshot was taken."""
+        snapshot = saved.get("snapshot")
+        if not isinstance(snapshot, dict):
+            return properties
+        return {**properties, "template": snapshot["template"], "parameters": snapshot["parameters"]}
+
+    # -- handlers ------------------------------------------------------------------------------------
+
+    def handle_create(self) -> Json:
+        return self._begin("CREATE")
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        return self._go_on("CREATE", token)
+
+    def handle_update(self, change: Change) -> Json:  # the stack's own engine finds what differs
+        return self._begin("UPDATE")
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        return self._go_on("UPDATE", token)
+
+    def handle_delete(self) -> Json:
+        return self._begin("DELETE")
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return self._go_on("DELETE", token)
+
+    def handle_check(self) -> Json:
+        return self._begin("CHECK")
+
+    def check_check_complete(self, token: Json) -> bool | float:
+        return self._go_on("CHECK", token)
+
+    def handle_suspend(self) -> Json:
+        return self._begin("SUSPEND")
+
+    def check_suspend_complete(self, token: Json) -> bool | float:
+        return self._go_on("SUSPEND", token)
+
+    def handle_resume(self) -> Json:
+        return self._begin("RESUME")
+
+    def check_resume_complete(self, token: Json) -> bool | float:
+        return self._go_on("RESUME", token)
+
+    def handle_snapshot(self, name: str) -> Json:
+        return self._begin("SNAPSHOT", name)
+
+    def check_snapshot_complete(self, token: Json) -> bool | float:
+        return self._go_on("SNAPSHOT", token)
+
+    def handle_delete_snapshot(self) -> None:
+        snapshot = self.data.get("snapshot")
+        if isinstance(snapshot, dict):
+            # Of the resource as it was there is nothing but this: no properties.
+            context = ContextProps(_map(snapshot, "context"))
+            self._good(*self._ask("DELETE", str(snapshot["path"]), context=context), 204, 404)
+
+    # -- one operation: ask for it, then look until it has ended ---------------------------------------
+
+    def _begin(self, verb: str, name: str = "") -> Json:
+        token: JsonMap = {"asked": False, "missed": 0, "pause": FIRST_PAUSE, "name": name}
+        self._go_on(verb, token)
+        return token
+
+    def _go_on(self, verb: str, token: Json) -> bool | float:
+        """Whether the operation has ended, or seconds until the next look. Raises what has become of it."""
+        if not isinstance(token, dict):  # found after a crash
+            token = {"asked": True, "missed": 0, "pause": FIRST_PAUSE, "name": ""}
+        try:
+            if not token["asked"]:
+                token["asked"] = self._tell(verb, str(token["name"]))
+            elif self._has_saved() if verb == "SNAPSHOT" else self._has_ended(verb):
+                return True
+        except RegionUnavailable as error:
+            missed = token["missed"] = cast(int, token["missed"]) + 1
+            gives_up = missed > self.facts.services.client_retry_limit
+            if verb == "CREATE":
+                # Whether a stack may be there; before another attempt, that is always so.
+                self.data["sent"] = error.sent or self.data.get("sent", False)
+                if gives_up and not self.data["sent"]:
+                    del self.data["sent"]
+            if gives_up:
+                raise
+            return 2.0 ** (missed - 1)
+        token["missed"] = 0
+        pause = cast(float, token["pause"])
+        token["pause"] = min(LONGEST_PAUSE, pause * 2)
+        return pause
+
+    def _tell(self, verb: str, name: str) -> bool:
+        """Ask for the operation; False: not now, something else is being done to the stack."""
+        match verb:
+            case "CREATE":
+                self._create()
+                return True
+            case "DELETE":
+                if self._look() is not None:
+                    self._good(*self._ask("DELETE", self._path()), 204, 404)
+                return True
+        state = self._look()
+        if state is None:
+            if verb == "UPDATE":
+                raise ReplaceResource
+            raise self._gone()
+        if state == f"{verb}_COMPLETE" and verb in ("SUSPEND", "RESUME"):
+            return True  # before a crash
+        if state.endswith("_IN_PROGRESS"):
+            return False
+        match verb:
+            case "UPDATE":
+                self._good(*self._ask("PUT", self._path(), self._wanted()), 202)
+            case "SNAPSHOT":
+                self._save(name)
+            case _:
+                self._good(*self._ask("POST", f"{self._path()}/actions", {verb.lower(): None}), 200, 201, 202)
+        return True
+
+    def _create(self) -> None:
+        self.data["stack_name"] = self.physical_name
+        if "sent" in self.data:
+            self.physical_id = self.find()
+        if self.physical_id is None:
+            body = {**self._wanted(), "stack_name": self.physical_name, "disable_rollback": True}
+            status, answer = self._ask("POST", "/stacks", body)
+            if status == 409:  # made by an attempt that a crash has cut off
+                self.data["sent"] = True
+                self.physical_id = self.find()
+            if self.physical_id is None:
+                self.physical_id = str(_map(self._good(status, answer, 201), "stack")["id"])
+
+    def _wanted(self) -> JsonMap:
+        props, inherited = self.props, self.facts.inherited()
+        body: JsonMap = {
+            "template": props.template,
+            "parameters": props.parameters,
+            "environment": inherited.environment,
+            "files": dict(inherited.files),
+        }
+        return body if props.timeout is None else {**body, "timeout_mins": props.timeout}
+
+    def _has_ended(self, verb: str) -> bool:
+        if verb == "DELETE" and self.physical_id is None:
+            return True
+        stack = self._show()
+        if stack is None:
+            if verb == "DELETE":
+                return True
+            raise self._gone()
+        state = str(stack["stack_status"])
+        action, _, status = state.partition("_")
+        if action != verb or status == "IN_PROGRESS":
+            return False
+        if status == "FAILED":
+            raise ResourceInError(status=state, reason=stack.get("stack_status_reason"))
+        if verb != "SUSPEND":
+            shown = self._show(outputs=True) or {}
+            self.data["outputs"] = {
+                str(output["output_key"]): output.get("output_value") for output in _list(shown, "outputs")
+            }
+        return True
+
+    # -- snapshots -------------------------------------------------------------------------------------
+
+    def _save(self, name: str) -> None:
+        """Take a snapshot, unless there is one with that name already, from before a crash."""
+        path = f"{self._path()}/snapshots"
+        there = _list(self._good(*self._ask("GET", path), 200), "snapshots")
+        found = next((one for one in there if one.get("name") == name), None)
+        if found is None:
+            answer = self._good(*self._ask("POST", path, {"name": name}), 200)
+            found = _map(answer, "snapshot") or answer
+        context = self.facts.properties.get("context") or {}
+        self.data["snapshot"] = {"path": f"{path}/{quote(str(found['id']), safe='')}", "context": context}
+
+    def _has_saved(self) -> bool:
+        """Whether it is taken; what a restore needs of it is kept then."""
+        kept = _map(self.data, "snapshot")
+        answer = self._good(*self._ask("GET", str(kept["path"])), 200)
+        snapshot = _map(answer, "snapshot")
+        if snapshot.get("status") == "FAILED":
+            raise ResourceInError(status="SNAPSHOT_FAILED", reason=snapshot.get("status_reason"))
+        if snapshot.get("status") != "COMPLETE":
+            return False
+        record = _map(snapshot, "data")
+        parameters = _map(_map(record, "environment"), "parameters")
+        self.data["snapshot"] = {**kept, "template": dump(record["template"]), "parameters": parameters}
+        return True
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    @property
+    def _where(self) -> str:
+        context = self.props.context
+        return "This server" if context is None or context.region_name is None else f"Region {context.region_name}"
+
+    def _ask(
+        self, method: str, path: str, body: Json = None, context: ContextProps | None = None
+    ) -> tuple[int, Json]:
+        context = context or self.props.context or ContextProps({})
+        regions, project = self.facts.services.regions, self.facts.project
+        return regions.ask(
+            context.region_name, project, method, path, body, ca_cert=context.ca_cert, insecure=context.insecure
+        )
+
+    def _good(self, status: int, body: Json, *expected: int) -> JsonMap:
+        """The body of an answer. Raises RegionRefused for another status than the `expected` ones."""
+        found = body if isinstance(body, dict) else {}
+        if status in expected:
+            return found
+        reason = _map(found, "error").get("message") or found.get("explanation") or "(no reason given)"
+        raise RegionRefused(region=self._where, status=status, reason=reason)
+
+    def _path(self) -> str:
+        """``/stacks/{name}/{id}``. The name of a stack that was taken over is asked for once."""
+        if "stack_name" not in self.data:
+            answer = self._good(*self._ask("GET", f"/stacks?{urlencode({'id': self.physical_id or ''})}"), 200)
+            found = [one for one in _list(answer, "stacks") if one.get("id") == self.physical_id]
+            if not found:
+                raise self._gone()
+            self.data["stack_name"] = found[0]["stack_name"]
+        return f"/stacks/{quote(self.attr_stack_name(), safe='')}/{quote(self.physical_id or '', safe='')}"
+
+    def _show(self, outputs: bool = False) -> JsonMap | None:
+        """The stack as it is; None where there is none."""
+        try:
+            path = self._path()
+        except EntityNotFound:
+            return None
+        status, body = self._ask("GET", f"{path}?resolve_outputs={outputs}")
+        if status == 404:
+            return None
+        stack = _map(self._good(status, body, 200), "stack")
+        return None if stack.get("stack_status") == "DELETE_COMPLETE" else stack
+
+    def _look(self) -> str | None:
+        """The stack's state; None where there is none."""
+        stack = None if self.physical_id is None else self._show()
+        return None if stack is None else str(stack["stack_status"])
+
+    def _gone(self) -> EntityNotFound:
+        return EntityNotFound(f"{self._where} has no stack {self.attr_stack_name()} ({self.physical_id}).")
+
+
+def _region(values: Mapping[str, object]) -> object:
+    """The region's name, None for this server; it may be UNKNOWN."""
+    context = values.get("context")
+    return context.get("region_name") if isinstance(context, Mapping) else context
+
+
+def _map(found: Mapping[str, Json], key: str) -> JsonMap:
+    value = found.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(found: Mapping[str, Json], key: str) -> list[JsonMap]:
+    value = found.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
