@@ -239,7 +239,7 @@ def test_a_template_that_is_refused_there(near: Server, far: Server) -> None:
 @pytest.mark.parametrize(
     ("context", "text"),
     [
-        ({"region_name": "atlantis"}, 'there is no region "atlantis"; the setting regions of the server lists: far, now'),
+        ({"region_name": "atlantis"}, 'there is no region "atlantis"; the setting regions of the server lists: far'),
         ({"credential_secret_id": "x"}, "credential_secret_id needs a key manager"),
         ({"ca_cert": "trust me"}, "ca_cert holds no certificate"),
     ],
@@ -260,7 +260,8 @@ def test_a_region_that_is_down_fails_the_update_until_it_is_tried_again(near: Se
     assert near.request("PUT", path, {"template": here("two"), **MORE}).status == 202
     assert near.settled(path) == "UPDATE_FAILED"
     told = reason(near, path, "remote")
-    assert told.startswith(f"RegionUnavailable: resources.remote: Region far (http://127.0.0.1:{way.port}) is not avail")
+    where = f"Region far (http://127.0.0.1:{way.port})"
+    assert told.startswith(f"RegionUnavailable: resources.remote: {where} is not available now: ")
     assert told in near.stack(path)["stack_status_reason"]
     way.down = False
     act(near, path, "retry")

@@ -91,7 +91,7 @@ def test_no_answer_after_which_something_may_have_come_of_it(url: str, path: str
 
 
 def test_nobody_is_there() -> None:
-    with pytest.raises(RegionUnavailable, match=r"^Region far \(http://127.0.0.1:1\) is not available now: .") as caught:
+    with pytest.raises(RegionUnavailable, match=r"^Region far \(http://127.0.0.1:1\) is not available") as caught:
         there("http://127.0.0.1:1").ask("far", "demo", "POST", "/stacks")
     assert not caught.value.sent
 
@@ -114,22 +114,22 @@ def test_only_who_is_trusted_is_sent_anything(certificate: Callable[..., Path], 
 
 def test_the_settings() -> None:
     listed = ("one=https://a.example:8004/v1/{project}/", "two=http://b.example/v1/{project}?=")
-    with pytest.raises(BadSetting, match="regions: 'http://b.example"):
+    with pytest.raises(BadSetting, match=r"regions: 'http://b.example"):
         endpoints(Settings(database="", regions=listed))
     settings = Settings(database="", regions=listed[:1], region_tokens=("one=a=b",))
     assert endpoints(settings) == {"one": Endpoint("https://a.example:8004/v1/{project}", "a=b")}
 
 
-@pytest.mark.parametrize("entry", ["", "one", "one=", "=http://a.example", "one=ftp://a.example", "one=http://u@h", "one=/x"])
+@pytest.mark.parametrize("entry", ["", "one", "one=", "=http://a", "one=ftp://a.example", "one=http://u@h", "one=/x"])
 def test_a_region_without_an_address(entry: str) -> None:
-    with pytest.raises(BadSetting, match="^regions: "):
+    with pytest.raises(BadSetting, match=r"^regions: "):
         endpoints(Settings(database="", regions=(entry,)))
 
 
 def test_a_token_for_nobody_is_refused_and_not_shown() -> None:
-    with pytest.raises(BadSetting, match="^region_tokens: there is no region two") as caught:
+    with pytest.raises(BadSetting, match=r"^region_tokens: there is no region two") as caught:
         endpoints(Settings(database="", region_tokens=("two=s3cret",)))
     assert "s3cret" not in caught.value.message
-    with pytest.raises(BadSetting, match="^region_tokens: ") as caught:
+    with pytest.raises(BadSetting, match=r"^region_tokens: ") as caught:
         endpoints(Settings(database="", region_tokens=("s3cret",)))
     assert "s3cret" not in caught.value.message
