@@ -385,3 +385,47 @@ class SlowSaved(Plain, type="Test::SlowSaved"):
 
     def check_snapshot_complete(self, token: Json) -> bool:
         return False
+
+
+class EndlessProps(Schema):
+    verb: str = prop(update=True, doc="Which of its operations never ends: create, update …")
+
+
+class Endless(Resource[EndlessProps], type="Test::Endless"):
+    """An object of which one operation never ends."""
+
+    def _ends(self, verb: str) -> bool:
+        return self.props.verb != verb
+
+    def handle_create(self) -> None:
+        self.physical_id = self.physical_name
+
+    def check_create_complete(self, token: Json) -> bool:
+        return self._ends("create")
+
+    def handle_update(self, change: Change) -> None:
+        """Nothing to begin."""
+
+    def check_update_complete(self, token: Json) -> bool:
+        return self._ends("update")
+
+    def check_delete_complete(self, token: Json) -> bool:
+        return self._ends("delete")
+
+    def check_check_complete(self, token: Json) -> bool:
+        return self._ends("check")
+
+    def check_suspend_complete(self, token: Json) -> bool:
+        return self._ends("suspend")
+
+    def check_resume_complete(self, token: Json) -> bool:
+        return self._ends("resume")
+
+    def check_snapshot_complete(self, token: Json) -> bool:
+        return self._ends("snapshot")
+
+    def check_lock_complete(self, token: Json) -> bool:
+        return self._ends("lock")
+
+    def check_unlock_complete(self, token: Json) -> bool:
+        return self._ends("unlock")
