@@ -9,7 +9,7 @@ from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 
-from .conftest import Engine, param, resource, template
+from .conftest import Engine, resource, template
 
 PARTS = ("flat", "nested")
 CHILD = """
