@@ -303,6 +303,63 @@ def test_another_region_makes_another_stack(near: Server, far: Server) -> None:
     assert there(far, near, path)["stack_status"] == "CREATE_COMPLETE"
 
 
+def test_a_stack_that_is_gone_over_there_is_made_anew(near: Server, far: Server) -> None:
+    path = near.create("vanished", here(), **MORE)
+    assert near.settled(path) == "CREATE_COMPLETE"
+    before = there(far, near, path)
+    assert far.request("DELETE", f"/stacks/{before['stack_name']}/{before['id']}").status == 204
+    eventually(lambda: before["stack_name"] not in names(far), "the stack is gone over there")
+    act(near, path, "check")
+    assert near.settled(path) == "CHECK_FAILED"
+    assert f"Region far has no stack {before['stack_name']}" in reason(near, path, "remote")
+    assert near.request("PUT", path, {"template": here("two"), **MORE}).status == 202
+    assert near.settled(path) == "UPDATE_COMPLETE"
+    after = there(far, near, path)
+    assert after["id"] != before["id"]
+    # Also where nobody had looked.
+    assert far.request("DELETE", f"/stacks/{after['stack_name']}/{after['id']}").status == 204
+    eventually(lambda: after["stack_name"] not in names(far), "the stack is gone over there")
+    assert near.request("PATCH", path, {}).status == 202
+    assert near.settled(path) == "UPDATE_COMPLETE"
+    assert there(far, near, path)["id"] != after["id"]
+    assert outputs(near, path)["used"] == "two"
+
+
+def test_a_stack_that_is_busy_over_there_is_waited_for(near: Server, far: Server) -> None:
+    slow = """
+heat_template_version: 2021-04-16
+parameters: {text: {type: string}, seconds: {type: number, default: 0}}
+resources:
+  thing: {type: OS::Heat::TestResource, properties: {value: {get_param: text}, wait_secs: {get_param: seconds}}}
+outputs: {text: {value: {get_attr: [thing, output]}}}
+"""
+    template = here(template=slow)
+    template["resources"]["remote"]["properties"]["parameters"] = {"text": "one"}
+    path = near.create("busy", template)
+    assert near.settled(path) == "CREATE_COMPLETE"
+    remote = far.find(there(far, near, path)["stack_name"])
+    assert far.request("PATCH", remote, {"parameters": {"text": "slow", "seconds": 1}}).status == 202
+    template["resources"]["remote"]["properties"]["parameters"] = {"text": "two"}
+    assert near.request("PUT", path, {"template": template}).status == 202
+    assert far.stack(remote)["stack_status"] == "UPDATE_IN_PROGRESS"
+    assert near.settled(path) == "UPDATE_COMPLETE"
+    assert outputs(near, path)["used"] == "two"
+
+
+def test_a_stack_of_somebody_else_can_be_used(near: Server, far: Server) -> None:
+    """Of what has an external_id nothing but the id is known."""
+    theirs = far.create("theirs", THERE, parameters={"text": "theirs"}, **MORE)
+    assert far.settled(theirs) == "CREATE_COMPLETE"
+    template = here()
+    template["resources"]["remote"]["external_id"] = far.stack(theirs)["id"]
+    path = near.create("borrower", template, **MORE)
+    assert near.settled(path) == "CREATE_COMPLETE", near.stack(path)
+    assert outputs(near, path)["used"] == "theirs"
+    assert near.request("DELETE", path).status == 204
+    eventually(lambda: "borrower" not in names(near), "the stack is gone")
+    assert far.stack(theirs)["stack_status"] == "CHECK_COMPLETE"
+
+
 def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
     far: Server, way: Way, tmp_path: Path
 ) -> None:
