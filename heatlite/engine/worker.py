@@ -294,8 +294,7 @@ class Worker:
                 now = self._clock.now()
                 if now - renewed >= self._settings.lease_seconds / 3:
                     renewed = now
-                    with self._store.transaction():
-                        self._store.actions.renew(self.owner, now + self._settings.lease_seconds)
+                    self._store.actions.renew(self.owner, now + self._settings.lease_seconds)
                 if now - beaten >= self._settings.lease_seconds:
                     beaten = now
                     with self._store.transaction():

@@ -241,8 +241,11 @@ class Actions:
         return {action_id: Control(control) for action_id, control in rows}
 
     def renew(self, owner: str, until: float) -> None:
-        """Prolong the leases of everything that this worker runs."""
-        self._write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING' AND owner = ?", (until, owner))
+        """Prolong the leases of everything that this worker runs; each is a transaction unless one is open."""
+        mine = "status = 'RUNNING' AND owner = ?"
+        for (action_id,) in self._database.read(self._marked(f"SELECT id FROM action WHERE {mine}"), (owner,)):
+            with self._database.transaction():
+                self._write(f"UPDATE action SET lease_until = ? WHERE id = ? AND {mine}", (until, action_id, owner))
 
     def give_back(self, owner: str, action_id: str | None = None) -> None:
         """Queue again what this worker runs, or one action of it."""
@@ -273,7 +276,10 @@ class Actions:
             self._database.read(sql, (action_id,))
 
     def _wake(self, action_id: str) -> None:
-        self._write("UPDATE action SET status = 'READY' WHERE status = 'WAITING' AND waits_for = ?", (action_id,))
+        # By ids: a change that looks for its rows takes those of others on its way, and two of them meet (MariaDB).
+        waiting = "status = 'WAITING' AND waits_for = ?"
+        for (found,) in self._database.read(self._marked(f"SELECT id FROM action WHERE {waiting}"), (action_id,)):
+            self._write(f"UPDATE action SET status = 'READY' WHERE id = ? AND {waiting}", (found, action_id))
 
     def _select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         return [_record(row) for row in self._database.read(self._read + self._marked(rest), parameters)]

@@ -188,3 +188,46 @@ def test_many_signals_at_once(engine: Embedded) -> None:
     assert reached(engine, stack) == "CREATE_COMPLETE"
     (row,) = engine.store.resources.by_name(stack.id, ["handle"])
     assert sorted(engine.store.mail.read(row.physical_name), key=int) == [str(number) for number in range(1, 25)]
+
+
+def grove(value: str, members: int) -> dict[str, Any]:
+    """Trees of two levels and a group; each nested stack is an action that either engine may take up."""
+    branches = {f"b{number}": {"type": "outer.yaml", "properties": {"value": value}} for number in range(8)}
+    member = {"type": "inner.yaml", "properties": {"value": "m%index%"}}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": members, "resource_def": member}}
+    return {"heat_template_version": "2021-04-16", "resources": {**branches, "group": group}}
+
+
+def test_two_engines_share_a_tree(url: str, engine: Embedded) -> None:
+    given = {"heat_template_version": "2021-04-16", "parameters": {"value": {"type": "string"}}}
+    passed_on = {"value": {"get_param": "value"}}
+    slow = {"type": "OS::Heat::TestResource", "properties": {**passed_on, "wait_secs": 0.02}}
+    inner = {**given, "resources": {"a": slow, "b": {"type": "OS::Heat::Value", "properties": passed_on}}}
+    outer = {**given, "resources": {"inner": {"type": "inner.yaml", "properties": passed_on}}}
+    files = {"inner.yaml": json.dumps(inner), "outer.yaml": json.dumps(outer)}
+    other = wiring.embedded(settings(url))
+    store = engine.store
+    try:
+        stack = engine.stacks.create(CALLER, Request(name="grove", template=grove("one", 5), files=files))
+        assert state("CREATE", "COMPLETE") == state(*_reached(store, stack.id))
+        assert len(store.stacks.descendants(stack)) == 8 * 2 + 1 + 5
+        for one, (value, members) in zip((other, engine, other), (("two", 7), ("two", 2), ("three", 4)), strict=True):
+            now = store.stacks.get(stack.id)
+            assert now is not None
+            one.stacks.update(CALLER, now, Request(template=grove(value, members), files=files), existing=False)
+            assert state("UPDATE", "COMPLETE") == state(*_reached(store, stack.id))
+            nested = store.stacks.descendants(stack)
+            assert len(nested) == 8 * 2 + 1 + members
+            assert {state(below.verb, below.status) for below in nested} <= {"UPDATE_COMPLETE", "CREATE_COMPLETE"}
+        now = store.stacks.get(stack.id)
+        assert now is not None
+        other.stacks.delete(CALLER, now)
+        assert state("DELETE", "COMPLETE") == state(*_reached(store, stack.id))
+        assert store.stacks.descendants(stack) == []
+    finally:
+        other.close()
+
+
+def _reached(store: Store, stack_id: str) -> tuple[str, str]:
+    stack = settle(store, stack_id)
+    return stack.verb, stack.status
