@@ -67,7 +67,8 @@ class Regions:
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
             address = look_up(parts.hostname or "", port, left(end)), port
-            with connection(parts, address, end, trusted(ca_cert, insecure)) as asked:
+            tls = trusted(ca_cert, insecure) if parts.scheme == "https" else None
+            with connection(parts, address, end, tls) as asked:
                 sent = True
                 asked.request(method, path_of(parts), payload, headers)
                 with asked.getresponse() as response:
