@@ -75,10 +75,10 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
 
     @classmethod
     def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:
-        region = _region(given)
-        if not isinstance(region, str) or region in installation.regions:
+        region, regions = _region(given), installation.regions
+        if regions is None or not isinstance(region, str) or region in regions:
             return []
-        known = ", ".join(sorted(installation.regions)) or "none"
+        known = ", ".join(sorted(regions)) or "none"
         text = f'there is no region "{region}"; the setting regions of the server lists: {known}'
         return [Fault(("context", "region_name"), text)]
 

@@ -80,8 +80,8 @@ class Installation:
     event_sinks: Sequence[Json] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Templates that the registry names, by the names that it gives them."""
-    regions: frozenset[str] = frozenset()
-    """Where else stacks can be made."""
+    regions: frozenset[str] | None = None
+    """Where else stacks can be made; None where that is not known, without a server."""
     max_nested_stack_depth: int = 5
     """How deep stacks may lie within each other below the first."""
 
