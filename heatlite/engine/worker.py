@@ -294,7 +294,9 @@ class Worker:
                 now = self._clock.now()
                 if now - renewed >= self._settings.lease_seconds / 3:
                     renewed = now
-                    self._store.actions.renew(self.owner, now + self._settings.lease_seconds)
+                    for action_id in self._store.actions.running(self.owner):
+                        with self._store.transaction():
+                            self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
                 if now - beaten >= self._settings.lease_seconds:
                     beaten = now
                     with self._store.transaction():

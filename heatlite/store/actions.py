@@ -240,12 +240,16 @@ class Actions:
         )
         return {action_id: Control(control) for action_id, control in rows}
 
-    def renew(self, owner: str, until: float) -> None:
-        """Prolong the leases of everything that this worker runs; each is a transaction unless one is open."""
-        mine = "status = 'RUNNING' AND owner = ?"
-        for (action_id,) in self._database.read(self._marked(f"SELECT id FROM action WHERE {mine}"), (owner,)):
-            with self._database.transaction():
-                self._write(f"UPDATE action SET lease_until = ? WHERE id = ? AND {mine}", (until, action_id, owner))
+    def running(self, owner: str) -> list[str]:
+        """The ids of everything that this worker runs."""
+        sql = "SELECT id FROM action WHERE status = 'RUNNING' AND owner = ?"
+        return [action_id for (action_id,) in self._database.read(self._marked(sql), (owner,))]
+
+    def renew(self, owner: str, action_id: str, until: float) -> None:
+        """Prolong the lease of an action that this worker runs. One to a transaction: several rows taken together meet
+        those that others take in another order."""
+        sql = "UPDATE action SET lease_until = ? WHERE id = ? AND status = 'RUNNING' AND owner = ?"
+        self._write(sql, (until, action_id, owner))
 
     def give_back(self, owner: str, action_id: str | None = None) -> None:
         """Queue again what this worker runs, or one action of it."""

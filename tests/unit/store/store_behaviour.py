@@ -189,7 +189,7 @@ def test_nothing_is_changed_outside_a_transaction(store: Store) -> None:
     with pytest.raises(RuntimeError, match="transaction"):
         store.services.beat(ServiceRecord("e1", "host", "heatlite", 1.0, 1.0))
     with pytest.raises(RuntimeError, match="transaction"):
-        store.actions.renew("me", 1.0)
+        store.actions.renew("me", "a1", 1.0)
 
 
 @everywhere
@@ -1081,8 +1081,10 @@ def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
     yours = store.actions.claim("you", 200.0, 30.0)
     assert mine is not None
     assert yours is not None
+    assert store.actions.running("me") == [mine.id]
     with store.transaction():
-        store.actions.renew("me", 300.0)
+        store.actions.renew("me", mine.id, 300.0)
+        store.actions.renew("me", yours.id, 300.0)
     assert [found.lease_until for found in store.actions.live(["s1", "s2"])] == [300.0, 230.0]
     with store.transaction():
         store.actions.give_back("me")
