@@ -279,6 +279,10 @@ class Children:
         action = None if stack_id is None else self._store.actions.derived(self._action.id, stack_id)
         return None if action is None else action.id
 
+    def running(self) -> list[str]:
+        """The ids of the actions on nested stacks that have been ordered, by whichever attempt, and have not ended."""
+        return self._store.actions.running_children(self._action.id)
+
     def stop(self, action_ids: Sequence[str], control: Control) -> None:
         """Ask actions to stop."""
         with self._store.transaction():

@@ -104,14 +104,22 @@ class Execution:
         )
         self._control: Control | None = None
 
-    def request(self, control: Control) -> None:
-        """Somebody wants the action to stop (from any thread). A rollback only stops for a delete."""
-        if control in (Control.ABORT, Control.FORCE_CANCEL) or self._stack.verb is not Verb.ROLLBACK:
-            self._executor.request(control)
+    def request(self, control: Control) -> bool:
+        """Somebody wants the action to stop (from any thread). A rollback only stops for a delete.
+
+        Tells whether that is new.
+        """
+        heard = control in (Control.ABORT, Control.FORCE_CANCEL) or self._stack.verb is not Verb.ROLLBACK
+        return heard and self._executor.request(control)
 
     def drain(self) -> None:
         """Give the action back at the next tick, so that another engine goes on with it (from any thread)."""
         self._executor.drain()
+
+    @property
+    def awaits_nested(self) -> bool:
+        """Whether it waits for nested stacks, in which another process may be at work."""
+        return self._executor.awaits_nested
 
     @property
     def nudged(self) -> bool:
@@ -143,30 +151,30 @@ class Execution:
                 yield from self._delete()
             case Verb.CHECK:
                 yield from walk(planner.plan_check(self._rows()), transitions.begin_check)
-                self._end()
+                yield from self._end()
             case Verb.SNAPSHOT if "delete" in self.action.inputs:
                 self._delete_snapshot(str(self.action.inputs["delete"]))
             case Verb.SNAPSHOT:
                 transitions.snapshot = str(self.action.inputs["snapshot"])
                 plan = planner.plan_snapshot(self._rows(), self.action.created_at)
                 yield from walk(plan, transitions.begin_snapshot)
-                self._end()
+                yield from self._end()
             case Verb.SUSPEND:
                 yield from walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
-                self._end()
+                yield from self._end()
             case Verb.RESUME:
                 yield from walk(planner.plan_resume(self._rows()), transitions.begin_resume)
-                self._end()
+                yield from self._end()
             case Verb.LOCK if self.action.inputs.get("level") == LockLevel.ALL:
                 yield from walk(planner.plan_lock(self._rows()), transitions.begin_lock)
-                self._end()
+                yield from self._end()
             case Verb.LOCK | Verb.UNLOCK:
                 nested = planner.plan_nested(
                     self._nested_rows(), Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
                 )
                 yield from walk(planner.plan_unlock(self._rows()), transitions.begin_unlock)
                 yield from walk(nested, transitions.begin_nested)
-                self._end()
+                yield from self._end()
             case _:
                 raise NotImplementedError(f"no such operation: {self.action.verb}")
 
@@ -188,14 +196,15 @@ class Execution:
             if self.action.inputs.get("converge"):
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
+            yield from self._executor.wait_out()
             stop = self._executor.stop
             failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._executor.rolls_back
             if not failed and stop is not Stop.CANCEL_ROLLBACK:
-                self._end()
+                yield from self._end()
                 return
             self._start_rollback()
         yield from self._make(self._parts.definitions.of(self._rollback_target()))
-        self._end()
+        yield from self._end()
 
     def _rollback_target(self) -> StackRecord:
         """The stack as a rollback is to leave it. A rolled-back create keeps its template: it can be retried."""
@@ -237,7 +246,8 @@ class Execution:
                 previous_environment=None,
             )
         self._journal.tell(stack_event(stack, now))
-        self._commit(stack)
+        # What led here must not keep the rollback from waiting for nested stacks.
+        self._commit(stack, also=lambda: self._parts.store.actions.forget_cancel(self.action.id))
         self._resources.stack = stack
         self._executor.restart(now + stack.timeout_seconds(self._parts.settings.stack_action_timeout))
         if self._control is Control.ABORT:
@@ -260,7 +270,7 @@ class Execution:
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
         plan = planner.plan_cleanup(self._rows(), {*done}.difference(waiting), goes_on=self._forced)
         yield from self._executor.walk(plan, self._transitions.begin_delete)
-        self._end()
+        yield from self._end()
 
     # -- snapshots -----------------------------------------------------------------------------------
 
@@ -292,8 +302,9 @@ class Execution:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def _end(self) -> None:
+    def _end(self) -> Iterator[float | None]:
         """Write the stack's final state and the action's, and let go, in one transaction."""
+        yield from self._executor.wait_out()
         if self._executor.stop is Stop.DRAIN:
             return  # The worker gives back whatever it still owns.
         failed = self._executor.stop is not None or bool(self._executor.failures)

@@ -9,6 +9,7 @@ what its row says is `transitions`' business.
 import heapq
 import itertools
 import logging
+import math
 import queue
 import threading
 from collections import deque
@@ -120,10 +121,13 @@ class Executor:
 
     # -- asked from other threads ------------------------------------------------------------------
 
-    def request(self, control: Control) -> None:
-        """Somebody wants the action to stop."""
+    def request(self, control: Control) -> bool:
+        """Somebody wants the action to stop. Whether that is new."""
+        if self._requested is control:
+            return False
         self._requested = control
         self._wakeup.set()
+        return True
 
     def nudge(self) -> None:
         """Something has happened that the walk may wait for."""
@@ -147,9 +151,10 @@ class Executor:
         """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way.
 
         Yields when it needs no thread for a while: a time (seconds since the epoch) until which there is nothing to do
-        but for a `nudge`, a `request` or a `drain`; or None when it has let go of the action because there is nothing
-        but nested stacks and breakpoints to wait for, and goes on once it is claimed again. What the last tick has
-        changed is left to the next commit, which is the next walk's, or tells how the stack has ended.
+        but for a `nudge`, a `request` or a `drain`, or for what other processes do in nested stacks; or None when it
+        has let go of the action because there is nothing but nested stacks and breakpoints to wait for, and goes on
+        once it is claimed again. What the last tick has changed is left to the next commit, which is the next walk's,
+        or tells how the stack has ended.
         """
         self._goes_on = plan.goes_on
         self._open, self._dependents = waiting(plan.steps.values())
@@ -172,7 +177,10 @@ class Executor:
             if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
                 if self._is_over():
                     continue
-                if self._calling or self._pauses and self._awaited or self.stop is not None:
+                if self._awaited and not self._calling and (self._pauses or self.stop is not None):
+                    # Nested stacks need the thread, and end or stop in their own time.
+                    yield self._pauses[0][0] if self._pauses else math.inf
+                elif self._calling or self.stop is not None:
                     self._wait()
                 elif self._pauses:
                     yield self._next_look()
@@ -347,16 +355,35 @@ class Executor:
         wanted: dict[Control, list[str]] = {}
         for action_id, work in self._awaited.items():
             if self._must_abort(work):
-                control = Control.FORCE_CANCEL
+                wanted.setdefault(Control.FORCE_CANCEL, []).append(action_id)
             elif self.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
-                control = Control.CANCEL
-            else:
-                continue
-            if self._stopped.get(action_id) is not control:
-                wanted.setdefault(control, []).append(action_id)
+                wanted.setdefault(Control.CANCEL, []).append(action_id)
         for control, action_ids in wanted.items():
-            self._children.stop(action_ids, control)
-            self._stopped.update(dict.fromkeys(action_ids, control))
+            self._ask(control, action_ids)
+
+    def _ask(self, control: Control, action_ids: Sequence[str]) -> None:
+        """Ask actions on nested stacks to stop, each once."""
+        anew = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
+        if anew:
+            self._children.stop(anew, control)
+            self._stopped.update(dict.fromkeys(anew, control))
+
+    def wait_out(self) -> Iterator[float | None]:
+        """After a walk that had to stop: wait for what an earlier attempt has asked of nested stacks and this one has
+        not taken up any more, so that nothing runs in them once the operation has ended. Yields as `walk`."""
+        while self.stop is not None and self.stop is not Stop.DRAIN:
+            self._wakeup.clear()
+            left = self._children.running()
+            if not left:
+                break
+            self._look_up()
+            late = self._patience_ends is not None and self._clock.now() >= self._patience_ends
+            if late or self.stop in (Stop.ABORT, Stop.TIMEOUT, Stop.FORCE_CANCEL):
+                self._ask(Control.FORCE_CANCEL, left)
+            elif self.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
+                self._ask(Control.CANCEL, left)
+            if not self._draining:
+                yield math.inf
 
     # -- stopping ----------------------------------------------------------------------------------
 
@@ -407,6 +434,11 @@ class Executor:
             return True
         rolls_back = self.stop is Stop.CANCEL_ROLLBACK or self.stop is Stop.FAILURE and self.rolls_back
         return rolls_back and work.verb is Verb.CREATE
+
+    @property
+    def awaits_nested(self) -> bool:
+        """Whether it waits for nested stacks; another process may be at work in them."""
+        return bool(self._awaited) or self.stop is not None
 
     @property
     def nudged(self) -> bool:

@@ -4,6 +4,7 @@ Claiming waits for a wake-up from whoever queued an action, and looks once a sec
 """
 
 import logging
+import math
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -186,6 +187,13 @@ class Worker:
             self._claimed.discard((action.id, action.attempt))
         self._alarm.set()
 
+    def _look_at_nested(self) -> None:
+        """Go on with what rests until nested stacks have ended: another process at work in them does not call us."""
+        with self._lock:
+            waiting = [action_id for action_id in self._resting if self._running[action_id][1].awaits_nested]
+        for action_id in waiting:
+            self._rouse(action_id)
+
     def _rouse(self, action_id: str) -> None:
         """Go on with an action that rests."""
         with self._lock:
@@ -202,7 +210,7 @@ class Worker:
                 for action in due:
                     del self._resting[action.id]
                     self._claimed.add((action.id, action.attempt))
-                first = min((until for until, _ in self._resting.values()), default=None)
+                first = min((until for until, _ in self._resting.values() if until < math.inf), default=None)
             for action in due:
                 self._slots.submit(self._carry_out, action)
             if first is None:
@@ -283,8 +291,7 @@ class Worker:
         if not running:
             return
         for action_id, control in self._store.actions.controls(self.owner).items():
-            if action_id in running:
-                running[action_id][1].request(control)
+            if action_id in running and running[action_id][1].request(control):
                 self._rouse(action_id)
 
     def _sweep_loop(self) -> None:
@@ -305,6 +312,7 @@ class Worker:
                         )
                 self._maintenance.expire_locks()
                 self._retention.sweep()
+                self._look_at_nested()
                 if self._store.actions.wake_parked(now):
                     self._called.set()
             except DatabaseUnavailable as error:

@@ -231,6 +231,14 @@ class Actions:
         found = self._select(f"WHERE parent_id = ? AND stack_id = ? AND {_LIVE}", (parent_id, stack_id))
         return found[0] if found else None
 
+    def forget_cancel(self, action_id: str) -> None:
+        """A cancel has been obeyed; whatever is asked that may not be forgotten stays."""
+        self._write("UPDATE action SET control = NULL WHERE id = ? AND control LIKE 'CANCEL%'", (action_id,))
+
+    def running_children(self, parent_id: str) -> list[str]:
+        """The ids of the live actions that were derived from `parent_id`."""
+        return [found.id for found in self._select(f"WHERE parent_id = ? AND {_LIVE}", (parent_id,))]
+
     def controls(self, owner: str) -> dict[str, Control]:
         """What is asked of the actions that this worker runs, by action id."""
         mark = self._database.mark

@@ -309,6 +309,39 @@ def test_a_cancel_reaches_the_bottom(engine: Engine, depth: int, rollback: bool)
         assert tree_states(engine, stack) == {"UPDATE_FAILED"}
 
 
+@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_one_worker_is_enough_for_a_cancel(one_slot: Engine, rollback: bool, restarted: bool) -> None:
+    """Whoever stops and waits for nested stacks to stop needs no thread; once he has ended nothing runs in them."""
+    engine = one_slot
+    stack = engine.create(template(c=resource("t1.yaml", v="one")), files=deep(3, PAIR, v="x"))
+    with engine.clock.held():
+        engine.put(stack, template(c=resource("t1.yaml", v="two")), wait=False, files=deep(3, SLOW, v="x"))
+        engine.begun(lambda: waiting_at(engine, 3))
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback)
+        if restarted:
+            engine.close()
+            engine.open()
+    stack = engine.settle(stack)
+    assert state(stack.verb, stack.status) == ("ROLLBACK_COMPLETE" if rollback else "UPDATE_FAILED")
+    nested = engine.store.stacks.descendants(stack)
+    assert engine.store.actions.live([found.id for found in nested]) == []
+    assert tree_states(engine, stack) == {"UPDATE_COMPLETE" if rollback else "UPDATE_FAILED"}
+    if rollback:
+        assert engine.value(nested[-1], "a") == "one"
+
+
+def test_nested_stacks_get_on_beside_what_takes_long(one_slot: Engine) -> None:
+    engine = one_slot
+    with engine.clock.held():
+        slow = thing(wait_secs=1000)
+        stack = engine.create(template(c=resource("t1.yaml"), slow=slow), files=deep(3), wait=False)
+        engine.begun(lambda: tree_states(engine, stack) == {"CREATE_COMPLETE"})
+        assert engine.states(stack)["slow"] == "CREATE_IN_PROGRESS"
+    stack = engine.settle(stack)
+    assert state(stack.verb, stack.status) == "CREATE_COMPLETE"
+
+
 @pytest.mark.parametrize("depth", [1, 4])
 def test_a_delete_cuts_everything_short(engine: Engine, depth: int) -> None:
     with engine.clock.held():
