@@ -47,7 +47,7 @@ class StackProps(Schema):
             return "credential_secret_id needs a key manager, which this installation does not have"
         try:
             ssl.create_default_context(cadata=self.context.ca_cert)
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: letters that no certificate has
             return f"ca_cert holds no certificate: {error}"
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.json import JsonMap
@@ -130,6 +130,7 @@ def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_coercion_is_idempotent_and_equal_to_itself(registry: Registry, name: str, data: st.DataObject) -> None:
     schema = registry.get(name).schema

@@ -49,3 +49,9 @@ def test_another_region_is_another_stack(build: Callable[..., Any], old: object,
 def test_a_context_that_the_installation_can_serve(insecure: object) -> None:
     properties = {"template": "x", "context": {"insecure": insecure}, "timeout": "5", "parameters": {"a": [1]}}
     assert RemoteStack.check_properties(properties) == []
+
+
+def test_a_certificate_has_no_such_letters() -> None:
+    given = {"template": "t", "context": {"region_name": "r", "ca_cert": "ä"}}
+    (fault,) = RemoteStack.check_properties(given)
+    assert "ca_cert holds no certificate" in fault.text
