@@ -5,17 +5,13 @@ action, which gets through while the action runs, and stays until the action has
 does not stop the work again.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import Verb
 from heatlite.engine.step import Work
 from heatlite.store.mail import Mail
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.template.environment import Environment
-
-log = logging.getLogger(__name__)
 
 CONVERGING = frozenset({Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
 STOPS_IN: Mapping[str, frozenset[Verb]] = {
@@ -61,39 +57,40 @@ class Breakpoints:
     def __init__(self, mail: Mail, action: ActionRecord) -> None:
         self._mail = mail
         self._action = action
-        self._cleared: frozenset[str] | None = None
+        self._cleared: frozenset[str] = frozenset()
         self._verb = Verb.INIT
         self._environment = Environment()
 
     def start(self, verb: Verb, environment: Environment) -> None:
-        """From now on the stack's operation is `verb`, with the hooks of `environment`."""
+        """From now on the stack's operation is `verb`, with the hooks of `environment`. Raises DatabaseUnavailable."""
         self._verb, self._environment = verb, environment
+        if self._any:
+            self._cleared = frozenset(self._mail.read(self._action.id))
+
+    @property
+    def _any(self) -> bool:
+        return bool(self._environment.resource_registry.get("resources"))
 
     def stops(self, hook: str, row: ResourceRecord) -> bool:
-        """Whether the resource has to wait at the hook, which it has just reached. Raises DatabaseUnavailable."""
+        """Whether the resource has to wait at the hook, which it has just reached."""
         if hook not in self._environment.hooks(row.name) or self._verb not in STOPS_IN[hook]:
             return False
         if hook == "pre-update" and row.created_at > self._action.created_at:
             return False  # made by this action, before a crash
-        if self._cleared is None:
-            self._cleared = frozenset(self._mail.read(self._action.id))
         return clearing(self._verb, hook, row.name) not in self._cleared
 
     def forget(self) -> None:
         """The action ends: remove its mail, in the caller's transaction."""
-        if self._environment.resource_registry.get("resources"):
+        if self._any:
             self._mail.clear(self._action.id)
 
     def let_go(self, works: Sequence[Work]) -> list[Work]:
-        """Those of the works whose hooks have been cleared by now."""
+        """Those of the works whose hooks have been cleared by now. Raises DatabaseUnavailable."""
         if not works:
             return []
-        try:
-            self._cleared = frozenset(self._mail.read(self._action.id))
-        except DatabaseUnavailable as error:
-            log.warning("cannot look whether hooks were cleared: %s", error)
+        self._cleared = frozenset(self._mail.read(self._action.id))
         return [
             work
             for work in works
-            if work.hook is not None and clearing(self._verb, work.hook, work.row.name) in (self._cleared or ())
+            if work.hook is not None and clearing(self._verb, work.hook, work.row.name) in self._cleared
         ]

@@ -1,8 +1,6 @@
 """One attempt at one claimed action: which walks an operation takes, and how the stack ends."""
 
-import logging
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
@@ -10,13 +8,12 @@ from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.breakpoints import Breakpoints, verb_of, waits_at
 from heatlite.engine.children import Children, Order, keeps_objects
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
-from heatlite.engine.executor import Executor, Stop, aborted_text
+from heatlite.engine.executor import Executor, Stop, aborted_text, patiently
 from heatlite.engine.handover import stack_record
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.plan import Outcome
@@ -30,11 +27,6 @@ from heatlite.store.store import Store
 from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load_mapping
-
-log = logging.getLogger(__name__)
-
-RETRY_COMMIT = 1.0
-"""Seconds until a commit that the database refused (locked, disk full) is tried again."""
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """What is rolled back where the stack is to be (heat-engine §8)."""
@@ -97,7 +89,7 @@ class Execution:
             self._transitions,
             self._children,
             self._commit_progress,
-            self._park,
+            lambda children, held: patiently(parts.clock, partial(self._park, children, held)),
             patience=parts.settings.error_wait_time,
             rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
             deadline=deadline,
@@ -382,13 +374,7 @@ class Execution:
         `also` writes what else belongs into it.
         """
         writes, orders = self._journal.take(), self._children.take()
-        while True:
-            try:
-                self._write(writes, orders, stack, ends, also)
-                break
-            except DatabaseUnavailable as error:
-                log.warning("stack %s: not written yet, trying again: %s", self._stack.name, error)
-                self._parts.clock.wait(threading.Event(), RETRY_COMMIT)
+        patiently(self._parts.clock, partial(self._write, writes, orders, stack, ends, also))
         if orders:
             self._children.written(orders)
 

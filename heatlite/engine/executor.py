@@ -16,9 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from enum import Enum
+from functools import partial
+from typing import TypeVar
 
 from heatlite.core.clock import Clock
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import DatabaseUnavailable, HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.children import Children, Order, nested_failure
 from heatlite.engine.plan import Plan, Step, waiting
@@ -35,6 +37,12 @@ LONGEST_WAIT = 60.0
 """Seconds after which a walk looks up even if nothing has called it."""
 LONGEST_WAIT_FOR_OTHERS = 1.0
 """The same while it waits for nested stacks or at breakpoints: another process may have to do with them."""
+
+
+RETRY = 1.0
+"""Seconds until a database that is away (locked, disk full) is asked again."""
+
+Answer = TypeVar("Answer")
 
 
 class Stop(Enum):
@@ -67,6 +75,19 @@ CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
 def aborted_text(verb: Verb, stop: Stop) -> str:
     """What a resource says that was not waited for."""
     return f"{verb} aborted: {stop.value}"
+
+
+def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
+    """What `ask` gives, once the database is there. `ask` changes nothing where it raises.
+
+    What is under way may not be given up just because nobody can write it down: it would be done twice.
+    """
+    while True:
+        try:
+            return ask()
+        except DatabaseUnavailable as error:
+            log.warning("the database is away, trying again: %s", error)
+            clock.wait(threading.Event(), RETRY)
 
 
 class Executor:
@@ -168,12 +189,15 @@ class Executor:
             for _ in range(STEPS_PER_TICK):
                 if not self._ready or self.stop is not None:
                     break
-                self._go_on(begin(plan.steps[self._ready.popleft()]))
+                self._go_on(patiently(self._clock, partial(begin, plan.steps[self._ready.popleft()])))
             if self._is_over():
                 break
             self._commit()
-            for work in self._take_after_commit():
+            called = self._take_after_commit()
+            for work in called:
                 self._call(work)
+            if any(work.resource.quick for work in called):
+                continue  # they may have ended: nobody waits before that is written
             if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
                 if self._is_over():
                     continue
@@ -257,7 +281,7 @@ class Executor:
     def _settle(self, work: Work) -> None:
         if self.stop not in (None, Stop.DRAIN):
             work.passes = False  # nothing is tried again
-        follow_up = self._transitions.finish(work)
+        follow_up = patiently(self._clock, partial(self._transitions.finish, work))
         if follow_up is not None:
             if self.stop is not None and self.stop is not Stop.DRAIN:
                 follow_up.failure = aborted_text(follow_up.verb, self.stop)
@@ -276,7 +300,7 @@ class Executor:
 
     def _look_at_breakpoints(self) -> None:
         """Go on with the works whose breakpoints have been cleared. Once the walk stops, nothing new begins."""
-        free = self._transitions.breakpoints.let_go(self._held)
+        free = patiently(self._clock, partial(self._transitions.breakpoints.let_go, self._held))
         for work in free:
             work.done = True
         self._held = [work for work in self._held if not work.done]
@@ -294,20 +318,25 @@ class Executor:
         if work.handled and isinstance(work.token, dict):
             work.awaits, work.round = str(work.token["action"]), int(work.token["round"])
             self._awaited[work.awaits] = work
-        elif work.silent and (ordered := self._children.derived(work.resource.physical_id)) is not None:
-            self._awaited[ordered] = work  # its row does not tell of it
-        else:
+            return
+        ordered = None
+        if work.silent:  # its row does not tell of it
+            ordered = patiently(self._clock, partial(self._children.derived, work.resource.physical_id))
+        if ordered is None:
             self._order(work)
+        else:
+            self._awaited[ordered] = work
 
     def _order(self, work: Work) -> None:
         """Ask for the next thing; with nothing more to ask for, the work is done."""
         order = None
         try:
             if work.verb not in CONVERGING:
-                order = self._children.forward(work, self.deadline)
+                order = patiently(self._clock, partial(self._children.forward, work, self.deadline))
             elif self.stop is None:
                 urgent = work.step.key in self._dependents
-                order = self._children.converge(work, self._transitions.definition, urgent, self.deadline)
+                definition, converge = self._transitions.definition, self._children.converge
+                order = patiently(self._clock, partial(converge, work, definition, urgent, self.deadline))
             else:
                 give_up(work, aborted_text(work.verb, self.stop))
         except Exception as error:
@@ -333,7 +362,7 @@ class Executor:
         """Go on with the works whose nested stacks have done what was asked of them."""
         if not self._awaited:
             return
-        for action in self._children.ended(list(self._awaited)):
+        for action in patiently(self._clock, partial(self._children.ended, list(self._awaited))):
             work = self._awaited.pop(action.id)
             self._stopped.pop(action.id, None)
             if action.status is not ActionStatus.SUCCEEDED:
@@ -365,7 +394,7 @@ class Executor:
         """Ask actions on nested stacks to stop, each once."""
         anew = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
         if anew:
-            self._children.stop(anew, control)
+            patiently(self._clock, partial(self._children.stop, anew, control))
             self._stopped.update(dict.fromkeys(anew, control))
 
     def wait_out(self) -> Iterator[float | None]:
@@ -455,7 +484,7 @@ class Executor:
             until.append(now + LONGEST_WAIT_FOR_OTHERS)
         if self.deadline is not None and self.stop is None:
             until.append(self.deadline)
-        if self._patience_ends is not None and (self._pauses or self._awaited):
+        if self._patience_ends is not None and self._patience_ends > now and (self._pauses or self._awaited):
             until.append(self._patience_ends)
         return min(until)
 

@@ -7,7 +7,7 @@ is merely asked, attributes and the like, goes through `scope.type_code`.)
 import logging
 from dataclasses import dataclass
 
-from heatlite.core.errors import EntityNotFound, HeatliteError
+from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, dump
 from heatlite.core.status import Verb
 from heatlite.engine.plan import Decision, Step
@@ -247,10 +247,13 @@ def judge(
     values: Values,
     restricted: frozenset[str],
 ) -> Judged:
-    """Fill in a resource's values and decide what its rows (one at least) need. Raises nothing."""
+    """Fill in a resource's values and decide what its rows (one at least) need. Raises nothing but
+    DatabaseUnavailable."""
     try:
         wanted = evaluate(definition, name, resources, values)
         return Judged(wanted, choose(rows, wanted, resources, restricted))
+    except DatabaseUnavailable:
+        raise
     except Exception as error:
         log.info("resource %s: its values failed", name, exc_info=not isinstance(error, HeatliteError))
         return Judged(failure=failure_text(name, error))

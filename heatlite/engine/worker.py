@@ -41,11 +41,11 @@ class Attempt:
         self._steps = execution.run()
 
     def go_on(self) -> tuple[bool, float | None]:
-        """Do what there is to do. Tells whether that was all, and if not, when to go on at the latest (seconds since
-        the epoch); None: once the action is claimed again."""
+        """Do what there is to do. Tells whether there will be more, and when to go on at the latest (seconds since the
+        epoch); None: once the action is claimed again. After an error there is nothing to go on with."""
         for until in self._steps:
-            return False, until
-        return True, None
+            return True, until
+        return False, None
 
 
 class Worker:
@@ -70,23 +70,25 @@ class Worker:
         """By action: the attempt, and what carries it out."""
         self._begun: dict[str, Attempt] = {}
         """What has not ended: it runs, or it waits and needs no slot."""
-        self._resting: dict[str, tuple[float, ActionRecord]] = {}
+        self._resting: dict[str, tuple[float, ActionRecord, Attempt]] = {}
         """Of what runs: when to go on with what needs no slot until then."""
         self._alarm = threading.Event()
         """Says that `_resting` has changed."""
         self._lock = threading.Lock()
         self._called = threading.Event()
         self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        """Nothing runs any more, so that no lease has to be renewed."""
         self._began = clock.now()
-        self._threads = [
+        self._starters = [
             threading.Thread(target=self._claim_loop, name="claims", daemon=True),
             threading.Thread(target=self._alarm_loop, name="alarm", daemon=True),
-            threading.Thread(target=self._sweep_loop, name="sweep", daemon=True),
         ]
+        self._sweeper = threading.Thread(target=self._sweep_loop, name="sweep", daemon=True)
 
     def start(self) -> None:
         """Begin to work."""
-        for thread in self._threads:
+        for thread in (*self._starters, self._sweeper):
             thread.start()
 
     def wake(self) -> None:
@@ -101,9 +103,11 @@ class Worker:
         with self._lock:
             for _, execution in self._running.values():
                 execution.drain()
-        for thread in self._threads:
+        for thread in self._starters:
             thread.join()
         self._slots.shutdown(wait=True)
+        self._stopped.set()
+        self._sweeper.join()
         try:
             with self._store.transaction():
                 self._store.actions.give_back(self.owner)
@@ -140,25 +144,26 @@ class Worker:
                 self._claimed.add((action.id, action.attempt))
         return action
 
-    def _carry_out(self, action: ActionRecord) -> None:
+    def _carry_out(self, action: ActionRecord, attempt: Attempt | None = None) -> None:
+        """Begin an action, or go on with an `attempt` at it that has rested."""
         rests = False
         try:
-            attempt = self._attempt(action)
+            attempt = attempt or self._attempt(action)
             with attempt.lock:
                 with self._lock:
                     self._running[action.id] = action.attempt, attempt.execution
                     self._begun[action.id] = attempt
                     if self._stopping.is_set():
                         attempt.execution.drain()
-                ended, until = attempt.go_on()
+                goes_on = False
+                try:
+                    goes_on, until = attempt.go_on()
+                finally:
+                    if not goes_on:
+                        self._forget(attempt)
                 if until is not None:
                     rests = True
                     self._rest(action, attempt, until)
-                if not ended:
-                    return
-            with self._lock:
-                if self._begun.get(action.id) is attempt:
-                    del self._begun[action.id]
         except Fenced:
             log.warning("action %s: another engine has taken it over", action.id)
         except DatabaseUnavailable as error:
@@ -180,17 +185,23 @@ class Worker:
                     self._rouse(parent[1].action.id)
             self._called.set()
 
+    def _forget(self, attempt: Attempt) -> None:
+        """There is nothing to go on with: whoever claims the action begins anew."""
+        with self._lock:
+            if self._begun.get(attempt.execution.action.id) is attempt:
+                del self._begun[attempt.execution.action.id]
+
     def _rest(self, action: ActionRecord, attempt: Attempt, until: float) -> None:
         """Free the slot until then. The action stays ours: its lease is renewed."""
         with self._lock:
-            self._resting[action.id] = 0.0 if attempt.execution.nudged else until, action
+            self._resting[action.id] = 0.0 if attempt.execution.nudged else until, action, attempt
             self._claimed.discard((action.id, action.attempt))
         self._alarm.set()
 
     def _look_at_nested(self) -> None:
         """Go on with what rests until nested stacks have ended: another process at work in them does not call us."""
         with self._lock:
-            waiting = [action_id for action_id in self._resting if self._running[action_id][1].awaits_nested]
+            waiting = [key for key, (_, _, attempt) in self._resting.items() if attempt.execution.awaits_nested]
         for action_id in waiting:
             self._rouse(action_id)
 
@@ -198,7 +209,7 @@ class Worker:
         """Go on with an action that rests."""
         with self._lock:
             if action_id in self._resting:
-                self._resting[action_id] = 0.0, self._resting[action_id][1]
+                self._resting[action_id] = 0.0, *self._resting[action_id][1:]
         self._alarm.set()
 
     def _alarm_loop(self) -> None:
@@ -206,25 +217,22 @@ class Worker:
             self._alarm.clear()
             now = self._clock.now()
             with self._lock:
-                due = [action for until, action in self._resting.values() if until <= now]
-                for action in due:
+                due = [(action, attempt) for until, action, attempt in self._resting.values() if until <= now]
+                for action, _ in due:
                     del self._resting[action.id]
                     self._claimed.add((action.id, action.attempt))
-                first = min((until for until, _ in self._resting.values() if until < math.inf), default=None)
-            for action in due:
-                self._slots.submit(self._carry_out, action)
+                first = min((until for until, _, _ in self._resting.values() if until < math.inf), default=None)
+            for action, attempt in due:
+                self._slots.submit(self._carry_out, action, attempt)
             if first is None:
                 self._alarm.wait()
             else:
                 self._clock.wait(self._alarm, first - now)
 
     def _attempt(self, action: ActionRecord) -> Attempt:
-        """What has rested here; what has let go of the action here, if nobody else has gone on with it since; or a new
-        beginning."""
+        """What has let go of the action here, if nobody else has gone on with it since; or a new beginning."""
         with self._lock:
             known = self._begun.pop(action.id, None)
-        if known is not None and known.execution.action.attempt == action.attempt:
-            return known
         if known is not None and known.execution.action.attempt + 1 == action.attempt:
             with known.lock:  # its last thread may still be on its way out
                 known.execution.resume(action)
@@ -296,7 +304,7 @@ class Worker:
 
     def _sweep_loop(self) -> None:
         beaten, renewed = 0.0, self._clock.now()
-        while not self._stopping.is_set():
+        while not self._stopped.is_set():
             try:
                 now = self._clock.now()
                 if now - renewed >= self._settings.lease_seconds / 3:
@@ -304,6 +312,7 @@ class Worker:
                     for action_id in self._store.actions.running(self.owner):
                         with self._store.transaction():
                             self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
+                    self._forget_ended()
                 if now - beaten >= self._settings.lease_seconds:
                     beaten = now
                     with self._store.transaction():
@@ -320,5 +329,13 @@ class Worker:
             except Exception:
                 # Leases have to be renewed whatever else goes wrong.
                 log.exception("cannot sweep")
-            self._stopping.wait(SWEEP)
+            self._stopped.wait(SWEEP)
         self._store.close()
+
+    def _forget_ended(self) -> None:
+        """What has let go of its action here may have been gone on with, and ended, by another engine."""
+        with self._lock:
+            waiting = [action_id for action_id in self._begun if action_id not in self._running]
+        for action in self._store.actions.ended(waiting):
+            with self._lock:
+                self._begun.pop(action.id, None)

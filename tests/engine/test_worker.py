@@ -1,0 +1,117 @@
+"""What goes wrong between an engine's threads and its database must not leave a stack where it is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.status import ActionStatus, Control, state
+from heatlite.engine import planner
+from heatlite.store.records import StackRecord
+
+from .conftest import Engine, resource, template, thing
+from .test_hooks import clear, hooks, reach
+from .test_nested import PAIR, SLOW, actions, text, tree_states, waiting_at
+
+FAILS = text(template(a=thing(fail=True)))
+
+
+def stack_state(stack: StackRecord) -> str:
+    return state(stack.verb, stack.status)
+
+
+def away_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
+    """Has the database be away when `name` is called for the first time; how often it was called."""
+    calls: list[int] = []
+    real: Callable[..., Any] = getattr(owner, name)
+
+    def call(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise DatabaseUnavailable(reason="away")
+        return real(*args, **more)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+def test_an_action_given_back_in_the_middle_begins_anew(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = away_once(monkeypatch, planner, "plan_cleanup")
+    stack = engine.create(template(a=thing(), c=resource("pair.yaml")), files={"pair.yaml": PAIR})
+    assert stack_state(stack) == "CREATE_COMPLETE"
+    assert len(calls) > 1
+
+
+@pytest.mark.parametrize("name", ["ended", "park"])
+def test_a_walk_outlasts_a_database_that_is_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    calls = away_once(monkeypatch, engine.store.actions, name)
+    stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
+    assert stack_state(stack) == "CREATE_COMPLETE"
+    assert len(calls) > 1
+    assert engine.told(stack).count("c CREATE_IN_PROGRESS") == 1
+
+
+def test_a_resource_does_not_fail_because_the_database_is_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = away_once(monkeypatch, engine.store.resources, "count_in_tree")
+    stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
+    assert stack_state(stack) == "CREATE_COMPLETE"
+    assert len(calls) > 1
+
+
+def test_who_stops_lets_those_in_that_it_waits_for(plugins: Path, place: Path) -> None:
+    """The parent's own slot is the only one, and its other nested stack has not begun yet."""
+    engine = Engine(place, engine_slots=1)
+    try:
+        files = {"fails.yaml": FAILS, "pair.yaml": PAIR}
+        stack = engine.create(template(a=resource("fails.yaml"), b=resource("pair.yaml")), files=files)
+        assert stack_state(stack) == "CREATE_FAILED"
+        assert tree_states(engine, stack) == {"CREATE_FAILED", "CREATE_COMPLETE"}
+    finally:
+        engine.close()
+
+
+def test_who_polls_lets_its_nested_stacks_in(plugins: Path, place: Path) -> None:
+    engine = Engine(place, engine_slots=1)
+    try:
+        with engine.clock.held():
+            own = thing(action_wait_secs={"create": 1000})
+            stack = engine.create(template(a=own, b=resource("pair.yaml")), files={"pair.yaml": PAIR}, wait=False)
+            engine.wait_for(lambda: tree_states(engine, stack) == {"CREATE_COMPLETE"})
+        assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize(("control", "ends"), [("CANCEL_ROLLBACK", "ROLLBACK_COMPLETE"), ("CANCEL", "UPDATE_FAILED")])
+def test_a_cancel_that_another_process_hears_of_first(engine: Engine, control: str, ends: str) -> None:
+    """It has none of the walk in memory, and a nested stack is at work."""
+    files = {"c.yaml": SLOW}
+    stack = engine.create(template(c=resource("c.yaml", v="one")), files=files)
+    with engine.clock.held():
+        stack = engine.put(stack, template(c=resource("c.yaml", v="two")), wait=False, files=files)
+        engine.begun(lambda: waiting_at(engine, 1))
+        engine.close()
+        (action,) = engine.store.actions.live([stack.id])
+        with engine.store.transaction():
+            assert engine.store.actions.signal(action.id, Control(control))
+        engine.open()
+    stack = engine.settle(stack)
+    assert stack_state(stack) == ends
+    assert actions(engine, ActionStatus.RUNNING) == actions(engine, ActionStatus.READY) == 0
+    if control == "CANCEL_ROLLBACK":
+        (nested,) = engine.store.stacks.descendants(stack)
+        assert engine.value(nested, "a") == "one"
+
+
+def test_nobody_waits_with_something_to_write(engine: Engine) -> None:
+    """A prompt one has its whole life between two commits; then nothing is left but to wait at its hook."""
+    stack = engine.create(template(a=resource("Test::Prompt")), wait=False, environment=hooks(a="post-create"))
+    reach(engine, stack, a="post-create")
+    clear(engine, stack, "a", "post-create")
+    assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
