@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from heatlite import wiring
+from heatlite.core.config import Settings
 from tests.api.conftest import Heat
 
 CLOUD = {"resource_registry": dict.fromkeys(("OS::Nova::*", "OS::Cinder::*", "AWS::EC2::*"), "OS::Heat::None")}
@@ -112,6 +114,17 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
     _, message = refusing.fault("POST", "/stacks", {"stack_name": "s", "template": template})
     assert said in message
     assert refusing.get("/stacks")["stacks"] == []
+
+
+@pytest.mark.parametrize("template", [group(count=10_000), scaling(min_size=10_000, max_size=10_000)])
+def test_a_group_of_ten_thousand_is_held_to_the_setting(tmp_path: Path, template: dict[str, Any]) -> None:
+    database = f"sqlite:///{tmp_path / 'heat.db'}"
+    server = wiring.embedded(Settings(database=database, max_resources_per_stack=10_000))  # the group itself is one more
+    try:
+        kind, message = Heat(server.app).fault("POST", "/stacks", {"stack_name": "s", "template": template})
+        assert (kind, message) == ("RequestLimitExceeded", "Maximum resources per stack exceeded: 10000.")
+    finally:
+        server.close()
 
 
 def test_groups_of_groups_are_counted_together(refusing: Heat) -> None:

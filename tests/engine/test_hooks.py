@@ -1,5 +1,6 @@
 """Breakpoints: which hooks stop which work, what is told, and what ends the wait (heat-engine §14)."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from heatlite.core.errors import InvalidBreakPointHook
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.store.records import LockRecord, StackRecord
 
-from .conftest import START, Engine, ref, resource, template, thing
+from .conftest import START, Engine, param, ref, resource, template, thing
 
 
 def hooks(**names: object) -> dict[str, Any]:
@@ -363,3 +364,49 @@ def test_a_lock_does_not_keep_a_running_action_from_going_on(engine: Engine) -> 
 
 def _state(stack: StackRecord) -> tuple[Verb, Status]:
     return stack.verb, stack.status
+
+
+# -- within nested stacks ----------------------------------------------------------------------------
+
+
+def test_within_a_nested_stack(engine: Engine) -> None:
+    """A hook that is set for a resource by the path to it stops that one, and whatever waits for its stack."""
+    hook: Any = {"resource_registry": {"resources": {"c": {"inner": {"hooks": "pre-create"}}}}}
+    files = {"t.yaml": json.dumps(template(inner=thing("x"), beside=thing("y")))}
+    with engine.clock.held():
+        wanted = template(c=resource("t.yaml"), inner=thing(), after=thing(keys={"depends_on": "c"}))
+        stack = engine.create(wanted, wait=False, files=files, environment=hook)
+        engine.wait_for(lambda: engine.store.stacks.descendants(engine.get(stack)))
+        (nested,) = engine.store.stacks.descendants(engine.get(stack))
+        reach(engine, nested, inner="pre-create")
+        engine.wait_for(lambda: engine.states(stack)["inner"] == "CREATE_COMPLETE")
+        assert engine.states(nested) == {"inner": "INIT_COMPLETE", "beside": "CREATE_COMPLETE"}
+        assert engine.states(stack)["after"] == "INIT_COMPLETE"
+        with pytest.raises(InvalidBreakPointHook):
+            clear(engine, stack, "inner", "pre-create")
+        clear(engine, nested, "inner", "pre-create")
+    assert state(*_state(engine.settle(stack))) == "CREATE_COMPLETE"
+    assert reasons(engine, nested, "inner")[:2] == [
+        "INIT_COMPLETE: CREATE paused until Hook pre-create is cleared",
+        "INIT_COMPLETE: Hook pre-create is cleared",
+    ]
+
+
+def test_within_a_group_of_nested_stacks(engine: Engine) -> None:
+    hook: Any = {"resource_registry": {"resources": {"g": {"1": {"inner": {"hooks": ["pre-update"]}}}}}}
+    files = {"t.yaml": json.dumps(template(parameters={"v": {"type": "string"}}, inner=thing(param("v"))))}
+
+    def group(value: str) -> Any:
+        member = {"type": "t.yaml", "properties": {"v": value}}
+        return template(g=resource("OS::Heat::ResourceGroup", count=2, resource_def=member))
+
+    stack = engine.create(group("a"), files=files, environment=hook)
+    members = {found.parent_resource: found for found in engine.store.stacks.descendants(stack) if found.depth == 2}
+    with engine.clock.held():
+        engine.put(stack, group("b"), files=files, environment=hook, wait=False)
+        reach(engine, members["1"], inner="pre-update")
+        engine.wait_for(lambda: engine.value(members["0"], "inner") == "b")
+        assert engine.value(members["1"], "inner") == "a"
+        clear(engine, members["1"], "inner", "pre-update")
+    assert state(*_state(engine.settle(stack))) == "UPDATE_COMPLETE"
+    assert engine.value(members["1"], "inner") == "b"

@@ -441,6 +441,40 @@ def test_a_template_that_includes_itself_is_refused(engine: Engine) -> None:
     assert engine.store.stacks.by_name("demo", "s") is None
 
 
+ENDLESS = r"includes itself|depth exceeds|could not be found"
+"""Within a template that a mapping puts in a type's place, the type is what it is without the mapping."""
+
+
+def looping(kind: str = "a.yaml", **properties: object) -> str:
+    """A template that uses a type, and passes its parameter on."""
+    parameters = {"v": {"type": "string", "default": "v"}}
+    return text(template(parameters=parameters, inner=resource(kind, **properties)))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.yaml": looping("b.yaml"), "b.yaml": looping("c.yaml"), "c.yaml": looping("a.yaml")},
+        {"a.yaml": looping("OS::Heat::ResourceGroup", count=1, resource_def={"type": "a.yaml"})},
+        {"a.yaml": looping("a.yaml", v={"str_replace": {"template": "vx", "params": {"v": param("v")}}})},
+        {"a.yaml": looping("My::Type")},
+        {"a.yaml": looping("My::Other"), "b.yaml": looping("My::Type")},
+    ],
+    ids=["in a circle", "through a group", "with another value each time", "through a mapping", "through mappings"],
+)
+def test_nothing_is_made_of_what_never_ends(engine: Engine, files: dict[str, str]) -> None:
+    registry: Any = {"resource_registry": {"My::Type": "a.yaml", "My::Other": "b.yaml"}}
+    files = {"b.yaml": PAIR, **files}
+    with pytest.raises((StackValidationFailed, RequestLimitExceeded), match=ENDLESS):
+        engine.create(template(c=resource("a.yaml")), files=files, environment=registry)
+    assert engine.store.database.read("SELECT id FROM stack") == []
+    stack = engine.create(template(a=thing()))
+    before = engine.get(stack)
+    with pytest.raises((StackValidationFailed, RequestLimitExceeded), match=ENDLESS):
+        engine.put(stack, template(a=thing(), c=resource("a.yaml")), files=files, environment=registry)
+    assert engine.get(stack) == before
+
+
 def test_too_deep_is_refused(engine: Engine) -> None:
     with pytest.raises(RequestLimitExceeded, match="Recursion depth exceeds 5"):
         engine.create(template(c=resource("t1.yaml")), files=deep(6))

@@ -1,5 +1,6 @@
 """restricted_actions: what an environment forbids to do to a resource (heat-engine §14)."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from heatlite.core.status import Verb, state
 from heatlite.engine.requests import Request
 
-from .conftest import Engine, ref, resource, template, thing
+from .conftest import Engine, param, ref, resource, template, thing
 
 CAUSE = "The environment does not allow to {} it (restricted_actions)."
 
@@ -127,3 +128,24 @@ def test_a_preview_tells_of_it(engine: Engine, action: str, after: dict[str, obj
     planned = engine.stacks.preview_update(engine.get(stack), request, existing=False)
     assert [(item.record.name, item.record.status_reason) for item in planned.updated] == [("a", CAUSE.format(action))]
     assert not (planned.replaced or planned.unchanged or planned.added or planned.deleted)
+
+
+def test_within_a_nested_stack(engine: Engine) -> None:
+    """Only the resource that the path leads to is kept as it is; the failure names it."""
+    environment: Any = {"resource_registry": {"resources": {"c": {"inner": {"restricted_actions": "update"}}}}}
+    files = {"t.yaml": json.dumps(template(parameters={"v": {"type": "string"}}, inner=thing(param("v"))))}
+
+    def wanted(value: str) -> Any:
+        return template(c=resource("t.yaml", v=value), d=resource("t.yaml", v=value))
+
+    stack = engine.create(wanted("a"), files=files)
+    nested = {found.parent_resource: found for found in engine.store.stacks.descendants(stack)}
+    row = engine.row(nested["c"], "inner")
+    stack = engine.put(stack, wanted("b"), files=files, environment=environment)
+    assert state(stack.verb, stack.status) == "UPDATE_FAILED"
+    told = f"ResourceActionRestricted: resources.c.resources.inner: {CAUSE.format('update')}"
+    assert told in stack.status_reason
+    assert engine.row(nested["c"], "inner") == row
+    stack = engine.put(stack, wanted("b"), files=files)
+    assert state(stack.verb, stack.status) == "UPDATE_COMPLETE"
+    assert [engine.value(nested[name], "inner") for name in ("c", "d")] == ["b", "b"]
