@@ -119,7 +119,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
 @pytest.mark.parametrize("template", [group(count=10_000), scaling(min_size=10_000, max_size=10_000)])
 def test_a_group_of_ten_thousand_is_held_to_the_setting(tmp_path: Path, template: dict[str, Any]) -> None:
     database = f"sqlite:///{tmp_path / 'heat.db'}"
-    server = wiring.embedded(Settings(database=database, max_resources_per_stack=10_000))  # the group itself is one more
+    # The group itself is one more.
+    server = wiring.embedded(Settings(database=database, max_resources_per_stack=10_000))
     try:
         kind, message = Heat(server.app).fault("POST", "/stacks", {"stack_name": "s", "template": template})
         assert (kind, message) == ("RequestLimitExceeded", "Maximum resources per stack exceeded: 10000.")
