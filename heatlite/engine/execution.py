@@ -238,10 +238,11 @@ class Execution:
                 previous_environment=None,
             )
         self._journal.tell(stack_event(stack, now))
-        # What led here must not keep the rollback from waiting for nested stacks.
-        self._commit(stack, also=lambda: self._parts.store.actions.forget_cancel(self.action.id))
+        deadline = now + stack.timeout_seconds(self._parts.settings.stack_action_timeout)
+        # What led here must not keep the rollback from waiting for nested stacks, nor stop it after a crash.
+        self._commit(stack, also=lambda: self._parts.store.actions.turn_back(self.action.id, deadline))
         self._resources.stack = stack
-        self._executor.restart(now + stack.timeout_seconds(self._parts.settings.stack_action_timeout))
+        self._executor.restart(deadline)
         if self._control is Control.ABORT:
             self.request(Control.ABORT)
 

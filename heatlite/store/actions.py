@@ -231,9 +231,13 @@ class Actions:
         found = self._select(f"WHERE parent_id = ? AND stack_id = ? AND {_LIVE}", (parent_id, stack_id))
         return found[0] if found else None
 
-    def forget_cancel(self, action_id: str) -> None:
-        """A cancel has been obeyed; whatever is asked that may not be forgotten stays."""
-        self._write("UPDATE action SET control = NULL WHERE id = ? AND control LIKE 'CANCEL%'", (action_id,))
+    def turn_back(self, action_id: str, deadline: float) -> None:
+        """A rollback begins, with its own time: a cancel has been obeyed; what else is asked stays."""
+        sql = (
+            "UPDATE action SET deadline = ?, control = "
+            "CASE WHEN control IN ('CANCEL', 'CANCEL_ROLLBACK') THEN NULL ELSE control END WHERE id = ?"
+        )
+        self._write(sql, (deadline, action_id))
 
     def running_children(self, parent_id: str) -> list[str]:
         """The ids of the live actions that were derived from `parent_id`."""

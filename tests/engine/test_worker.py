@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.status import ActionStatus, Control, state
+from heatlite.core.status import ActionStatus, Control, Verb, state
 from heatlite.engine import planner
 from heatlite.store.records import StackRecord
 
@@ -76,18 +76,6 @@ def test_who_stops_lets_those_in_that_it_waits_for(plugins: Path, place: Path) -
         engine.close()
 
 
-def test_who_polls_lets_its_nested_stacks_in(plugins: Path, place: Path) -> None:
-    engine = Engine(place, engine_slots=1)
-    try:
-        with engine.clock.held():
-            own = thing(action_wait_secs={"create": 1000})
-            stack = engine.create(template(a=own, b=resource("pair.yaml")), files={"pair.yaml": PAIR}, wait=False)
-            engine.wait_for(lambda: tree_states(engine, stack) == {"CREATE_COMPLETE"})
-        assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
-    finally:
-        engine.close()
-
-
 @pytest.mark.parametrize(("control", "ends"), [("CANCEL_ROLLBACK", "ROLLBACK_COMPLETE"), ("CANCEL", "UPDATE_FAILED")])
 def test_a_cancel_that_another_process_hears_of_first(engine: Engine, control: str, ends: str) -> None:
     """It has none of the walk in memory, and a nested stack is at work."""
@@ -115,3 +103,19 @@ def test_nobody_waits_with_something_to_write(engine: Engine) -> None:
     reach(engine, stack, a="post-create")
     clear(engine, stack, "a", "post-create")
     assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
+
+
+def test_a_rollback_has_its_own_time_in_another_process_too(engine: Engine) -> None:
+    """The time of the update is over; that is why it is rolled back."""
+    slow = thing("one", action_wait_secs={"update": 50})
+    stack = engine.create(template(a=slow), disable_rollback=False, timeout_mins=1)
+    with engine.clock.held():
+        never = resource("Test::Endless", verb="create", depends_on="a")
+        stack = engine.put(stack, template(a=thing("two"), b=never), wait=False, disable_rollback=False)
+        engine.begun(lambda: engine.states(stack).get("b") == "CREATE_IN_PROGRESS")
+        engine.clock.pass_(61)
+        engine.begun(lambda: engine.get(stack).verb is Verb.ROLLBACK and engine.states(stack)["a"].endswith("PROGRESS"))
+        engine.close()
+        engine.open()
+    assert stack_state(engine.settle(stack)) == "ROLLBACK_COMPLETE"
+    assert engine.value(stack, "a") == "one"

@@ -89,6 +89,16 @@ def test_the_main_job(engine: Embedded) -> None:
     assert engine.store.resources.of(stack.id) == []
 
 
+def test_a_rollback(engine: Embedded) -> None:
+    stack = engine.stacks.create(CALLER, Request(name="s", template=template(1), disable_rollback=False))
+    assert reached(engine, stack) == "CREATE_COMPLETE"
+    wrong = template(2)
+    wrong["resources"]["t1"]["properties"]["fail"] = True
+    engine.stacks.update(CALLER, stack, Request(template=wrong, disable_rollback=False), existing=False)
+    assert reached(engine, stack) == "ROLLBACK_COMPLETE"
+    assert {row.name for row in engine.store.resources.of(stack.id)} == {"r0", "t0"}
+
+
 def test_of_many_updates_at_once_one_is_taken(engine: Embedded) -> None:
     stack = engine.stacks.create(CALLER, Request(name="s", template=template(2)))
     assert reached(engine, stack) == "CREATE_COMPLETE"
