@@ -79,7 +79,7 @@ class Settings:
     deleted_stack_days: int = 90
     """How long a deleted stack and its events are kept."""
     max_stacks_per_tenant: int = 512
-    """Nested ones do not count. -1: no limit. Not for administrators (Heat's): without authentication, for nobody."""
+    """Nested ones do not count. -1: no limit. Not for administrators who have said who they are (Heat's)."""
     observe_on_update: bool = False
     """Whether each update looks at the real objects first, as one with `converge` does (Heat's)."""
     max_software_configs_per_tenant: int = 4096

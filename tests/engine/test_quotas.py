@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.context import Context
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.status import Status
 
@@ -108,6 +109,14 @@ def test_an_administrator_may_have_more_stacks(limited: Callable[..., Engine]) -
     engine = limited(max_stacks_per_tenant=LIMIT)
     engine.who = ADMIN
     stacks(engine, LIMIT + 1)
+
+
+def test_where_nobody_says_who_he_is_everybody_has_the_limit(limited: Callable[..., Engine]) -> None:
+    engine = limited(max_stacks_per_tenant=LIMIT)
+    engine.who = Context("demo")
+    assert engine.who.is_admin
+    with pytest.raises(RequestLimitExceeded):
+        stacks(engine, LIMIT + 1)
 
 
 def test_a_deleted_stack_makes_room(limited: Callable[..., Engine]) -> None:
