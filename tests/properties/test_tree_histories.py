@@ -299,8 +299,8 @@ class History:
         self.rest()
         if error is None:
             assert (self.outcome() == "UPDATE_COMPLETE") == self.asked.works
-            if self.asked.works:
-                self.known = False
+            self.known = False
+            if self.asked.works and not self.marked:  # what is marked in a nested stack that was done stays so
                 self.arrived(self.asked, before)
 
     def mark(self, path: str) -> None:
