@@ -204,9 +204,9 @@ class Executor:
                 if self._awaited and not self._calling and (self._pauses or self.stop is not None):
                     # Nested stacks need the thread, and end or stop in their own time.
                     yield self._pauses[0][0] if self._pauses else math.inf
-                elif self._calling or self.stop is not None:
+                elif self._calling:
                     self._wait()
-                elif self._pauses:
+                elif self._pauses or self.stop is not None:
                     yield self._next_look()
                 elif self._park(len(self._awaited), self._held):
                     yield None
@@ -402,7 +402,7 @@ class Executor:
         not taken up any more, so that nothing runs in them once the operation has ended. Yields as `walk`."""
         while self.stop is not None and self.stop is not Stop.DRAIN:
             self._wakeup.clear()
-            left = self._children.running()
+            left = patiently(self._clock, self._children.running)
             if not left:
                 break
             self._look_up()
@@ -492,8 +492,5 @@ class Executor:
         seconds = self._next_look() - self._clock.now()
         if seconds <= 0:
             return
-        if self._calling or self._awaited:
-            # They take the machine's time, whatever the clock says: an answer may come at any moment.
-            self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_OTHERS) if self._awaited else seconds)
-        else:
-            self._clock.wait(self._wakeup, seconds)
+        # Handlers take the machine's time, whatever the clock says: an answer may come at any moment.
+        self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_OTHERS) if self._awaited else seconds)

@@ -288,6 +288,8 @@ class Worker:
                 self._store.mail.clear(action.id)
                 events = [resource_event(row, now) for row in rows]
                 self._store.events.append_many([*events, stack_event(stack, now)])
+            for derived in self._store.actions.running_children(action.id):
+                self._store.actions.signal(derived, Control.FORCE_CANCEL)  # nobody is left who waits for it
             self._store.snapshots.give_up(action.stack_id, reason)
             self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
 

@@ -119,3 +119,19 @@ def test_a_rollback_has_its_own_time_in_another_process_too(engine: Engine) -> N
         engine.open()
     assert stack_state(engine.settle(stack)) == "ROLLBACK_COMPLETE"
     assert engine.value(stack, "a") == "one"
+
+
+def test_after_a_fault_of_ours_nothing_is_at_work_below(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with engine.clock.held():
+        own = thing(wait_secs=5)
+        stack = engine.create(template(a=own, c=resource("c.yaml")), wait=False, files={"c.yaml": SLOW})
+        engine.begun(lambda: actions(engine, ActionStatus.RUNNING) == 2)
+        monkeypatch.setattr(engine.store.actions, "ended", fail)
+        engine.clock.pass_(5)
+        stack = engine.settle(stack)
+        assert (stack_state(stack), "Internal error" in stack.status_reason) == ("CREATE_FAILED", True)
+        engine.wait_for(lambda: actions(engine, ActionStatus.RUNNING) == 0)
+        assert tree_states(engine, stack) == {"CREATE_FAILED"}
