@@ -243,7 +243,7 @@ class Worker:
         return Attempt(Execution(self._parts, action, stack, self._store.resources.of(stack.id)))
 
     def _give_back(self, action: ActionRecord) -> None:
-        """Let go of an action that could not even be read, as soon as the database takes that."""
+        """Let go of an action that nobody can go on with here, as soon as the database takes that."""
         while not self._stopping.is_set():
             try:
                 with self._store.transaction():
