@@ -193,7 +193,16 @@ class Resources:
         """While an operation is tried again: whether it was done with the row before it failed."""
         if not self.retries or row.status is not Status.COMPLETE or row.verb not in (Verb.CREATE, Verb.UPDATE):
             return False
-        return self.stack.verb is Verb.CREATE or (row.updated_at or 0.0) > (self.stack.updated_at or 0.0)
+        done = self.stack.verb is Verb.CREATE or (row.updated_at or 0.0) > (self.stack.updated_at or 0.0)
+        return done and not (issubclass(self.type_of(row), StackResource) and self._ails_within(row))
+
+    def _ails_within(self, row: ResourceRecord) -> bool:
+        """Whether something in the row's nested stack, at any depth, has failed or was marked since."""
+        view = self.nested(row.physical_id)
+        if view is None:
+            return False
+        store = self._surroundings.store
+        return store.resources.any_failed([view.id, *(below.id for below in store.stacks.descendants(view.stack))])
 
     def outdated(self, row: ResourceRecord) -> bool:
         """Whether the row is from before the update that runs; in a rollback, from the update that is undone."""

@@ -60,6 +60,14 @@ class Resources:
         rest = "WHERE stack_id = ? AND physical_id = ? ORDER BY id"
         return [_record(row) for row in self._table.select(rest, (stack_id, name_or_physical_id))]
 
+    def any_failed(self, stack_ids: Sequence[str]) -> bool:
+        """Whether a resource of one of the stacks has failed."""
+        for some in in_parts(stack_ids):
+            marks = ", ".join("?" * len(some))
+            if self._table.select(f"WHERE stack_id IN ({marks}) AND status = 'FAILED' LIMIT 1", some):
+                return True
+        return False
+
     def count_in_tree(self, root_id: str) -> int:
         """How many rows a stack and the live stacks nested in it have."""
         resource, stack = self._database.quote("resource"), self._database.quote("stack")

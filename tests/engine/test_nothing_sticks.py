@@ -1,5 +1,6 @@
 """Whatever a type does, a stack gets on: it can be tried again from where it failed, and deleted in any case."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -209,6 +210,30 @@ def test_an_update_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.M
     assert stack_state(stack) == "UPDATE_COMPLETE"
     assert {row.id: row for row in engine.rows(stack) if row.name in ("good", "handle")} == done
     assert (engine.value(stack, "late"), engine.value(stack, "bad")) == ("new", "new")
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_nested_stack_that_was_done_is_kept_unless_something_within_was_marked_since(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, marked: bool
+) -> None:
+    files = {
+        "inner.yaml": json.dumps(template(a=thing())),
+        "outer.yaml": json.dumps(template(i=resource("inner.yaml"), b=thing("b"))),
+    }
+    made = failing()
+    made["resources"]["good"] = resource("outer.yaml")
+    stack = engine.create(made, parameters={"fail": True}, files=files)
+    outer, inner = engine.store.stacks.descendants(stack)
+    ids, since = {**engine.ids(outer), **engine.ids(inner)}, engine.now_on(inner)
+    if marked:
+        engine.mark(inner, "a")
+    mended(engine, monkeypatch)
+    stack = retry(engine, stack)
+    assert stack_state(stack) == "CREATE_COMPLETE"
+    after = {**engine.ids(outer), **engine.ids(inner)}
+    assert {name for name in ids if ids[name] != after[name]} == ({"a"} if marked else set())
+    assert engine.states(inner) == {"a": "CREATE_COMPLETE"}
+    assert marked or engine.told(inner, since) == []
 
 
 def test_it_may_fail_again_and_be_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
