@@ -326,9 +326,12 @@ def test_one_worker_is_enough_for_a_cancel(one_slot: Engine, rollback: bool, res
     assert state(stack.verb, stack.status) == ("ROLLBACK_COMPLETE" if rollback else "UPDATE_FAILED")
     nested = engine.store.stacks.descendants(stack)
     assert engine.store.actions.live([found.id for found in nested]) == []
-    assert tree_states(engine, stack) == {"UPDATE_COMPLETE" if rollback else "UPDATE_FAILED"}
     if rollback:
+        assert tree_states(engine, stack) == {"UPDATE_COMPLETE"}
         assert engine.value(nested[-1], "a") == "one"
+    else:
+        # What was under way may have ended before it heard of the cancel.
+        assert tree_states(engine, stack) <= {"UPDATE_FAILED", "UPDATE_COMPLETE"}
 
 
 def test_nested_stacks_get_on_beside_what_takes_long(one_slot: Engine) -> None:
