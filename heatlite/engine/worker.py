@@ -275,14 +275,13 @@ class Worker:
             # A delete that waits for this action has taken the stack's state over, and sees to the rows.
             if stack is not None and stack.status is Status.IN_PROGRESS and control is not Control.ABORT:
                 stack = moved(stack, stack.verb, Status.FAILED, reason)
+                known = self._store.resources.of(stack.id)
                 rows = [
                     replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
-                    for row in self._store.resources.of(stack.id)
+                    for row in known
                     if row.status is Status.IN_PROGRESS
                 ]
-                waiting = [
-                    replace(row, token=None) for row in self._store.resources.of(stack.id) if waits_at(row) is not None
-                ]
+                waiting = [replace(row, token=None) for row in known if waits_at(row) is not None]
                 self._store.stacks.save(stack)
                 self._store.resources.save_many([*rows, *waiting])
                 self._store.mail.clear(action.id)
