@@ -13,10 +13,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import moto, report
+from benchmarks.actions import fleet, latency, refused, waiting
+from benchmarks.actions_list import actions_list
 from benchmarks.cases import CASES, Bench
+from benchmarks.clouds import clouds
 from benchmarks.language import language
 
 CASES["language"] = language
+CASES |= {"refused": refused, "latency": latency, "fleet": fleet, "waiting": waiting, "actions_list": actions_list}
+CASES["clouds"] = clouds
 
 
 def _machine() -> dict[str, object]:

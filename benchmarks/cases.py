@@ -160,6 +160,20 @@ def kinds(bench: Bench) -> None:
                 stack.delete()
 
 
+def secrets(bench: Bench) -> None:
+    """1000 resources in a stack with a hidden parameter, whose rows are encrypted, next to as many in one without."""
+    with bench.heatlite() as server:
+        client = Client(server.port)
+        Stack(client, bench.new_name()).create(template(1))
+        for turn in range(bench.repeat):
+            bench.say(f"secrets, {turn + 1} of {bench.repeat}")
+            for case, hidden in (("in_clear", False), ("sealed", True)):
+                stack = Stack(client, bench.new_name())
+                parameters = {"p": {"type": "string", "default": "sesame", "hidden": hidden}}
+                bench.add(f"{case}.1000", stack.create({**template(1000), "parameters": parameters}))
+                stack.delete()
+
+
 def groups(bench: Bench) -> None:
     """A group of 1000 random strings, next to as many in a flat stack; then one more member."""
     with bench.heatlite() as server:
@@ -347,6 +361,7 @@ CASES: dict[str, Callable[[Bench], None]] = {
     "large": large,
     "chains": chains,
     "kinds": kinds,
+    "secrets": secrets,
     "groups": groups,
     "trees": trees,
     "rates": rates,

@@ -11,6 +11,7 @@ class Client:
     """One connection to a server on this machine."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
 
     def send(

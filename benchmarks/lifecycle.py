@@ -64,13 +64,13 @@ class Stack:
         began = time.perf_counter()
         made = self._client.json("POST", f"{PROJECT}/stacks", body, 201)
         self.path = f"{PROJECT}/stacks/{self._name}/{made['stack']['id']}"
-        return self._wait("CREATE_COMPLETE", began)
+        return self.wait("CREATE_COMPLETE", began)
 
     def update(self, wanted: Template) -> float:
         """Seconds from sending the PUT to UPDATE_COMPLETE."""
         began = time.perf_counter()
         self._client.json("PUT", self.path, {"template": wanted}, 202)
-        return self._wait("UPDATE_COMPLETE", began)
+        return self.wait("UPDATE_COMPLETE", began)
 
     def mark(self, count: int) -> None:
         """Mark the first `count` resources unhealthy."""
@@ -81,14 +81,21 @@ class Stack:
         """Seconds from sending the DELETE to DELETE_COMPLETE."""
         began = time.perf_counter()
         self._client.json("DELETE", self.path, None, 204)
-        return self._wait("DELETE_COMPLETE", began)
+        return self.wait("DELETE_COMPLETE", began)
+
+    def check(self) -> float:
+        """Seconds from sending the check to CHECK_COMPLETE."""
+        began = time.perf_counter()
+        self._client.json("POST", f"{self.path}/actions", {"check": None}, 200)
+        return self.wait("CHECK_COMPLETE", began)
 
     def lock(self) -> None:
         """Put it under maintenance."""
         self._client.json("POST", f"{self.path}/actions", {"lock": {"level": "stacks"}}, 200)
-        self._wait("LOCK_COMPLETE", 0.0)
+        self.wait("LOCK_COMPLETE", 0.0)
 
-    def _wait(self, wanted: str, began: float) -> float:
+    def wait(self, wanted: str, began: float = 0.0) -> float:
+        """Seconds since `began` until it is in that state. Raises RuntimeError when it ends in another."""
         pause = Pause()
         while True:
             shown = self._client.json("GET", f"{self.path}?resolve_outputs=false")["stack"]

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,38 +39,23 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-class Server:
-    """A server and its children, from entering to leaving. `path` is what it answers when it is up."""
+class Process:
+    """A process and its children, from entering to leaving. `settings` are variables of its environment."""
 
-    def __init__(self, command: Sequence[str], port: int, folder: Path, path: str) -> None:
-        self.port = port
+    def __init__(self, command: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self._command = list(command)
         self._folder = folder
-        self._path = path
+        self._settings = settings or {}
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        variables = {**environment(self._folder), **self._settings}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command, env=environment(self._folder), stdout=log, stderr=log, start_new_session=True
+                self._command, env=variables, stdout=log, stderr=log, start_new_session=True
             )
-        ends = time.monotonic() + STARTUP
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > ends:
-                self.__exit__(None, None, None)
-                raise RuntimeError(f"{self._command[0]} does not serve:\n{self._log.read_text()[-2000:]}")
-            time.sleep(0.05)
         return self
-
-    def _answers(self) -> bool:
-        client = Client(self.port)
-        try:
-            return client.send("GET", self._path)[0] < 500
-        except OSError:
-            return False
-        finally:
-            client.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -95,13 +80,17 @@ class Server:
                 out += map(int, (task / "children").read_text().split())
         return out
 
+    def threads(self) -> int:
+        """How many threads there are."""
+        return sum(_number(Path(f"/proc/{pid}/status"), "Threads:") for pid in self.pids)
+
     def memory(self) -> float:
         """Megabytes of memory (10^6 bytes): the sum of the proportional set sizes (PSS)."""
-        return sum(_kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") for pid in self.pids) * 1024 / 1e6
+        return sum(_number(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") for pid in self.pids) * 1024 / 1e6
 
     def peak(self) -> float:
         """The most megabytes of resident memory that the largest of the processes has had."""
-        return max(_kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:") for pid in self.pids) * 1024 / 1e6
+        return max(_number(Path(f"/proc/{pid}/status"), "VmHWM:") for pid in self.pids) * 1024 / 1e6
 
     def processor(self) -> float:
         """Seconds of processor time used so far."""
@@ -112,7 +101,38 @@ class Server:
         return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _kilobytes(path: Path, name: str) -> int:
+class Server(Process):
+    """A server. `path` is what it answers when it is up."""
+
+    def __init__(
+        self, command: Sequence[str], port: int, folder: Path, path: str, settings: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(command, folder, settings)
+        self.port = port
+        self._path = path
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        assert self._process is not None
+        ends = time.monotonic() + STARTUP
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > ends:
+                self.__exit__(None, None, None)
+                raise RuntimeError(f"{self._command[0]} does not serve:\n{self._log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        return self
+
+    def _answers(self) -> bool:
+        client = Client(self.port)
+        try:
+            return client.send("GET", self._path)[0] < 500
+        except OSError:
+            return False
+        finally:
+            client.close()
+
+
+def _number(path: Path, name: str) -> int:
     for line in path.read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1])

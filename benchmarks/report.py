@@ -23,6 +23,8 @@ OTHERS = (
     ("chain of 1000", "chain.1000"),
     ("create 1000, beside those of 10 000", "beside_10000.1000"),
     ("create 1000 RandomString", "RandomString.create.1000"),
+    ("1000, beside those of a sealed stack", "in_clear.1000"),
+    ("1000 of a sealed stack", "sealed.1000"),
     ("1000 RandomString, beside the group", "flat.1000"),
     ("group of 1000 RandomString", "group.1000"),
     ("one more member for a group of 1000", "group_grows.1000"),
@@ -101,6 +103,7 @@ def markdown(bench: Bench) -> str:
         for text, case in RATES
     ]
     parts.append("50 clients, medians\n\n" + _table(("", "requests/s", "p50 ms", "p99 ms"), rates))
+    parts += _actions(bench)
     counted = [
         (f"{case}, {number}", *(str(found[what]) for what in ("statements", "writes", "commits")))
         for number, cases in bench.counts.items()
@@ -115,6 +118,57 @@ def markdown(bench: Bench) -> str:
         head = "Memory (PSS of all processes; 1 MB = 10^6 bytes) and processor"
         parts.append(f"{head}\n\n{_table(('', 'median'), used)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _actions(bench: Bench) -> list[str]:
+    """The tables of what is measured on each kind of database and dispatcher."""
+    parts = []
+    cases = [name.partition(".")[2] for name in bench.samples if name.startswith("scale_in_p99_ms.")]
+    if cases:
+        rows = [
+            (case, *(f"{bench.median(f'{what}.{case}'):g}" for what in ("accepted", "refused")),
+             *(f"{bench.median(f'scale_in_{what}_ms.{case}'):.0f}" for what in ("p50", "p99")))
+            for case in cases
+        ]  # fmt: skip
+        head = ("", "accepted", "409", "p50 ms", "p99 ms")
+        parts.append("100 scale-ins of one group at once, medians\n\n" + _table(head, rows))
+    cases = [name.partition(".")[2] for name in bench.samples if name.startswith("start_ms.")]
+    if cases:
+        waits = {case: sorted(bench.samples[f"start_ms.{case}"]) for case in cases}
+        rows = [(case, *(f"{one[int(len(one) * at)]:.1f}" for at in (0.5, 0.9, 0.99))) for case, one in waits.items()]
+        parts.append("From submit to start, ms\n\n" + _table(("", "p50", "p90", "p99"), rows))
+    cases = [name.partition(".")[2] for name in bench.samples if name.startswith("fleet_seconds.")]
+    if cases:
+        figures = ("fleet_seconds", "fleet_submitting_seconds", "fleet_outside_handlers_percent")
+        rows = [(case, *(f"{bench.median(f'{figure}.{case}'):.1f}" for figure in figures)) for case in cases]
+        head = ("database, dispatcher, workers", "seconds", "of these submitting", "outside handlers, %")
+        parts.append("1000 stacks of 10 resources\n\n" + _table(head, rows))
+    pages = {tuple(name.split(".")[1:]): name for name in bench.samples if name.startswith("actions_page_ms.")}
+    if pages:
+        databases = list(dict.fromkeys(database for _, database in pages))
+        rows = [
+            (text, *(_milliseconds(bench, pages.get((text, one))) for one in databases))
+            for text in dict.fromkeys(text for text, _ in pages)
+        ]
+        head = "A page of 100 out of 1 000 000 actions, ms: median (greatest)"
+        parts.append(f"{head}\n\n" + _table(("", *databases), rows))
+    if "servers_ratio" in bench.samples:
+        rows = [
+            (text, *(f"{bench.median(name):.2f}" if name in bench.samples else "–" for name in names))
+            for text, names in (
+                ("100 servers with ports", ("servers_seconds", "servers_floor_seconds", "servers_ratio")),
+                ("1000 that build 5 s", tuple(f"many_servers_{one}" for one in ("seconds", "floor_seconds", "ratio"))),
+            )
+        ]
+        parts.append("On the simulated cloud at 50 ms a call\n\n" + _table(("", "seconds", "floor", "ratio"), rows))
+    threads = [(name.partition(".")[2], f"{bench.median(name):.0f}") for name in bench.samples if "waiting_th" in name]
+    if threads:
+        parts.append("Threads of `heatlite serve`\n\n" + _table(("actions that wait", "threads"), threads))
+    return parts
+
+
+def _milliseconds(bench: Bench, name: str | None) -> str:
+    return "–" if name is None else f"{bench.median(name):.1f} ({max(bench.samples[name]):.0f})"
 
 
 def _bound(bound: float, least: bool, unit: str) -> str:

@@ -51,6 +51,18 @@ def _commits_per_tick(bench: Bench) -> float:
     return bench.counts["1000"]["create"]["commits"] / ticks if ticks else float("nan")
 
 
+def _slowest_page(database: str) -> Callable[[Bench], float]:
+    """The kind of page of actions that takes longest, in ms."""
+
+    def measure(bench: Bench) -> float:
+        names = [name for name in bench.samples if name.startswith("actions_page_ms.") and name.endswith(database)]
+        if not names:
+            raise KeyError(database)
+        return max(map(bench.median, names))
+
+    return measure
+
+
 TARGETS = (
     Target("create 1000 / R", _ratio("create.1000", "floor.1000"), 20),
     Target("create 1000 / moto", _ratio("create.1000", "moto.1000"), 1.0),
@@ -83,6 +95,16 @@ TARGETS = (
         20,
         digits=1,
         unit="ms",
+    ),
+    *(
+        Target(
+            f"page of 100 of 1 000 000 actions, the slowest kind, {database}",
+            _slowest_page(database),
+            20,
+            digits=1,
+            unit="ms",
+        )
+        for database in ("SQLite", "PostgreSQL", "MariaDB")
     ),
     Target("memory, idle", lambda bench: bench.median("idle_mb"), 120, digits=0, unit="MB"),
     Target(

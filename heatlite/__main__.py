@@ -1,12 +1,14 @@
 """The program: ties the command line to the rest."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from heatlite.cli import main as command_line
-from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
-from heatlite.core.config import Settings, load
+from heatlite.cli.session import Projects
+from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
+from heatlite.core.config import Auth, Settings, load
 from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
 
@@ -28,9 +30,11 @@ class Program:
     def connect(self, settings: Settings, reads_only: bool) -> Transport:
         url = self.running_server(settings)
         if url is not None:
-            return HTTPTransport(url)
+            return HTTPTransport(url, credentials(settings))
         from heatlite import wiring
 
+        # Whoever has the database need not prove himself to it.
+        settings = replace(settings, auth=Auth.NONE, policy_file=None)
         embedded = wiring.reader(settings) if reads_only else wiring.embedded(settings)
         return WSGITransport(embedded.app, embedded.close)
 
@@ -38,6 +42,16 @@ class Program:
         from heatlite import server
 
         server.serve(settings)
+
+    def serve_api(self, settings: Settings) -> None:
+        from heatlite import server
+
+        server.serve_api(settings)
+
+    def work(self, settings: Settings) -> None:
+        from heatlite import server
+
+        server.work(settings)
 
     def upgrade(self, settings: Settings) -> None:
         from heatlite import wiring
@@ -48,6 +62,37 @@ class Program:
         from heatlite import wiring
 
         return [(step.name, step.applied) for step in wiring.migration_status(settings)]
+
+    def new_key(self) -> str:
+        from heatlite.store.encryption import new_key
+
+        return new_key()
+
+    def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], bool]:
+        from heatlite import wiring
+
+        done = wiring.rotate_keys(settings)
+        return done.rows, done.unreadable, done.wiped
+
+    def add_user(self, settings: Settings, user: str, password: str, projects: Projects) -> Path:
+        from heatlite.api.access import modes
+
+        return modes.add_user(settings, user, password, projects)
+
+    def give_token(self, settings: Settings, user: str, projects: Projects, expires: float | None) -> str:
+        from heatlite.api.access import modes
+
+        return modes.give_token(settings, user, projects, expires)
+
+    def inconsistencies(self, settings: Settings) -> Sequence[tuple[str, str, str, str]]:
+        from heatlite import wiring
+
+        return [(one.rule, one.entity, one.id, one.detail) for one in wiring.inconsistencies(settings)]
+
+    def simulated_objects(self, settings: Settings, project: str) -> Mapping[str, int]:
+        from heatlite import wiring
+
+        return wiring.simulated_objects(settings, project)
 
     def types(self) -> TypeCatalog:
         from heatlite.plugin.installation import read_installation

@@ -1,20 +1,31 @@
-"""gunicorn in the foreground: one process answers requests and runs the engine, a second one watches over it."""
+"""The processes in the foreground: gunicorn for requests, with the engine or without it; an engine alone.
+
+gunicorn's first process watches over those that answer requests; with the engine there is one of them.
+"""
 
 import gc
 import logging
+import signal
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
 from gunicorn.http.errors import ParseException
 
 from heatlite import __version__, wiring
 from heatlite.api.app import App
 from heatlite.api.faults import on_malformed
+from heatlite.core import logs
 from heatlite.core.config import Settings
+
+log = logging.getLogger(__name__)
 
 GRACE = 30
 """Seconds that a drain may take before the process is killed; what was cut off is taken up at the next start."""
@@ -23,11 +34,27 @@ PATIENCE = 10
 """Seconds that a client may be silent in the middle of a request, or leave an answer lying."""
 
 
-class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """The gunicorn application. The engine starts in the worker process, after the fork."""
+class Log(Logger):  # type: ignore[misc]
+    """gunicorn's own lines, among all others."""
 
-    def __init__(self, settings: Settings) -> None:
+    def setup(self, cfg: Config) -> None:
+        """Leave it to the root logger to write them."""
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+    def exception(self, msg: str, *args: object, **named: Any) -> None:
+        """Log a traceback; of the URL that it is about without the query, which may hold a signature."""
+        super().exception(msg, *(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in args), **named)
+
+
+class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """The gunicorn application. What it is the face of starts in the worker process, after the fork."""
+
+    def __init__(self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
         self._settings = settings
+        self._build = build
+        self._processes = processes
         self._embedded: wiring.Embedded | None = None
         super().__init__()
 
@@ -36,13 +63,14 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         settings = self._settings
         options: dict[str, Any] = {
             "bind": settings.address,
-            "workers": 1,
+            "workers": self._processes,
             "worker_class": "gthread",
             "threads": settings.threads,
             "graceful_timeout": GRACE,
             "timeout": 60,
             "keepalive": 75,
             "proc_name": "heatlite",
+            "logger_class": Log,
             "when_ready": self._listen,
             "worker_exit": self._stop_engine,
             # Its default path is shared by all servers of a user. Older versions have no such socket.
@@ -53,8 +81,8 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
                 self.cfg.set(name, value)
 
     def load(self) -> App:
-        """In the worker process: start the engine; the application is its face."""
-        self._embedded = wiring.embedded(self._settings, url=f"http://{self._settings.address}")
+        """In the worker process: start what there is to start; the application is its face."""
+        self._embedded = self._build(self._settings)
         self._embedded.app.add_error_handler(ParseException, on_malformed)
         _spare_the_collector()
         return self._embedded.app
@@ -101,5 +129,54 @@ def serve(settings: Settings) -> None:
 
     Raises EngineBusy, NotLoopback, and what opening the database raises. Does not return.
     """
+    _run(settings, lambda found: wiring.embedded(found, url=f"http://{found.address}"), 1)
+
+
+def serve_api(settings: Settings) -> None:
+    """The API in the foreground, for workers elsewhere, until SIGTERM or SIGINT.
+
+    Raises NotDistributed, NotLoopback, and what opening the database raises. Does not return.
+    """
+    wiring.check_distributed(settings, "api")
+    _run(settings, wiring.api, settings.api_processes)
+
+
+def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
     wiring.check_servable(settings)
-    Server(settings).run()
+    logs.configure(settings.log_format)
+    if settings.public_url is None and settings.host in ("0.0.0.0", "::"):
+        log.warning("public_url is not set: signed URLs that machines get lead to %s, where nobody is", settings.host)
+    Server(settings, build, processes).run()
+
+
+def work(settings: Settings) -> None:
+    """An engine alone in the foreground, until SIGTERM or SIGINT: then it takes no more, gives back what it runs as
+    soon as the calls under way have ended, and this returns. A second signal ends the process at once.
+
+    Raises NotDistributed, and what opening the database raises.
+    """
+    wiring.check_distributed(settings, "worker")
+    logs.configure(settings.log_format)
+    told, tells = socket.socketpair()
+    tells.setblocking(False)
+    # Python's own handlers run in the main thread, once it does something: a byte that can be read wakes it, whichever
+    # thread the system has interrupted.
+    signal.set_wakeup_fd(tells.fileno())
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    embedded = wiring.embedded(settings)
+    try:
+        stop_metrics = wiring.serve_metrics(settings, embedded.store.database.meter)
+        _spare_the_collector()
+        log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
+        if settings.public_url is None:
+            log.warning("public_url is not set: signed URLs that this worker gives to machines lead to this machine")
+        told.recv(1)
+        log.info("stopping: running actions are given back")
+        stop_metrics()
+    finally:
+        embedded.close()

@@ -3,27 +3,44 @@
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from heatlite.api.access.modes import MissingLibrary, open_door
 from heatlite.api.app import App, create_app
 from heatlite.api.handler import Rooms
-from heatlite.api.streams import Streams
+from heatlite.api.streams import LONGEST, Streams
+from heatlite.clients.clouds import Clouds
+from heatlite.clients.connection import Connections
+from heatlite.clients.simulated.scenario import read_scenario
+from heatlite.clients.simulated.services import simulate
+from heatlite.clients.simulated.simulation import Scenario, count
+from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
+from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
+from heatlite.core.meter import Meter
 from heatlite.engine.containers import Folders
+from heatlite.engine.controls import Controls
 from heatlite.engine.definitions import Definitions
+from heatlite.engine.dispatch import Dispatcher
+from heatlite.engine.dispatch.local import Local
 from heatlite.engine.gate import Gate
 from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
 from heatlite.engine.regions import Regions, endpoints
+from heatlite.engine.schedule import Schedule
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.sinks import Sinks
@@ -31,17 +48,29 @@ from heatlite.engine.snapshots import Snapshots
 from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.template_types import TemplateTypes
+from heatlite.engine.watch import watch
 from heatlite.engine.worker import Worker
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.store.consistency import Inconsistency
 from heatlite.store.errors import EngineRunning
 from heatlite.store.exclusive import EngineLock, engine_of
 from heatlite.store.migrate import Migration
+from heatlite.store.rotation import Rotated
 from heatlite.store.store import Store
 
+if TYPE_CHECKING:
+    from heatlite.engine.dispatch.distributed import Distributed
+
 log = logging.getLogger(__name__)
+
+
+NO_CIPHER = (
+    "There is nothing to encrypt secrets with: that takes keys (encryption_keys; `heatlite keys new` prints one; a"
+    " SQLite database has its own) and cryptography (pip install 'heatlite[crypto]')."
+)
 
 
 class EngineBusy(Conflict):
@@ -56,7 +85,7 @@ class EngineBusy(Conflict):
 class NotUpgraded(Invalid):
     """The tables are older than this program."""
 
-    text = "The database is not up to date: {missing} has not been applied. Run `heatlite db upgrade` on it first."
+    text = "The database is not up to date; not applied: {missing}. Run `heatlite db upgrade` on it first."
 
 
 class NotLoopback(Invalid):
@@ -64,25 +93,47 @@ class NotLoopback(Invalid):
 
     text = (
         "Refusing to listen on {host}: nobody is asked who they are, so only this machine may connect."
-        " Use --host 127.0.0.1."
+        " Use --host 127.0.0.1, or set `auth` to basic, tokens or keystone."
+    )
+
+
+class NotDistributed(Invalid):
+    """API and workers apart need a database and a broker that both can reach."""
+
+    text = (
+        "`heatlite {command}` works together with others, through a database server and a broker. {missing}"
+        " `heatlite serve` needs neither."
     )
 
 
 class NoPort(Conflict):
     """The address to listen on is taken, or not ours to take."""
 
-    text = "Cannot listen on {host}, port {port}: {reason}. Choose another port with --port."
+    text = "Cannot listen on {host}, port {port}: {reason}. Choose another port with {setting}."
+
+
+class NoMetrics(Invalid):
+    """Metrics are asked for, and what makes them is not installed."""
+
+    text = "The setting metrics needs prometheus_client: pip install 'heatlite[metrics]', or set it to false."
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A heatlite in this process: the application, and an engine behind it unless it is only for reading."""
+    """A heatlite in this process: the application, and an engine behind it unless others do the work."""
 
-    app: App
+    make_app: Callable[[], App]
+    """Gives the same one each time. An engine among several answers no requests, and never makes it."""
     rooms: Rooms
+    dispatcher: Dispatcher | None = None
     worker: Worker | None = None
     sinks: Sinks | None = None
     lock: EngineLock | None = None
+
+    @property
+    def app(self) -> App:
+        """The application. Raises BadSetting when it is asked for the first time."""
+        return self.make_app()
 
     @property
     def store(self) -> Store:
@@ -96,10 +147,14 @@ class Embedded:
 
     def close(self) -> None:
         """Give unfinished actions back and let go of the database."""
+        if self.dispatcher is not None:
+            self.dispatcher.detach()
         if self.worker is not None:
             self.worker.stop()
         if self.sinks is not None:
             self.sinks.stop()
+        if self.dispatcher is not None:
+            self.dispatcher.close()
         self.rooms.streams.close()
         self.store.close()
         if self.lock is not None:
@@ -111,11 +166,11 @@ def open_store(settings: Settings) -> Store:
 
     On a database server that is an operator's decision: raises NotUpgraded until it was taken.
     """
-    store = Store.open(settings.database)
+    store = Store.open(settings.database, settings.encryption_keys)
     if store.database.path is not None:
         store.upgrade()
         return store
-    missing = [step.name for step in store.status() if not step.applied]
+    missing = [step.name for step in store.migrations if not step.applied]
     if missing:
         raise NotUpgraded(missing=", ".join(missing))
     return store
@@ -124,8 +179,17 @@ def open_store(settings: Settings) -> Store:
 def reader(settings: Settings) -> Embedded:
     """The application without an engine: it shows what is there, whoever works on it, and starts nothing."""
     store, clock = open_store(settings), Clock()
-    rooms = _rooms(settings, store, clock, Gate(store, clock, settings))
-    return Embedded(_application(settings, rooms), rooms)
+    rooms = _rooms(settings, store, clock, works=False)
+    return Embedded(cache(partial(create_app, rooms, settings, Meter())), rooms)
+
+
+def api(settings: Settings, clock: Clock | None = None) -> Embedded:
+    """The application whose engines are other processes. Raises BadSetting and MissingLibrary."""
+    store, clock = open_store(settings), clock or Clock()
+    _check_keys(store)
+    meter = metering(settings, store, clock)
+    rooms = _rooms(settings, store, clock)
+    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, _dispatcher(settings, store))
 
 
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
@@ -135,22 +199,55 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     """
     clock = clock or Clock()
     store = open_store(settings)
+    _check_keys(store, warns=url is not None)
+    meter = metering(settings, store, clock)
     lock = _lock_engine(store, url)
     if lock is not None:
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
             store.actions.reclaim_all(clock.now())
             store.sinks.reclaim_all()
-    gate = Gate(store, clock, settings)
-    rooms = _rooms(settings, store, clock, gate)
-    worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, rooms.maintenance)
-    gate.wake = worker.wake
-    store.database.committed = rooms.streams.wake
-    app = _application(settings, rooms)
+    rooms = _rooms(settings, store, clock)
+    dispatcher = _dispatcher(settings, store)
+    share = dispatcher.share
+    due = (rooms.maintenance.expire_locks, rooms.schedule.sweep)
+    worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, due, meter, share)
     sinks = Sinks(store, clock, settings.webhook_hosts, rooms.types.installation.event_sinks)
     worker.start()
     sinks.start()
-    return Embedded(app, rooms, worker, sinks, lock)
+    dispatcher.attach(worker)
+    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, dispatcher, worker, sinks, lock)
+
+
+def _check_keys(store: Store, warns: bool = True) -> None:
+    """Look at the keys before anything is written with them. Raises BadSetting, and UnreadableSecret where they are not
+    those of what is stored."""
+    if store.sealing.cipher is None and warns:
+        log.warning(
+            "%s What clients prove themselves with is not stored; hidden parameters and what is made of them lie in the"
+            " database in clear.",
+            NO_CIPHER,
+        )
+    store.sealing.check()
+
+
+def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
+    """Who tells workers of what is committed here. Raises BadSetting and MissingLibrary."""
+    if settings.broker is None:
+        dispatcher: Dispatcher = Local()
+    else:
+        dispatcher = _distributed()(settings, settings.broker)
+    store.actions.announce = dispatcher.announce
+    return dispatcher
+
+
+def _distributed() -> "type[Distributed]":
+    """The dispatcher that needs more than this process. Raises MissingLibrary."""
+    try:
+        from heatlite.engine.dispatch.distributed import Distributed
+    except ImportError as error:
+        raise MissingLibrary(setting="broker", library=error.name, extra="distributed") from error
+    return Distributed
 
 
 def installed_types(settings: Settings) -> Registry:
@@ -159,23 +256,30 @@ def installed_types(settings: Settings) -> Registry:
         read_installation(Path(settings.environment_dir)),
         regions=frozenset(endpoints(settings)),
         max_nested_stack_depth=settings.max_nested_stack_depth,
+        cloud=settings.cloud or "",
     )
     return Registry(BUILTIN, installation)
 
 
-def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
+def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Rooms:
+    """All rooms. Who only looks (not `works`) needs no cloud that is in order."""
+    gate = Gate(store, clock, settings)
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
+    clouds = _clouds(settings, store, clock, works)
+    cipher = store.sealing.cipher
+    ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
     services = Services(
         StoredMailbox(store),
         public_url,
         software,
-        Regions(endpoints(settings), public_url),
+        Regions(endpoints(settings), public_url, ourselves),
         settings.max_resources_per_stack,
-        settings.stack_action_timeout,
+        settings.default_action_timeout,
         settings.client_retry_limit,
+        clouds,
     )
     surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types))
     reading = Reading(store, surroundings, definitions)
@@ -183,27 +287,91 @@ def _rooms(settings: Settings, store: Store, clock: Clock, gate: Gate) -> Rooms:
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
         containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
-    preparation = Preparation(store, types, settings, definitions, containers)
+    preparation = Preparation(store, types, settings, definitions, containers, clouds)
+    schedule = Schedule(store, clock, settings, gate)
+    longest = inf if settings.auth is Auth.NONE else LONGEST
+    streams = Streams(store, settings.max_event_streams, longest=longest)
+    store.database.committed = streams.wake
     return Rooms(
-        stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading),
+        stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds),
         handover=Handover(store, clock, settings, gate),
         snapshots=Snapshots(store, clock, settings, gate, preparation, definitions, surroundings),
         maintenance=Maintenance(store, clock, gate),
+        schedule=schedule,
         health=Health(store, clock, definitions, gate, reading),
         signals=Signals(store, clock, settings, definitions, gate, reading),
+        controls=Controls(store, clock),
         software=software,
         reading=reading,
         definitions=definitions,
         store=store,
         types=types,
         surroundings=surroundings,
-        streams=Streams(store, settings.max_event_streams),
+        streams=streams,
+        ourselves=ourselves,
         clock=clock,
     )
 
 
-def _application(settings: Settings, rooms: Rooms) -> App:
-    return create_app(rooms, settings.public_url, settings.max_json_body_size)
+def _clouds(settings: Settings, store: Store, clock: Clock, opens: bool) -> Clouds:
+    """Where the objects of resources lie. Raises BadSetting, NoSdk."""
+    if settings.cloud is None:
+        return Clouds(None, clock.now)
+    if settings.cloud != SIMULATED:
+        connections = Connections(settings.cloud, settings.cloud_timeout)
+        if opens:
+            connections.open()
+        # Who has come with a token of the cloud's own Keystone has his stacks act for him.
+        trusts = Trusts(connections) if settings.auth is Auth.KEYSTONE else None
+        return Clouds(settings.cloud, clock.now, connections.of, trusts, store.credentials.of)
+    if store.database.path is None:
+        raise BadSetting("cloud: the simulated cloud lies beside a SQLite database; on a server, use a real one.")
+    scenario = read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
+    return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(store.database.path)).view)
+
+
+def _simulated(database: Path) -> Path:
+    """The file of the simulated cloud beside a database."""
+    return database.with_suffix(".cloud")
+
+
+def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
+    """How many objects of each kind a project has in the simulated cloud beside the database."""
+    store = Store.open(settings.database)
+    path = store.database.path
+    store.close()
+    return {} if path is None else count(_simulated(path), project)
+
+
+def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
+    """What counts what happens in this process; `store` tells it and the log from now on. Raises NoMetrics."""
+    meter = Meter()
+    if settings.metrics:
+        try:
+            from heatlite.metrics import Metrics
+        except ImportError as error:
+            raise NoMetrics from error
+        meter = Metrics(store, clock)
+    store.database.meter = meter
+    watch(store, meter)
+    return meter
+
+
+def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
+    """Show the metrics of a process that answers no requests, if that is asked for; what is given stops that.
+
+    Raises NoPort.
+    """
+    if not settings.metrics or not settings.metrics_port:
+        return lambda: None
+    from heatlite.metrics import Metrics, serve
+
+    assert isinstance(meter, Metrics)
+    try:
+        return serve(meter, settings.host, settings.metrics_port)
+    except OSError as error:
+        reason, setting = error.strerror, "the setting metrics_port"
+        raise NoPort(host=settings.host, port=settings.metrics_port, reason=reason, setting=setting) from error
 
 
 def _lock_engine(store: Store, url: str | None) -> EngineLock | None:
@@ -219,15 +387,46 @@ def _busy(engine: JsonMap, database: str) -> EngineBusy:
 
 
 def check_servable(settings: Settings) -> None:
-    """Raise what would keep a server from starting: NotLoopback, EngineBusy, NoPort, a database that does not open."""
-    if settings.host != "localhost" and not _is_loopback(settings.host):
+    """Raise what would keep a server from starting.
+
+    NotLoopback, EngineBusy, NoPort, BadSetting, MissingLibrary, NoSdk, a database that does not open, bad keys.
+    """
+    if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
+    open_door(settings, Clock())
     store = open_store(settings)
+    _check_keys(store, warns=False)
+    metering(settings, store, Clock())
     engine = engine_of(settings.database)
     store.close()
     if engine is not None:
         raise _busy(engine, settings.database)
+    if settings.broker is not None:
+        _distributed().check_broker(settings.broker)
+    if settings.cloud not in (None, SIMULATED):
+        Connections(settings.cloud, settings.cloud_timeout).open()
     _check_port(settings)
+
+
+def check_distributed(settings: Settings, command: str) -> None:
+    """Raise NotDistributed unless processes on several machines can work together with these settings.
+
+    Raises BadSetting for an API of several processes that is to show metrics: each knows its own only, and nobody
+    can choose which one answers.
+    """
+    if command == "api" and settings.metrics and settings.api_processes > 1:
+        raise BadSetting(
+            "metrics: of several processes at one port nobody knows which one answers. Set api_processes to 1, and"
+            " start more of `heatlite api`, each at a port of its own."
+        )
+    if settings.database.startswith("sqlite:"):
+        missing = (
+            f"{settings.shown_database} is a file for one engine: set `database` to postgresql://… or mysql://…, and"
+            " run `heatlite db upgrade`."
+        )
+        raise NotDistributed(command=command, missing=missing)
+    if settings.broker is None:
+        raise NotDistributed(command=command, missing="Set `broker` to amqp://user:password@host/vhost or redis://host/0.")
 
 
 def _check_port(settings: Settings) -> None:
@@ -238,7 +437,8 @@ def _check_port(settings: Settings) -> None:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
-            raise NoPort(host=settings.host, port=settings.port, reason=error.strerror) from error
+            reason = error.strerror
+            raise NoPort(host=settings.host, port=settings.port, reason=reason, setting="--port") from error
 
 
 def _is_loopback(host: str) -> bool:
@@ -256,3 +456,24 @@ def upgrade(settings: Settings) -> list[str]:
 def migration_status(settings: Settings) -> list[Migration]:
     """Which migrations there are and which have run."""
     return Store.open(settings.database).status()
+
+
+def rotate_keys(settings: Settings) -> Rotated:
+    """Encrypt all stored secrets with the first key, also those in clear. Raises BadSetting where there is no key."""
+    store = open_store(settings)
+    try:
+        if store.sealing.cipher is None:
+            raise BadSetting(NO_CIPHER)
+        return store.rotate_keys()
+    finally:
+        store.close()
+
+
+def inconsistencies(settings: Settings) -> list[Inconsistency]:
+    """What should not be in the database. Raises NotUpgraded."""
+    store = open_store(settings)
+    try:
+        # Whose lease has just run out is taken over within a second; whoever is slow may take a lease for it.
+        return store.inconsistencies(Clock().now(), settings.lease_seconds)
+    finally:
+        store.close()

@@ -27,16 +27,19 @@ def _unlock(rooms: Rooms, caller: Context, stack: StackRecord, value: Json) -> N
 
 
 ACTIONS: dict[str, Start] = {
-    "check": lambda rooms, caller, stack, _: rooms.stacks.check(caller, stack),
-    "suspend": lambda rooms, caller, stack, _: rooms.stacks.suspend(caller, stack),
-    "resume": lambda rooms, caller, stack, _: rooms.stacks.resume(caller, stack),
+    "check": lambda rooms, caller, stack, value: rooms.stacks.check(caller, stack, bodies.timing("check", value)),
+    "suspend": lambda rooms, caller, stack, value: rooms.stacks.suspend(caller, stack, bodies.timing("suspend", value)),
+    "resume": lambda rooms, caller, stack, value: rooms.stacks.resume(caller, stack, bodies.timing("resume", value)),
     "retry": lambda rooms, caller, stack, _: rooms.stacks.retry(caller, stack),
     "cancel_update": lambda rooms, caller, stack, _: rooms.stacks.cancel(caller, stack, rollback=True),
     "cancel_without_rollback": lambda rooms, caller, stack, _: rooms.stacks.cancel(caller, stack, rollback=False),
     "lock": _lock,
     "unlock": _unlock,
+    "complete_lifecycle": lambda rooms, _, stack, value: rooms.signals.complete_lifecycle(
+        stack, bodies.lifecycle_token(value)
+    ),
 }
-"""What stands beside the key only matters for `lock` and `unlock`; clients send null or ""."""
+"""What stands beside the key; clients send null or "" where they want nothing more."""
 
 
 class Actions(Handler):
@@ -52,5 +55,6 @@ class Actions(Handler):
         name, value = bodies.action(req)
         if name not in ACTIONS:
             raise HTTPBadRequest(f"Invalid action {name} specified")
+        req.require(f"actions:{name}")
         ACTIONS[name](self._rooms, req.caller, stack, value)
         resp.text = "null"

@@ -5,21 +5,36 @@ from typing import TypeAlias
 import falcon
 from falcon import Response
 from falcon.media import JSONHandler
+from falcon.routing import map_http_methods
 
 from heatlite.api import faults
+from heatlite.api.access.modes import open_door
+from heatlite.api.access.policy import OPEN, SIGNAL
 from heatlite.api.actions import Actions
-from heatlite.api.catalog import BuildInfo, Health, ResourceTypes, Services, TemplateVersions, Validate, Versions
+from heatlite.api.catalog import (
+    BuildInfo,
+    Health,
+    Metrics,
+    ResourceTypes,
+    Services,
+    TemplateVersions,
+    Validate,
+    Versions,
+)
 from heatlite.api.events import Events
 from heatlite.api.handler import Rooms
 from heatlite.api.locks import Lock
 from heatlite.api.middleware import Frame
+from heatlite.api.project_actions import ProjectActions
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
 from heatlite.api.signals import SIGNED, SignedSignals
 from heatlite.api.snapshots import Snapshots
 from heatlite.api.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
+from heatlite.core.config import Settings
 from heatlite.core.json import dump
+from heatlite.core.meter import Meter
 
 App: TypeAlias = "falcon.App[Request, Response]"
 
@@ -28,82 +43,112 @@ S = P + "/stacks/{stack_name}/{stack_id}"
 R = S + "/resources/{resource_name}"
 
 
-def create_app(rooms: Rooms, public_url: str | None = None, max_body: int = 4 * 1024 * 1024) -> App:
-    """The WSGI application. `public_url` is how clients reach it (None: as each request says), `max_body` in bytes."""
-    app: App = falcon.App(request_type=Request, middleware=Frame(public_url, max_body))
+def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
+    """The WSGI application."""
+    door = open_door(settings, rooms.clock, rooms.ourselves)
+    frame = Frame(settings.public_url, settings.max_json_body_size, meter, door)
+    app: App = falcon.App(request_type=Request, middleware=frame)
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
     faults.install(app)
-    route = app.add_route
+
+    def route(template: str, resource: object, suffix: str | None = None, **rules: str) -> None:
+        """Add a route, with the rule that each of its methods asks for (`access.policy`)."""
+        assert rules.keys() == map_http_methods(resource, suffix).keys(), f"{template} needs one rule for each method"
+        app.add_route(template, resource, suffix=suffix)
+        frame.guard(template, rules)
 
     versions = Versions()
-    route("/", versions)
-    route("/versions", versions)
-    route("/v1", versions, suffix="one")
-    route("/healthcheck", Health())
+    route("/", versions, GET=OPEN)
+    route("/versions", versions, GET=OPEN)
+    route("/v1", versions, "one", GET=OPEN)
+    route("/healthcheck", Health(), GET=OPEN)
+    if settings.metrics:
+        route("/metrics", Metrics(meter), GET=OPEN)
 
     stacks = Stacks(rooms)
-    route(P + "/stacks", stacks)
-    route(P + "/stacks/detail", stacks, suffix="detail")
-    route(P + "/stacks/preview", stacks, suffix="preview")
+    route(P + "/stacks", stacks, GET="stacks:index", POST="stacks:create")
+    route(P + "/stacks/detail", stacks, "detail", GET="stacks:detail")
+    route(P + "/stacks/preview", stacks, "preview", POST="stacks:preview")
 
-    lookup = Lookup(rooms)
-    route(P + "/stacks/{stack_name}", lookup)
+    lookup, looked_up = Lookup(rooms), "stacks:lookup"
+    route(P + "/stacks/{stack_name}", lookup, **dict.fromkeys(("GET", "POST", "PUT", "PATCH", "DELETE"), looked_up))
     for child in ("resources", "events", "template", "actions"):
-        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, suffix="child")
+        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, "child", GET=looked_up, POST=looked_up)
     for child in ("environment", "files", "outputs", "lock"):
-        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, suffix="readable_child")
-    app.add_sink(lookup.by_arn, ARN)
+        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, "readable_child", GET=looked_up)
+    app.add_sink(frame.guarded(looked_up, lookup.by_arn), ARN)
 
     stack = Stack(rooms)
-    route(S, stack)
-    for part in ("preview", "template", "environment", "files", "outputs", "abandon", "export"):
-        route(f"{S}/{part}", stack, suffix=part)
-    route(S + "/outputs/{output_key}", stack, suffix="output")
-    route(S + "/actions", Actions(rooms))
+    route(S, stack, GET="stacks:show", PUT="stacks:update", PATCH="stacks:update_patch", DELETE="stacks:delete")
+    route(S + "/preview", stack, "preview", PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
+    route(S + "/template", stack, "template", GET="stacks:template")
+    route(S + "/environment", stack, "environment", GET="stacks:environment")
+    route(S + "/files", stack, "files", GET="stacks:files")
+    route(S + "/outputs", stack, "outputs", GET="stacks:list_outputs")
+    route(S + "/outputs/{output_key}", stack, "output", GET="stacks:show_output")
+    route(S + "/abandon", stack, "abandon", DELETE="stacks:abandon")
+    route(S + "/export", stack, "export", GET="stacks:export")
+    route(S + "/actions", Actions(rooms), POST="actions:action")
+
+    project_actions = ProjectActions(rooms)
+    route(P + "/actions", project_actions, GET="actions:list")
+    route(P + "/actions/{action}", project_actions, "one", GET="actions:show", POST="actions:signal")
+    route(P + "/actions/{action}/history", project_actions, "history", GET="actions:history")
 
     snapshots = Snapshots(rooms)
-    route(S + "/snapshots", snapshots)
-    route(S + "/snapshots/{snapshot_id}", snapshots, suffix="one")
-    route(S + "/snapshots/{snapshot_id}/restore", snapshots, suffix="restore")
+    route(S + "/snapshots", snapshots, GET="stacks:list_snapshots", POST="stacks:snapshot")
+    one = S + "/snapshots/{snapshot_id}"
+    route(one, snapshots, "one", GET="stacks:show_snapshot", DELETE="stacks:delete_snapshot")
+    route(one + "/restore", snapshots, "restore", POST="stacks:restore_snapshot")
 
     lock = Lock(rooms, app)
-    route(S + "/lock", lock)
-    route(S + "/lock/suppressed/{suppressed_id}", lock, suffix="suppressed")
-    route(S + "/lock/suppressed/{suppressed_id}/replay", lock, suffix="replay")
+    route(S + "/lock", lock, GET="stacks:show_lock")
+    route(S + "/lock/suppressed/{suppressed_id}", lock, "suppressed", DELETE="stacks:drop_suppressed")
+    route(S + "/lock/suppressed/{suppressed_id}/replay", lock, "replay", POST="stacks:replay_suppressed")
 
     resource = Resource(rooms)
-    route(S + "/resources", Resources(rooms))
-    route(R, resource)
-    route(R + "/metadata", resource, suffix="metadata")
-    route(R + "/signal", resource, suffix="signal")
+    route(S + "/resources", Resources(rooms), GET="resource:index")
+    route(R, resource, GET="resource:show", PATCH="resource:mark_unhealthy")
+    route(R + "/metadata", resource, "metadata", GET="resource:metadata")
+    route(R + "/signal", resource, "signal", POST=SIGNAL)
 
-    app.add_sink(SignedSignals(rooms).by_arn, SIGNED)
+    app.add_sink(SignedSignals(rooms).by_arn, SIGNED)  # whoever has the signature needs nothing else
 
     events = Events(rooms)
-    route(S + "/events", events)
-    route(R + "/events", events, suffix="of_resource")
-    route(R + "/events/{event_id}", events, suffix="one")
+    route(S + "/events", events, GET="events:index")
+    route(R + "/events", events, "of_resource", GET="events:index")
+    route(R + "/events/{event_id}", events, "one", GET="events:show")
 
     resource_types = ResourceTypes(rooms)
-    route(P + "/resource_types", resource_types)
-    route(P + "/resource_types/{type_name}", resource_types, suffix="one")
-    route(P + "/resource_types/{type_name}/template", resource_types, suffix="template")
+    route(P + "/resource_types", resource_types, GET="stacks:list_resource_types")
+    route(P + "/resource_types/{type_name}", resource_types, "one", GET="stacks:resource_schema")
+    route(P + "/resource_types/{type_name}/template", resource_types, "template", GET="stacks:generate_template")
 
     template_versions = TemplateVersions()
-    route(P + "/template_versions", template_versions)
-    route(P + "/template_versions/{version}/functions", template_versions, suffix="functions")
+    route(P + "/template_versions", template_versions, GET="stacks:list_template_versions")
+    functions = P + "/template_versions/{version}/functions"
+    route(functions, template_versions, "functions", GET="stacks:list_template_functions")
 
     configs = SoftwareConfigs(rooms)
-    route(P + "/software_configs", configs)
-    route(P + "/software_configs/{config_id}", configs, suffix="one")
+    route(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")
+    one = P + "/software_configs/{config_id}"
+    route(one, configs, "one", GET="software_configs:show", DELETE="software_configs:delete")
 
     deployments = SoftwareDeployments(rooms)
-    route(P + "/software_deployments", deployments)
-    route(P + "/software_deployments/{deployment_id}", deployments, suffix="one")
-    route(P + "/software_deployments/metadata/{server_id}", deployments, suffix="metadata")
+    every = P + "/software_deployments"
+    route(every, deployments, GET="software_deployments:index", POST="software_deployments:create")
+    route(
+        every + "/{deployment_id}",
+        deployments,
+        "one",
+        GET="software_deployments:show",
+        PUT="software_deployments:update",
+        DELETE="software_deployments:delete",
+    )
+    route(every + "/metadata/{server_id}", deployments, "metadata", GET="software_deployments:metadata")
 
-    route(P + "/validate", Validate(rooms))
-    route(P + "/build_info", BuildInfo())
-    route(P + "/services", Services(rooms))
+    route(P + "/validate", Validate(rooms), POST="stacks:validate_template")
+    route(P + "/build_info", BuildInfo(rooms), GET="build_info:build_info")
+    route(P + "/services", Services(rooms), GET="service:index")
     return app

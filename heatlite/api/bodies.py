@@ -13,7 +13,7 @@ from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import LockLevel
+from heatlite.core.status import LockLevel, Signal
 from heatlite.engine import requests
 from heatlite.engine.handover import read_record
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
@@ -29,6 +29,8 @@ NAMES: dict[str, str] = {
     "array": "a list",
     "string": "text",
     "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
     "null": "null",
 }
 
@@ -60,6 +62,35 @@ LOCK = Draft202012Validator(
         },
         "additionalProperties": False,
     }
+)
+LIFECYCLE = Draft202012Validator(
+    {
+        "type": "object",
+        "properties": {"lifecycle_action_token": {"type": "string"}},
+        "required": ["lifecycle_action_token"],
+        "additionalProperties": False,
+    }
+)
+ACTION_SIGNAL = Draft202012Validator(
+    {
+        "properties": {"signal": {"enum": [str(signal) for signal in Signal]}, "force": {"type": "boolean"}},
+        "required": ["signal"],
+        "additionalProperties": False,
+    }
+)
+MOST_DEPENDENCIES = 100
+SHORTEST_INTERVAL = 10
+"""Seconds: what is done again and again is to leave the stack time for everybody else."""
+LONGEST_SPAN = 10 * 365 * 86_400
+_TIMING: JsonMap = {
+    "not_before": {"type": ["string", "null"]},
+    "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MOST_DEPENDENCIES},
+    "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": LONGEST_SPAN},
+}
+_INTERVAL: JsonMap = {"type": ["number", "null"], "minimum": SHORTEST_INTERVAL, "maximum": LONGEST_SPAN}
+TIMING = Draft202012Validator({"type": ["object", "null"], "properties": _TIMING, "additionalProperties": False})
+REPEATED_TIMING = Draft202012Validator(
+    {"type": ["object", "null"], "properties": {"interval": _INTERVAL, **_TIMING}, "additionalProperties": False}
 )
 NAME = Draft202012Validator({"type": ["string", "null"], "maxLength": 255})
 REASON = Draft202012Validator({"type": ["string", "null"]})
@@ -251,6 +282,12 @@ def _text(error: ValidationError) -> str:
             return f"has to be {' or '.join(NAMES[kind] for kind in wanted)}, not {_kind(error.instance)}."
         case "maxLength":
             return f"may have at most {expected} characters."
+        case "minimum":
+            return f"has to be at least {expected}."
+        case "maximum":
+            return f"has to be at most {expected}."
+        case "maxItems":
+            return f"may have at most {expected} entries."
         case "enum":
             return f"has to be one of: {', '.join(one for one in expected if one is not None)}."
         case "required":
@@ -390,14 +427,34 @@ def lock(value: Json) -> Lock:
     """What stands beside `lock`: null and {} mean level `all` (lock-and-health §2)."""
     _check(LOCK, value, "lock")
     given = _as_map(value)
-    expires = _as_text(given.get("expires_at"))
+    level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)
+    return Lock(level, _as_text(given.get("reason")), _as_moment("lock.expires_at", given.get("expires_at")))
+
+
+def _as_moment(where: str, value: Json) -> float | None:
+    """Seconds since the epoch."""
+    text = _as_text(value)
     try:
-        moment = None if expires is None else clock.from_text(expires)
+        moment = None if text is None else clock.from_text(text)
         clock.to_text(moment)  # what cannot be shown in UTC is out of range, too
     except (ValueError, OverflowError):
-        raise HTTPBadRequest(f'lock.expires_at: "{expires}" is not a time in ISO 8601.') from None
-    level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)
-    return Lock(level, _as_text(given.get("reason")), moment)
+        raise HTTPBadRequest(f'{where}: "{text}" is not a time in ISO 8601.') from None
+    return moment
+
+
+def timing(name: str, value: Json) -> requests.Timing:
+    """What stands beside `check`, `suspend` and `resume`: null, "" and {} mean at once; only a check is repeated."""
+    value = None if value == "" else value
+    _check(REPEATED_TIMING if name == "check" else TIMING, value, name)
+    given = _as_map(value)
+    interval, timeout = given.get("interval"), given.get("timeout")
+    return requests.Timing(
+        not_before=_as_moment(f"{name}.not_before", given.get("not_before")),
+        interval=interval if isinstance(interval, int | float) else 0.0,
+        depends_on=_as_texts(given.get("depends_on")),
+        timeout=int(timeout) if isinstance(timeout, int | float) else 0,
+        body=given or None,
+    )
 
 
 def unlock(value: Json) -> None:
@@ -406,10 +463,23 @@ def unlock(value: Json) -> None:
         raise HTTPBadRequest("unlock: has to be null.")
 
 
+def lifecycle_token(value: Json) -> str:
+    """What stands beside `complete_lifecycle`: the token of what is to be let go."""
+    _check(LIFECYCLE, value, "complete_lifecycle")
+    return str(_as_map(value)["lifecycle_action_token"])
+
+
 def signal(req: Request) -> JsonMap | None:
     """The details of a signal: an object or nothing."""
     body = read(req)
     return None if body is None else _object(body)
+
+
+def action_signal(req: Request) -> tuple[Signal, bool]:
+    """What is asked of an action, and whether by force."""
+    body = _object(read(req))
+    _check(ACTION_SIGNAL, body)
+    return Signal(str(body["signal"])), bool(body.get("force"))
 
 
 def software_config(req: Request) -> SoftwareConfig:

@@ -6,9 +6,11 @@ from falcon import MEDIA_TEXT, Response
 
 import heatlite
 from heatlite.api import bodies, query, views
+from heatlite.api.access.policy import TYPE
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest, NotFound, StackValidationFailed
+from heatlite.core.meter import Meter
 from heatlite.template import dialects
 from heatlite.template.review import to_dict
 
@@ -36,6 +38,18 @@ class Health:
         resp.text = "OK"
 
 
+class Metrics:
+    """/metrics, where the operator has asked for it."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """For whoever watches: nobody needs a project to see them."""
+        resp.content_type = "text/plain; version=0.0.4; charset=utf-8"
+        resp.data = self._meter.text()
+
+
 class Validate(Handler):
     """/validate."""
 
@@ -61,11 +75,13 @@ class ResourceTypes(Handler):
     def on_get(self, req: Request, resp: Response) -> None:
         """The types there are."""
         name, status, version = (query.text(req, key) for key in ("name", "support_status", "version"))
-        listing = self.types.listing(name, status, query.flag(req, "with_description"), version)
-        resp.media = {"resource_types": listing}
+        described = query.flag(req, "with_description")
+        names = [one for one in self.types.listing(name, status, version) if req.caller.may(TYPE + one)]
+        resp.media = {"resource_types": self.types.described(names) if described else names}
 
     def on_get_one(self, req: Request, resp: Response, type_name: str) -> None:
         """One type: its properties and attributes."""
+        req.require(TYPE + type_name)
         resp.media = self.types.describe(type_name, query.flag(req, "with_description"))
 
     def on_get_template(self, req: Request, resp: Response, type_name: str) -> None:
@@ -73,6 +89,7 @@ class ResourceTypes(Handler):
         language = query.text(req, "template_type") or "cfn"
         if language not in ("cfn", "hot"):
             raise HTTPBadRequest(f"Invalid template type {language}, acceptable values are: cfn, hot.")
+        req.require(TYPE + type_name)
         resp.media = self.types.skeleton(type_name, language)
 
 
@@ -93,13 +110,13 @@ class TemplateVersions:
         resp.media = {"template_functions": functions}
 
 
-class BuildInfo:
+class BuildInfo(Handler):
     """/build_info."""
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """Which heatlite this is."""
+        """Which heatlite this is, and where it makes resources."""
         revision = {"revision": heatlite.__version__}
-        resp.media = {"api": revision, "engine": revision}
+        resp.media = {"api": revision, "engine": revision, "cloud": self.types.installation.cloud or None}
 
 
 class Services(Handler):
@@ -108,4 +125,6 @@ class Services(Handler):
     def on_get(self, req: Request, resp: Response) -> None:
         """The engines, and whether they are at work."""
         now = self.clock.now()
-        resp.media = {"services": [views.service(record, now) for record in self.store.services.list()]}
+        doing, project = self.store.actions.at_work(), req.caller.project
+        known = self.store.services.list()
+        resp.media = {"services": [views.service(record, doing, project, now) for record in known]}

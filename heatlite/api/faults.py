@@ -14,6 +14,7 @@ from heatlite.core.errors import (
     Invalid,
     Limit,
     NotFound,
+    Unauthorized,
     Unavailable,
     Unsupported,
     wire_name,
@@ -26,6 +27,7 @@ CODES: dict[type[HeatliteError], HTTPStatus] = {
     Invalid: HTTPStatus.BAD_REQUEST,
     Limit: HTTPStatus.BAD_REQUEST,
     Unsupported: HTTPStatus.BAD_REQUEST,
+    Unauthorized: HTTPStatus.UNAUTHORIZED,
     Forbidden: HTTPStatus.FORBIDDEN,
     NotFound: HTTPStatus.NOT_FOUND,
     Conflict: HTTPStatus.CONFLICT,
@@ -35,6 +37,7 @@ CODES: dict[type[HeatliteError], HTTPStatus] = {
 BAD_REQUEST = "The server could not comply with the request since it is either malformed or otherwise incorrect."
 EXPLANATIONS: dict[int, str] = {
     400: BAD_REQUEST,
+    401: "This server could not verify that you are authorized to access the document you requested.",
     403: "Access was denied to this resource.",
     404: "The resource could not be found.",
     405: BAD_REQUEST,
@@ -85,10 +88,12 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
     """One of our own errors."""
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        log.error("%s %s %r: %s", req.request_id, req.method, req.path, error)
+        log.error("%s %r: %s", req.method, req.path, error)
     fault(resp, status, wire_name(error), error.message)
     if isinstance(error, Conflict) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))
+    if isinstance(error, Unauthorized):
+        resp.set_header("WWW-Authenticate", error.challenge)
 
 
 def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, object]) -> None:
@@ -112,7 +117,7 @@ def on_malformed(req: Request, resp: Response, error: Exception, params: dict[st
 
 def on_surprise(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
     """A fault of our own making: the log gets everything, the client only the way to find it there."""
-    log.error("%s %s %r failed", req.request_id, req.method, req.path, exc_info=error)
+    log.error("%s %r failed", req.method, req.path, exc_info=error)
     message = f"An unexpected error occurred. It is in the server's log under {req.request_id}."
     fault(resp, HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPInternalServerError", message)
 

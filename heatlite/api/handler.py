@@ -7,11 +7,14 @@ from heatlite.api.streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import Status, Verb
+from heatlite.engine.controls import Controls
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.reading import Reading
+from heatlite.engine.schedule import Schedule
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.signals import Signals
 from heatlite.engine.snapshots import Snapshots
@@ -29,9 +32,11 @@ class Rooms:
     stacks: Stacks
     handover: Handover
     maintenance: Maintenance
+    schedule: Schedule
     snapshots: Snapshots
     health: Health
     signals: Signals
+    controls: Controls
     software: Software
     reading: Reading
     definitions: Definitions
@@ -39,6 +44,7 @@ class Rooms:
     types: Registry
     surroundings: Surroundings
     streams: Streams
+    ourselves: Ourselves | None
     clock: Clock
 
 
@@ -47,6 +53,7 @@ class Handler:
 
     def __init__(self, rooms: Rooms) -> None:
         self.stacks = rooms.stacks
+        self.controls = rooms.controls
         self.handover = rooms.handover
         self.maintenance = rooms.maintenance
         self.snapshots = rooms.snapshots

@@ -63,12 +63,12 @@ def entry_id(text: str) -> int:
 
 
 def original(req: Request, stack: StackRecord, entry: SuppressedRecord) -> dict[str, object]:
-    """The suppressed request, with the headers of the one that replays it."""
+    """The suppressed request, with the headers and the id of the one that replays it."""
     body = b"" if entry.body is None else dump(entry.body).encode()
     path = f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{entry.path}"
     return {
         **req.env,
-        REPLAY: True,
+        REPLAY: req.request_id,
         "REQUEST_METHOD": entry.method,
         "PATH_INFO": path.encode().decode("latin-1"),
         "QUERY_STRING": "",

@@ -3,6 +3,7 @@
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -10,25 +11,38 @@ import falcon
 from falcon import Response
 from falcon.constants import COMBINED_METHODS
 
+from heatlite.api import views
+from heatlite.api.access.door import Door
 from heatlite.api.request import Request
-from heatlite.core.context import Context
+from heatlite.core import logs
 from heatlite.core.errors import Forbidden, HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.meter import Meter
 
 log = logging.getLogger(__name__)
 
 
+GLOBAL_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+"""The id of a request to another service, of which this one is a part (the form of oslo.middleware)."""
+
 LOOPBACK = re.compile(r"(localhost|\[::1\]|127(\.[0-9]{1,3}){3})(:[0-9]+)?", re.IGNORECASE)
+
+
+ACTION = "X-Heatlite-Action"
+"""The URL of the action that a request has queued; also `Location`, where Heat sends no other."""
 
 
 class Frame:
     """Request id, request log, limits, and who asks.
 
-    Access is `none`: nobody is asked who they are, and the project is the one in the URL. So a browser, which sends
-    what any web page tells it to, is heard for pages at `public_url` only (`Origin`, RFC 6454), and a request has to
-    name this machine or `public_url` as its `Host`.
+    A browser sends what any web page tells it to, and a password that it was once told goes along. So it is heard for
+    pages at `public_url` only (`Origin`, RFC 6454). Where nobody is asked who he is, a request has to name this machine
+    or `public_url` as its `Host`, too.
     """
 
-    def __init__(self, public_url: str | None, max_body: int) -> None:
+    def __init__(self, public_url: str | None, max_body: int, meter: Meter, door: Door) -> None:
+        self._meter = meter
+        self._door = door
+        self._rules: dict[str, Mapping[str, str]] = {}
         self._public_url = public_url.rstrip("/") if public_url else None
         parts = urlsplit(public_url or "")
         self._origin = f"{parts.scheme}://{parts.netloc}"
@@ -37,13 +51,16 @@ class Frame:
 
     def process_request(self, req: Request, resp: Response) -> None:
         """Before routing: refuse what no handler should see."""
+        part_of = req.get_header("X-Openstack-Request-Id", default="")
+        global_id = part_of if GLOBAL_ID.fullmatch(part_of) else None
+        req.logged = logs.begin(request_id=req.request_id, global_request_id=global_id)
         req.base = self._public_url or req.forwarded_prefix
         req.max_body = self._max_body
         origin = req.env.get("HTTP_ORIGIN")
         if origin is not None and origin != self._origin:
             # Any page that a browser on this machine shows could otherwise send text/plain here and delete stacks.
             raise Forbidden("Web pages of other sites may not use this API.")
-        if not self._is_ours(req.env.get("HTTP_HOST")):
+        if not self._door.is_guarded and not self._is_ours(req.env.get("HTTP_HOST")):
             # A name that its owner has pointed at this machine makes a page of his count as ours.
             raise Forbidden("The Host of the request is neither a loopback address nor that of public_url.")
         if req.method not in COMBINED_METHODS:
@@ -67,16 +84,34 @@ class Frame:
         return LOOPBACK.fullmatch(host) is not None
 
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
-        """The caller, on every route below a project."""
-        project = params.pop("project", None)
-        if project is not None:
-            req.caller = Context(project=project, request_id=req.request_id)
+        """The caller, and whether he may."""
+        rule = self._rules[req.uri_template or ""].get(req.method)
+        self._door.admit(req, params.pop("project", None), rule)
+
+    def guard(self, template: str, rules: Mapping[str, str]) -> None:
+        """Ask for these rules, by method, at a route. One that nobody has guarded answers nobody."""
+        self._rules[template] = rules
+
+    def guarded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
+        """A sink that asks for a rule, in the project of its URL."""
+
+        def admit(req: Request, resp: Response, **parts: str) -> None:
+            self._door.admit(req, parts["project"], rule)
+            sink(req, resp, **parts)
+
+        return admit
 
     def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
-        """The id goes out, one line goes into the log."""
+        """The id goes out, and where the action is that was queued; one line goes into the log, and it is counted."""
         resp.set_header("X-Openstack-Request-Id", req.request_id)
+        if req_succeeded and req.queued:
+            url = views.action_url(req.base, req.caller.project, req.queued[0])
+            resp.set_header(ACTION, url)
+            if resp.location is None:
+                resp.location = url
         if req.method == "OPTIONS" and req_succeeded:
             resp.status = HTTPStatus.NO_CONTENT
-        if log.isEnabledFor(logging.INFO):
-            milliseconds = (time.perf_counter() - req.started) * 1000
-            log.info("%s %s %r %d %.1f ms", req.request_id, req.method, req.path, resp.status_code, milliseconds)
+        seconds = time.perf_counter() - req.started
+        log.info("%s %r %d %.1f ms", req.method, req.path, resp.status_code, seconds * 1000)
+        self._meter.request_answered(req.method, req.uri_template or "", resp.status_code, seconds)
+        logs.end(req.logged)

@@ -1,7 +1,8 @@
 """Reading query strings. Texts are Heat's (heat-observed); unknown keys are left alone."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from heatlite.api.request import Request
@@ -10,6 +11,8 @@ from heatlite.plugin.signing import Proof
 
 LARGEST = 2**31 - 1
 """What every database takes as an integer."""
+
+Choice = TypeVar("Choice")
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
@@ -75,6 +78,46 @@ def direction(req: Request) -> str | None:
 def words(req: Request, name: str) -> tuple[str, ...]:
     """A list separated by commas, possibly over several keys."""
     return tuple(word for value in values(req, name) for word in value.split(",") if word)
+
+
+def check_known(req: Request, names: Collection[str]) -> None:
+    """Raise HTTPBadRequest where the query has a key that is none of these."""
+    unknown = [name for name in req.params if name not in names]
+    if unknown:
+        raise HTTPBadRequest(f"Unknown query key {', '.join(unknown)}; there are: {', '.join(names)}.")
+
+
+def several(req: Request, name: str) -> tuple[str, ...]:
+    """A list as `words` reads it, which may not be empty where the key is there. Raises HTTPBadRequest."""
+    found = words(req, name)
+    if name in req.params and not found:
+        raise HTTPBadRequest(f"{name} has no value; leave it out to have all.")
+    return found
+
+
+def several_of(req: Request, name: str, choices: Mapping[str, Choice]) -> tuple[Choice, ...]:
+    """The same, of certain values, as what they mean. Raises HTTPBadRequest."""
+    found = several(req, name)
+    for word in found:
+        if word not in choices:
+            raise HTTPBadRequest(f"Unknown {name} {word}; there are: {', '.join(choices)}.")
+    return tuple(choices[word] for word in found)
+
+
+def sort(req: Request, keys: Collection[str]) -> list[tuple[str, bool]]:
+    """`sort`: ``key:direction,…``, each key once, the direction asc if it is left out; what comes out tells whether it
+    is descending. Raises HTTPBadRequest."""
+    out: dict[str, bool] = {}
+    for word in several(req, "sort"):
+        key, colon, given = word.partition(":")
+        if key not in keys:
+            raise HTTPBadRequest(f"Unknown sort key {key}; there are: {', '.join(keys)}.")
+        if colon and given not in ("asc", "desc"):
+            raise HTTPBadRequest(f'Unknown sort direction "{given}" of {key}, acceptable values are: asc, desc.')
+        if key in out:
+            raise HTTPBadRequest(f"The sort key {key} is there twice.")
+        out[key] = given == "desc"
+    return list(out.items())
 
 
 def filters(req: Request, names: Iterable[str]) -> dict[str, tuple[str, ...]]:

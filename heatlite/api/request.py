@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from contextvars import Token
 from random import getrandbits
 from typing import Any
 
@@ -9,26 +10,38 @@ import falcon
 from falcon import RequestOptions
 
 from heatlite.core.context import Context
+from heatlite.core.errors import Forbidden
+from heatlite.core.logs import Ids
 
 REPLAY = "heatlite.replay"
-"""In the environment of a request that an operator makes again from the list of suppressed ones."""
+"""In the environment of a request that an operator makes again from the list of suppressed ones: his request's id."""
 
 
 class Request(falcon.Request):
     """A Falcon request that knows its id, its caller and how the client reaches us."""
 
-    __slots__ = ("base", "caller", "max_body", "request_id", "started")
+    __slots__ = ("base", "caller", "logged", "max_body", "queued", "request_id", "started")
 
     base: str
     """Scheme, host and prefix of the server as clients reach it, without a slash at the end."""
     caller: Context
     """Set on every route below a project."""
+    logged: Token[Ids]
+    """What takes this request's ids off what its thread logs."""
+    queued: list[str]
+    """The ids of the actions that the request has put into the queue."""
     max_body: int
     """The most bytes that a body may have."""
 
     def __init__(self, env: dict[str, Any], options: RequestOptions | None = None) -> None:
         super().__init__(env, options)
         # uuid4() asks the kernel, and lets another thread have the interpreter while it does.
-        self.request_id = f"req-{uuid.UUID(int=getrandbits(128), version=4)}"
+        self.request_id = env.get(REPLAY) or f"req-{uuid.UUID(int=getrandbits(128), version=4)}"
         self.started = time.perf_counter()
         self.base = ""
+        self.queued = []
+
+    def require(self, rule: str) -> None:
+        """Raise Forbidden unless the caller may do what the rule names."""
+        if not self.caller.may(rule):
+            raise Forbidden(action=rule)

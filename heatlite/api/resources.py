@@ -1,6 +1,7 @@
 """The resources of a stack."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from falcon import Response
 
@@ -53,13 +54,13 @@ class Resources(Handler):
     ) -> Iterator[JsonMap]:
         """The resources of one stack that pass the filters."""
         rows = current_rows(self.store.resources.of(stack.id))
-        required_by = views.dependents(rows)
+        required_by, mask = views.dependents(rows), self.reading.mask(stack)
         for row in rows:
             if matches(row, wanted):
                 nested = self.reading.nests(stack, row)
                 item = views.resource(base, stack, row, required_by.get(row.name, ()), nested)
                 if detailed:
-                    item.update(views.details(row, self.reading.attributes(stack, row, ())))
+                    item.update(views.details(row, self.reading.attributes(stack, row, (), mask)))
                 yield item
 
 
@@ -96,6 +97,7 @@ class Resource(Handler):
         if proof.signature:
             project = req.caller.project
             stack, row = self.signals.proven(proof, NATIVE, project, stack_name, stack_id, resource_name)
+            req.caller = replace(req.caller, user=row.physical_name)
         else:
             stack = self.find_live(req, stack_name, stack_id)
             row = self.reading.resource(stack, resource_name)

@@ -4,6 +4,7 @@ import falcon
 from falcon import Response
 
 from heatlite.api import bodies, query
+from heatlite.api.access.policy import STACK_USER
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.context import Context
@@ -26,7 +27,10 @@ class SignedSignals(Handler):
         if req.method not in ("POST", "PUT"):
             raise falcon.HTTPMethodNotAllowed(["POST", "PUT"])
         stack, row = self.signals.proven(query.proof(req), **parts)
-        self.signals.signal(Context(stack.project, user=row.physical_name), stack, row, bodies.signal(req))
+        req.caller = Context(
+            stack.project, user=row.physical_name, roles=frozenset({STACK_USER}), queued=req.queued
+        )
+        self.signals.signal(req.caller, stack, row, bodies.signal(req))
         if parts["form"] == "waitcondition":
             resp.media = {"resource": row.name, "metadata": self.reading.metadata(stack, row)}
         else:

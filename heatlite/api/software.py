@@ -7,7 +7,6 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
-from heatlite.core.errors import Forbidden
 
 
 class SoftwareConfigs(Handler):
@@ -16,8 +15,8 @@ class SoftwareConfigs(Handler):
     def on_get(self, req: Request, resp: Response) -> None:
         """The list in pages, newest first."""
         everybody = query.flag(req, "global_tenant")
-        if everybody and not req.caller.is_admin:
-            raise Forbidden(action="software_configs:global_index")
+        if everybody:
+            req.require("software_configs:global_index")
         project = None if everybody else req.caller.project
         found = self.store.software_configs.list(project, query.number(req, "limit"), query.text(req, "marker"))
         resp.media = {"software_configs": [views.config_summary(record, everybody) for record in found]}

@@ -9,7 +9,7 @@ from falcon import Response
 from heatlite.api import bodies, query, views
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
-from heatlite.core.errors import Forbidden, InvalidTenant, OutputNotFound, StackNotFound
+from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import requests
@@ -54,10 +54,10 @@ def list_query(req: Request) -> StackQuery:
     )
 
 
-def next_page(req: Request, marker: str) -> str:
-    """The same list, behind `marker`."""
+def next_page(req: Request, listed: str, marker: str) -> str:
+    """The same page of what is `listed`, behind `marker`."""
     rest = [(name, value) for name in req.params if name != "marker" for value in query.values(req, name)]
-    return f"{views.project_url(req.base, req.caller.project)}/stacks?{urlencode([*rest, ('marker', marker)])}"
+    return f"{views.project_url(req.base, req.caller.project)}/{listed}?{urlencode([*rest, ('marker', marker)])}"
 
 
 class Stacks(Handler):
@@ -66,14 +66,14 @@ class Stacks(Handler):
     def on_get(self, req: Request, resp: Response) -> None:
         """The list, filtered, sorted and in pages."""
         everybody = query.flag(req, "global_tenant")
-        if everybody and not req.caller.is_admin:
-            raise Forbidden(action="stacks:global_index")
+        if everybody:
+            req.require("stacks:global_index")
         project = None if everybody else req.caller.project
         asked = list_query(req)
         found = self.store.stacks.list(project, asked)
         listed: JsonMap = {"stacks": [views.summary(req.base, stack, everybody) for stack in found]}
         if found and len(found) == asked.limit:
-            listed["links"] = [views.link("next", next_page(req, found[-1].id))]
+            listed["links"] = [views.link("next", next_page(req, "stacks", found[-1].id))]
         if query.flag(req, "with_count"):
             listed["count"] = self.store.stacks.count(project, asked)
         resp.media = listed
@@ -139,6 +139,8 @@ class Stack(Handler):
         resolve = query.flag(req, "resolve_outputs", default=True)
         stack = self.find(req, stack_name, stack_id)
         shown = views.show(req.base, stack, self.definitions.of(stack))
+        # What the stack that it is nested in has given it may be hidden there.
+        shown["parameters"] = self.reading.mask(stack).json(shown["parameters"])
         if resolve and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
             shown["outputs"] = self.reading.outputs(stack)
         resp.media = {"stack": shown}
@@ -176,12 +178,15 @@ class Stack(Handler):
     def on_get_template(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The template, as JSON."""
         stack = self.find(req, stack_name, stack_id)
-        resp.media = self.definitions.of(stack).template.document
+        document = self.definitions.of(stack).template.document
+        # A group's is made of what it was given; the root's is its author's, who may want to use it again.
+        resp.media = self.reading.mask(stack).json(document) if stack.parent_id else document
 
     def on_get_environment(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The environment."""
         stack = self.find(req, stack_name, stack_id)
-        resp.media = views.environment(self.definitions.of(stack))
+        shown = views.environment(self.definitions.of(stack), self.reading.hidden(stack))
+        resp.media = self.reading.mask(stack).json(shown)
 
     def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The files."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 
 from heatlite.api import views
 from heatlite.api.request import Request
@@ -32,6 +33,8 @@ HEARTBEAT = 15.0
 """Seconds of silence after which a comment is sent, so that nobody takes the connection for dead."""
 STALLED = 60.0
 """Seconds after which a client that takes nothing is given up."""
+LONGEST = 600.0
+"""Seconds after which a stream ends where callers are asked who they are: whoever goes on proves it again."""
 PAGE = 100
 """Events of one stack that are sent at once."""
 
@@ -57,6 +60,7 @@ class _Stream:
     start: int
     seen: dict[str, int] = field(default_factory=dict)
     unsent: bytes = b""
+    begun: float = field(default_factory=time.monotonic)
     taken: float = field(default_factory=time.monotonic)
     """When the client last took something."""
 
@@ -87,10 +91,11 @@ class _Stream:
 class Streams:
     """All streams of this process. `wake` when something was committed; `close` ends them."""
 
-    def __init__(self, store: Store, most: int, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(self, store: Store, most: int, heartbeat: float = HEARTBEAT, longest: float = inf) -> None:
         self._store = store
         self._most = most
         self._heartbeat = heartbeat
+        self._longest = longest
         self._lock = threading.Lock()
         self._new: list[_Stream] = []
         self._streams: set[_Stream] = set()
@@ -224,7 +229,8 @@ class Streams:
             except OSError:
                 self._drop(selector, stream)
                 continue
-            if look.is_over(stream) or (stream.unsent and now - stream.taken > STALLED):
+            late = not stream.unsent and now - stream.begun > self._longest
+            if late or look.is_over(stream) or (stream.unsent and now - stream.taken > STALLED):
                 self._drop(selector, stream)
             else:
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if stream.unsent else 0)

@@ -6,11 +6,14 @@ from urllib.parse import quote
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import state
+from heatlite.core.status import Verb, state
 from heatlite.engine.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.store.records import (
+    REPORT_INTERVAL,
+    ActionRecord,
     EventRecord,
     LockRecord,
+    Relations,
     ResourceRecord,
     ServiceRecord,
     SnapshotRecord,
@@ -19,11 +22,10 @@ from heatlite.store.records import (
     StackRecord,
     StackSummary,
     SuppressedRecord,
+    TransitionRecord,
 )
 from heatlite.template.document import Definition
 
-REPORT_INTERVAL = 60
-"""Seconds within which an engine is expected to report (Heat's default)."""
 NO_DESCRIPTION = "No description"
 NO_OUTPUT_DESCRIPTION = "No description given"
 
@@ -44,6 +46,11 @@ def stack_url(base: str, stack: StackRecord | StackSummary) -> str:
 def url_of(base: str, project: str, name: str, stack_id: str) -> str:
     """The canonical URL of the stack with this name and id."""
     return f"{project_url(base, project)}/stacks/{quote(name, safe='')}/{stack_id}"
+
+
+def action_url(base: str, project: str, action_id: str) -> str:
+    """The URL of an action."""
+    return f"{project_url(base, project)}/actions/{action_id}"
 
 
 def link(rel: str, href: str) -> JsonMap:
@@ -82,8 +89,11 @@ def summary(base: str, stack: StackSummary, project: bool = False) -> JsonMap:
 
 def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
     """A stack with all but its outputs."""
+    described = _described(base, stack, definition)
+    actions = link("actions", f"{project_url(base, stack.project)}/actions?target={stack.id}")
     return {
-        **_described(base, stack, definition),
+        **described,
+        "links": [link("self", stack_url(base, stack)), actions],
         "stack_status": state(stack.verb, stack.status),
         "stack_status_reason": stack.status_reason,
         "locked": stack.locked,
@@ -121,10 +131,9 @@ def output_names(definition: Definition) -> list[JsonMap]:
     ]
 
 
-def environment(definition: Definition) -> JsonMap:
-    """The environment that a stack has, without the values of hidden parameters."""
-    schemas = definition.template.parameters
-    return definition.environment.to_dict(name for name, schema in schemas.items() if schema.hidden)
+def environment(definition: Definition, hidden: Iterable[str]) -> JsonMap:
+    """The environment that a stack has, without the values of hidden parameters, those of nested stacks too."""
+    return definition.environment.to_dict({*definition.template.hidden, *hidden})
 
 
 # -- resources --------------------------------------------------------------------------------------
@@ -340,6 +349,72 @@ def deployment(record: SoftwareDeploymentRecord) -> JsonMap:
     }
 
 
+# -- actions ----------------------------------------------------------------------------------------
+
+
+def action_word(verb: Verb) -> str:
+    """What is done, as actions tell it: ``STACK_UPDATE``."""
+    return f"STACK_{verb}"
+
+
+def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
+    """An action with all that may be seen of it (seed: senlin-actions).
+
+    Of its inputs what an adoption or a restore takes over is left out: it holds what types keep for themselves.
+    """
+    ended = to_text(record.finished_at)
+    return {
+        "id": record.id,
+        "name": record.name,
+        "action": action_word(record.verb),
+        "target": record.stack_id,
+        "cause": record.cause,
+        "status": record.status,
+        "status_reason": record.status_reason,
+        "control": record.control,
+        "owner": record.owner,
+        "context": {
+            "user": record.requested_by,
+            "project": record.project,
+            "roles": record.context.get("roles", []),
+            "request_id": record.context.get("request_id", ""),
+        },
+        "created_at": to_text(record.created_at),
+        "updated_at": to_text(record.updated_at),
+        "not_before": to_text(record.not_before),
+        "start_time": to_text(record.started_at),
+        "stop_time": ended,
+        "end_time": ended,
+        "deadline": to_text(record.deadline),
+        "timeout": record.timeout,
+        "interval": record.interval if record.interval % 1 else int(record.interval),
+        "attempt": record.attempt,
+        "retries": record.retries,
+        "inputs": {name: value for name, value in record.inputs.items() if name != "resources"},
+        "outputs": record.outputs,
+        "data": record.data,
+        "parent": record.parent_id,
+        "depends_on": list(relations.depends_on),
+        "depended_by": list(relations.depended_by),
+        "links": [
+            link("self", action_url(base, record.project, record.id)),
+            link("stack", f"{project_url(base, record.project)}/stacks/{record.stack_id}"),
+        ],
+    }
+
+
+def move(record: TransitionRecord) -> JsonMap:
+    """One move of an action."""
+    return {
+        "time": to_text(record.time),
+        "from": record.before,
+        "to": record.after,
+        "attempt": record.attempt,
+        "owner": record.owner,
+        "reason": record.reason,
+    }
+
+
 # -- snapshots, locks, services ---------------------------------------------------------------------
 
 
@@ -386,8 +461,15 @@ def _held(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
     }
 
 
-def service(record: ServiceRecord, now: float) -> JsonMap:
-    """An engine; it is up if it has reported within two intervals."""
+
+
+def service(record: ServiceRecord, at_work: Sequence[ActionRecord], project: str, now: float) -> JsonMap:
+    """An engine. Of what it does the caller sees his project's part.
+
+    `at_work` is what any engine does.
+    """
+    doing = [action for action in at_work if action.owner == record.id]
+    own = [action for action in doing if action.project == project]
     return {
         "id": record.id,
         "engine_id": record.id,
@@ -399,7 +481,9 @@ def service(record: ServiceRecord, now: float) -> JsonMap:
         "created_at": _service_time(record.created_at),
         "updated_at": _service_time(record.updated_at),
         "deleted_at": None,
-        "status": "up" if now - record.updated_at <= 2 * REPORT_INTERVAL else "down",
+        "status": "up" if record.is_up(now) else "down",
+        "running": len(doing),
+        "actions": [{"id": action.id, "name": action.name, "target": action.stack_id} for action in own],
     }
 
 

@@ -24,7 +24,7 @@ MAX_FILE_SIZE = 4 * 1024 * 1024
 _TEMPLATE_NAMES = (".yaml", ".template")
 """How the name of a type ends that is a template (Heat's rule)."""
 
-_NO_FILES = frozenset({"hooks", "restricted_actions"})
+_NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_hook"})
 """Keys of a resource_registry whose values are not types."""
 
 

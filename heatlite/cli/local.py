@@ -1,4 +1,4 @@
-"""Commands that are about this machine: serve, db, types, schema, env, clouds."""
+"""Commands that are about this installation: serve, api, worker, services, db, fsck, keys, types, schema, env …"""
 
 import argparse
 import json
@@ -12,7 +12,13 @@ from heatlite.cli import render
 from heatlite.cli.client import Object, an_object, objects, part, text
 from heatlite.cli.errors import CommandError
 from heatlite.cli.session import Host, address, connect, settings
+from heatlite.core.config import Settings
 from heatlite.core.json import Json
+
+SERVICE_COLUMNS = ("engine_id", "host", "status", "updated_at", "running", "actions")
+
+MOST_NAMED = 10
+"""Rows that are named when no key opens them."""
 
 CLOUDS = Path("clouds.yaml")
 CLOUD = "heatlite"
@@ -25,6 +31,18 @@ _MISLEADING = ("OS_AUTH_URL", "OS_PASSWORD", "OS_PROJECT_ID", "OS_PROJECT_NAME",
 def serve(arguments: argparse.Namespace, host: Host) -> int:
     """Be the server, until interrupted."""
     host.serve(settings(arguments))
+    return 0
+
+
+def api(arguments: argparse.Namespace, host: Host) -> int:
+    """Be the API of workers in other processes, until interrupted."""
+    host.serve_api(settings(arguments))
+    return 0
+
+
+def worker(arguments: argparse.Namespace, host: Host) -> int:
+    """Be one of those workers, until interrupted."""
+    host.work(settings(arguments))
     return 0
 
 
@@ -44,14 +62,73 @@ def database(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
+def keys(arguments: argparse.Namespace, host: Host) -> int:
+    """Print a new key for secrets, or encrypt those that are stored with the first of the keys."""
+    if arguments.what == "new":
+        print(host.new_key())
+        return 0
+    count, unreadable, wiped = host.rotate_keys(settings(arguments))
+    print(f"Rows encrypted with the first key: {count}")
+    if not wiped:
+        print("Something else uses the database: what was there before may still lie in the file. Do it again alone.")
+    if unreadable:
+        more = "" if len(unreadable) <= MOST_NAMED else f" and {len(unreadable) - MOST_NAMED} more"
+        raise CommandError(
+            f"No key opens what is encrypted in {', '.join(unreadable[:MOST_NAMED])}{more}. Add the key that it was"
+            " written with, behind the others, and try again."
+        )
+    return 0
+
+
+def fsck(arguments: argparse.Namespace, host: Host) -> int:
+    """Prove that nothing is held, leased or in progress of which nobody takes care; list what is."""
+    found = host.inconsistencies(settings(arguments))
+    rows: list[Object] = [dict(zip(("rule", "entity", "id", "detail"), row, strict=True)) for row in found]
+    if not rows and arguments.format == "table":
+        print("Nothing is orphaned.")
+    else:
+        render.rows(rows, ("entity", "id", "detail", "rule"), arguments.format, arguments.column)
+    return 1 if rows else 0
+
+
+def services(arguments: argparse.Namespace, host: Host) -> int:
+    """List the engines, and what each is doing."""
+    with connect(arguments, host, reads_only=True) as session:
+        found = objects(session.client.request("GET", "/services"), "services")
+    if arguments.format != "json":
+        found = [{**engine, "actions": _names(engine.get("actions"))} for engine in found]
+    render.rows(found, SERVICE_COLUMNS, arguments.format, arguments.column)
+    return 0
+
+
+def _names(actions: Json) -> str:
+    """The names of actions in one line."""
+    listed = actions if isinstance(actions, list) else []
+    return ", ".join(text(action.get("name")) for action in listed if isinstance(action, Mapping))
+
+
 def environment(arguments: argparse.Namespace, host: Host) -> int:
     """Shell lines that point `openstack` at the server: ``eval "$(heatlite env)"``."""
     stale = sorted(name for name in os.environ if name.startswith("OS_"))
     if stale:
         print(f"unset {' '.join(stale)}")
-    print("export OS_AUTH_TYPE=none")
+    chosen = settings(arguments)
+    print(f"export OS_AUTH_TYPE={_auth_type(chosen)}")
     print(f"export OS_ENDPOINT={shlex.quote(''.join(address(arguments, host)))}")
+    if chosen.token is not None:
+        print(f"export OS_TOKEN={shlex.quote(chosen.token)}")
+    elif chosen.username is not None:
+        print(f"export OS_USERNAME={shlex.quote(chosen.username)}")
+        if chosen.password is None:
+            print(f"read -rsp {shlex.quote(f'Password of {chosen.username}: ')} OS_PASSWORD && export OS_PASSWORD")
+        else:
+            print(f"export OS_PASSWORD={shlex.quote(chosen.password)}")
     return 0
+
+
+def _auth_type(chosen: Settings) -> str:
+    """How `openstack` has to prove who it is, going by what the user has."""
+    return "admin_token" if chosen.token is not None else "none" if chosen.username is None else "http_basic"
 
 
 def clouds(arguments: argparse.Namespace, host: Host) -> int:
@@ -60,13 +137,19 @@ def clouds(arguments: argparse.Namespace, host: Host) -> int:
         if not arguments.force and CLOUDS.exists() and not CLOUDS.read_text("utf-8").startswith(OURS):
             raise CommandError(f"{CLOUDS} exists and is not ours; --force overwrites it.")
         endpoint = "".join(address(arguments, host))
+        chosen = settings(arguments)
+        secret = {"token": chosen.token} if chosen.token else {"username": chosen.username, "password": chosen.password}
+        auth = {"endpoint": endpoint, **{key: value for key, value in secret.items() if value is not None}}
+        if len(auth) > 1:
+            CLOUDS.touch(0o600)
+            CLOUDS.chmod(0o600)
         CLOUDS.write_text(
             f"{OURS}\n"
             "clouds:\n"
             f"  {CLOUD}:\n"
-            "    auth_type: none\n"
+            f"    auth_type: {_auth_type(chosen)}\n"
             "    auth:\n"
-            f"      endpoint: {render.cell([endpoint])[1:-1]}\n",
+            + "".join(f"      {key}: {json.dumps(value)}\n" for key, value in auth.items()),
             "utf-8",
         )
     except (OSError, UnicodeDecodeError) as error:

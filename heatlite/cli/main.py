@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.cli import local, maintenance, render, report, stacks, validate
+from heatlite.cli import accounts, actions, local, maintenance, render, report, stacks, trial, validate
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host
 from heatlite.core.errors import HeatliteError
@@ -30,6 +30,10 @@ class _Commands:
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
+    def group(self, name: str, summary: str) -> "_Commands":
+        """Commands of two words, of which this is the first."""
+        return _Commands(self._subparsers.add_parser(name, help=summary, description=summary))
+
     def add(
         self, name: str, run: Command, summary: str, aliases: Sequence[str] = (), server: bool = True
     ) -> argparse.ArgumentParser:
@@ -43,6 +47,10 @@ class _Commands:
                 "--endpoint", metavar="URL", help="server to talk to (HEATLITE_ENDPOINT; default: on this machine)"
             )
             parser.add_argument("--project", help="project (HEATLITE_PROJECT; default: default)")
+            parser.add_argument(
+                "--username", metavar="NAME", help="who you are there (HEATLITE_USERNAME, _PASSWORD; or HEATLITE_TOKEN)"
+            )
+            _cloud(parser)  # without a server the work is done here
         return parser
 
     def add_listing(self, name: str, run: Command, summary: str, server: bool = True) -> argparse.ArgumentParser:
@@ -80,12 +88,40 @@ def _columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", "--column", action="append", default=[], metavar="COLUMN", help="only this (repeatable)")
 
 
+def _number(given: str) -> int:
+    if not given.isdecimal():
+        raise argparse.ArgumentTypeError(f"{given!r} is no whole number")
+    return int(given)
+
+
+def _seconds(given: str) -> float:
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{given!r} is no number of seconds")
+    return seconds
+
+
 def _stack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stack", metavar="STACK", help="name or id")
 
 
+def _action(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", metavar="ACTION", help="id, name, or the beginning of the id")
+
+
 def _stack_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--name", help="name of the stack (default: the template's file name)")
+
+
+def _cloud(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cloud",
+        metavar="NAME",
+        help="where resources are made: an entry of clouds.yaml, envvars (the OS_* variables), or simulated",
+    )
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -121,6 +157,10 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--format", choices=("log", *render.FORMATS), default="log")
     _columns(one)
 
+    one = commands.add("test", trial.test, "try templates on a simulated cloud, as files of steps say", server=False)
+    one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="steps and what is expected (repeatable)")
+    one.add_argument("--junit", type=Path, metavar="FILE", help="write a report that CI systems read")
+
     one = commands.add_template(
         "validate", validate.validate, "list every problem of a template", server=False, several=True
     )
@@ -135,6 +175,11 @@ def build_parser() -> argparse.ArgumentParser:
         _stack(one)
         one.add_argument("resource", metavar="RESOURCE", help="name or physical id")
         one.add_argument("--reason", help="why")
+
+    one = commands.add("check", maintenance.check, "look whether every object is there and well")
+    _stack(one)
+    one.add_argument("--every", metavar="PAUSE", help="again and again, so long after each: 30s, 10m, 1h, 1d")
+    one.add_argument("--at", metavar="TIME", help="not now, but then: 2026-11-21T18:00:00Z, +30m, +2h, +1d")
 
     one = commands.add("lock", maintenance.lock, "lock a stack for maintenance", aliases=["action-lock"])
     _stack(one)
@@ -152,6 +197,8 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--replay", metavar="ID", help="do what was refused")
     what.add_argument("--drop", metavar="ID", help="forget it")
 
+    _add_actions(commands.group("action", "list, show, signal and wait for actions"))
+
     one = commands.add_listing("types", local.types, "list the resource types; `types show TYPE` explains one")
     one.add_argument("what", nargs="*", metavar="show TYPE", help="explain one type")
 
@@ -161,17 +208,80 @@ def build_parser() -> argparse.ArgumentParser:
     one = commands.add("clouds", local.clouds, "write ./clouds.yaml for `openstack --os-cloud heatlite`")
     one.add_argument("--force", action="store_true", help="overwrite a file that is not ours")
 
-    one = commands.add("serve", local.serve, "run the server", server=False)
-    one.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
-    one.add_argument("--port", type=int, help="port to listen on (default: 8004)")
+    for name, run, summary in (
+        ("serve", local.serve, "run the server"),
+        ("api", local.api, "run the server without its engine; workers do the work, on any machine"),
+    ):
+        one = commands.add(name, run, summary, server=False)
+        one.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+        one.add_argument("--port", type=int, help="port to listen on (default: 8004)")
+        _cloud(one)
+    _cloud(commands.add("worker", local.worker, "run an engine without the API, one of any number", server=False))
 
+    commands.add_listing("services", local.services, "list the engines, and what each is doing")
+    commands.add_listing("fsck", local.fsck, "prove that nothing in the database is orphaned", server=False)
     one = commands.add_listing("db", local.database, "bring the database up to date, or show how it stands", False)
-    one.add_argument("what", choices=("upgrade", "status"))
+    one.add_argument("what", choices=("upgrade", "status"), metavar="{upgrade,status}")
+
+    _add_users(commands.group("user", "say who may use a server with `auth` basic or tokens"))
+
+    summary = "print a new key for secrets, or encrypt what is stored with the first key"
+    one = commands.add("keys", local.keys, summary, server=False)
+    one.add_argument("what", choices=("new", "rotate"), metavar="{new,rotate}")
     return parser
 
 
+def _add_users(commands: _Commands) -> None:
+    for name, run, summary in (
+        ("add", accounts.add, "set a user's password, asked for or on stdin, and his roles"),
+        ("token", accounts.token, "give out a token for a user: it is printed once"),
+    ):
+        one = commands.add(name, run, summary, server=False)
+        one.add_argument("user", metavar="USER", help="name")
+        one.add_argument(
+            "--project",
+            metavar="PROJECT[=ROLE,ROLE]",
+            action="append",
+            default=[],
+            help="his roles in a project: reader, member, admin, heat_stack_user (repeatable; default: default=member)",
+        )
+    one.add_argument("--expires", metavar="TIME", help="not valid any more then: 2026-11-21T18:00:00Z, +2h, +30d")
+
+
+def _add_actions(commands: _Commands) -> None:
+    one = commands.add_listing("list", actions.list_, "list actions, newest first")
+    for flag, metavar, what in (
+        ("--status", "STATUS", "with this status (repeatable, or with commas between)"),
+        ("--action", "ACTION", "that do this: STACK_UPDATE … (the same)"),
+        ("--name", "NAME", "of this name (the same)"),
+        ("--target", "STACK", "on this stack, by name or id (repeatable)"),
+    ):
+        one.add_argument(flag, metavar=metavar, action="append", default=[], help=f"only those {what}")
+    one.add_argument(
+        "--sort",
+        metavar="KEY[:asc|:desc]",
+        action="append",
+        default=[],
+        help="name, target, action, created_at, status (repeatable, or with commas between)",
+    )
+    one.add_argument(
+        "--limit", type=_number, default=100, metavar="NUMBER", help="at most so many (default: 100; 0: all)"
+    )
+    one = commands.add_listing("show", actions.show, "show an action")
+    _action(one)
+    one.add_argument("--history", action="store_true", help="its moves from status to status instead")
+    one = commands.add("signal", actions.signal, "ask an action to stop, to rest, or to go on where it was")
+    _action(one)
+    one.add_argument("signal", choices=("CANCEL", "SUSPEND", "RESUME"), type=str.upper)
+    one.add_argument("--force", action="store_true", help="with CANCEL: end it at once, whoever is at it")
+    one = commands.add("wait", actions.wait, "wait until an action has ended: exit code 0 if it SUCCEEDED, else 1")
+    _action(one)
+    one.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="stop waiting then (exit code 124)")
+
+
 def run(arguments: Sequence[str] | None, host: Host) -> int:
-    """Run one command line; returns the exit code: 0 done, 1 failed or refused, 2 misused, 130 interrupted."""
+    """Run one command line; returns the exit code: 0 done, 1 failed or refused, 2 misused, 124 not done within the time
+    given, 130 interrupted."""
     parsed = build_parser().parse_args(arguments)
     command: Command = parsed.run
     try:

@@ -17,7 +17,7 @@ SUPPRESSED_COLUMNS = ("id", "time", "request", "target", "requested_by", "detail
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def moment(given: str, clock: Clock) -> str:
+def moment(given: str, clock: Clock, flag: str = "--expires") -> str:
     """``+2h``, ``30m``, ``1d`` from now, or an ISO 8601 time, as UTC text. Raises CommandError."""
     relative = re.fullmatch(r"\+?(\d{1,6})([smhd])", given)
     try:
@@ -27,7 +27,7 @@ def moment(given: str, clock: Clock) -> str:
         return str(to_text(from_text(given)))
     except (ValueError, OverflowError):
         raise CommandError(
-            f"--expires {given}: a time is given as 2026-11-21T18:00:00Z, or from now as +30m, +2h, +1d."
+            f"{flag} {given}: a time is given as 2026-11-21T18:00:00Z, or from now as +30m, +2h, +1d."
         ) from None
 
 
@@ -61,6 +61,30 @@ def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int
     request()
     done = progress.wait(session, stack, after, f"heatlite events -f {stack.name}")
     return 1 if done is not None and done.failed else 0
+
+
+def _seconds(given: str) -> float:
+    """``30s``, ``10m``, ``1h``, ``1d``. Raises CommandError."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", given)
+    if found is None:
+        raise CommandError(f"--every {given}: a pause is given as 30s, 10m, 1h or 1d.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()
+
+
+def check(arguments: argparse.Namespace, host: Host) -> int:
+    """Look whether every object is there and well: now, or at a time, and with --every again and again."""
+    value: JsonMap = {}
+    if arguments.every is not None:
+        value["interval"] = _seconds(arguments.every)
+    if arguments.at is not None:
+        value["not_before"] = moment(arguments.at, Clock(), "--at")
+    with connect(arguments, host) as session:
+        stack = session.client.find(arguments.stack)
+        if arguments.at is None:
+            return _start(session, stack, lambda: session.client.action(stack, "check", value or None))
+        session.client.action(stack, "check", value)
+    print(f"{stack.name}: to be checked at {value['not_before']}")
+    return 0
 
 
 def lock(arguments: argparse.Namespace, host: Host) -> int:

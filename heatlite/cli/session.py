@@ -2,17 +2,20 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from heatlite.cli.client import Client, split_endpoint
-from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport
+from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
+
+Projects = Mapping[str, frozenset[str]]
+"""Project → roles in it."""
 
 
 class Host(Protocol):
@@ -30,11 +33,36 @@ class Host(Protocol):
     def serve(self, settings: config.Settings) -> None:
         """Be the server, until interrupted."""
 
+    def serve_api(self, settings: config.Settings) -> None:
+        """Be the API of workers in other processes, until interrupted."""
+
+    def work(self, settings: config.Settings) -> None:
+        """Be one of those workers, until interrupted."""
+
     def upgrade(self, settings: config.Settings) -> None:
         """Bring the database to the form that this version needs."""
 
     def migration_status(self, settings: config.Settings) -> Sequence[tuple[str, bool]]:
         """The steps of the database's form, oldest first, and whether each is applied."""
+
+    def new_key(self) -> str:
+        """A key for `encryption_keys`."""
+
+    def rotate_keys(self, settings: config.Settings) -> tuple[int, Sequence[str], bool]:
+        """Encrypt all stored secrets with the first key: how many rows, the names of those that no key opens, and
+        whether nothing is left of what was there before."""
+
+    def add_user(self, settings: config.Settings, user: str, password: str, projects: Projects) -> Path:
+        """Write a user's password and his roles; the file."""
+
+    def give_token(self, settings: config.Settings, user: str, projects: Projects, expires: float | None) -> str:
+        """Give out a token, and note it."""
+
+    def inconsistencies(self, settings: config.Settings) -> Sequence[tuple[str, str, str, str]]:
+        """What should not be in the database: the rule that is broken, the kind of entity, its id, a detail."""
+
+    def simulated_objects(self, settings: config.Settings, project: str) -> Mapping[str, int]:
+        """How many objects of each kind a project has in the simulated cloud beside the database."""
 
     def types(self) -> TypeCatalog:
         """The resource types that are installed here."""
@@ -53,7 +81,8 @@ class Session:
 
 def settings(arguments: argparse.Namespace) -> config.Settings:
     """The settings, with the flags that the command has. Raises BadSetting."""
-    flags = {name: getattr(arguments, name, None) for name in ("database", "host", "port")}
+    names = ("database", "host", "port", "cloud", "simulation", "username")
+    flags = {name: getattr(arguments, name, None) for name in names}
     file: Path | None = getattr(arguments, "config", None)
     return config.load(flags, file)
 
@@ -85,7 +114,7 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
     named = endpoint(arguments)
     if named is not None:
         url, prefix = split_endpoint(named, project(arguments))
-        transport: Transport = HTTPTransport(url)
+        transport: Transport = HTTPTransport(url, credentials(settings(arguments)))
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
         transport = host.connect(settings(arguments), reads_only)

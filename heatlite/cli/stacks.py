@@ -14,6 +14,7 @@ from heatlite.cli.errors import CommandError, Refused, describe
 from heatlite.cli.files import gather, parameters
 from heatlite.cli.session import Host, connect
 from heatlite.cli.validate import of_file
+from heatlite.core.config import SIMULATED
 from heatlite.core.json import JsonMap
 
 STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
@@ -61,6 +62,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         body["tags"] = arguments.tags
     with connect(arguments, host) as session:
         client = session.client
+        _tell_cloud(arguments, client)
         again = f"heatlite up {arguments.file} -n {name}"
         stack = client.find_or_none(name)
         if stack is not None and stack.in_progress:
@@ -92,6 +94,17 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             else:
                 print(f"{text(item.get('output_key'))} = {render.cell(item.get('output_value'))}")
     return 0
+
+
+def _tell_cloud(arguments: argparse.Namespace, client: Client) -> None:
+    """Say so where nothing real is made. Raises CommandError where the server makes it elsewhere than asked for."""
+    cloud = an_object(client.request("GET", "/build_info")).get("cloud")
+    wanted = arguments.cloud
+    if wanted is not None and wanted != cloud:
+        where = f"in the cloud {cloud}" if cloud else "without a cloud"
+        raise CommandError(f"The server that works on this database makes resources {where}, not in {wanted}.")
+    if cloud == SIMULATED:
+        print("The cloud is simulated: nothing in it is real.", file=sys.stderr)
 
 
 def _confirmed() -> bool:

@@ -3,11 +3,13 @@
 Both follow redirects with method and body kept, as the real clients do (Heat answers a look-up by name with 302).
 """
 
+import getpass
 import http.client
 import io
 import json
 import sys
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from heatlite.cli.errors import CommandError
+from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump
 
 if TYPE_CHECKING:
@@ -90,7 +93,8 @@ def _decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
 class HTTPTransport(Transport):
     """To a server. Each request has a connection of its own: no idle one can be closed under us."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, credentials: Mapping[str, str] = {}) -> None:
+        """`credentials` are the headers that prove who asks (`credentials`)."""
         parts = urlsplit(url)
         try:
             host, port = parts.hostname, parts.port
@@ -100,6 +104,7 @@ class HTTPTransport(Transport):
             raise CommandError(f"{url!r} is no address of a server; one looks like http://127.0.0.1:8004.")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.url = f"{parts.scheme}://{parts.netloc}"
+        self._credentials = credentials
         self._connect = partial(kind, host, port, timeout=TIMEOUT_SECONDS)
 
     def close(self) -> None:
@@ -108,7 +113,7 @@ class HTTPTransport(Transport):
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         connection = self._connect()
         try:
-            connection.request(method, target, body or None, dict(headers))
+            connection.request(method, target, body or None, {**headers, **self._credentials})
             response = connection.getresponse()
             payload = response.read()
         except ConnectionRefusedError:
@@ -118,6 +123,21 @@ class HTTPTransport(Transport):
         finally:
             connection.close()
         return _decode(response.status, {name.lower(): value for name, value in response.getheaders()}, payload)
+
+
+def credentials(settings: Settings) -> dict[str, str]:
+    """The headers that prove to a server who asks; a password that is not in the settings is asked for."""
+    if settings.token is not None:
+        return {"X-Auth-Token": settings.token}
+    if settings.username is None:
+        return {}
+    password = settings.password
+    if password is None:
+        if not sys.stdin.isatty():
+            raise CommandError("There is a username, but no password: set HEATLITE_PASSWORD.")
+        password = getpass.getpass(f"Password of {settings.username}: ")
+    pair = b64encode(f"{settings.username}:{password}".encode())
+    return {"Authorization": f"Basic {pair.decode()}"}
 
 
 class WSGITransport(Transport):

@@ -9,10 +9,25 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 
 from heatlite.core.errors import Invalid
+from heatlite.core.logs import LogFormat
+from heatlite.core.status import Kind
+
+SIMULATED = "simulated"
+"""The name of the cloud in memory, where the name of a real one would stand."""
+
+
+class Auth(StrEnum):
+    """How callers of the API prove who they are (docs/decisions/0012-access.md)."""
+
+    NONE = "none"
+    BASIC = "basic"
+    TOKENS = "tokens"
+    KEYSTONE = "keystone"
 
 
 class BadSetting(Invalid):
@@ -36,6 +51,12 @@ def default_environment_dir(environ: Mapping[str, str] = os.environ) -> str:
     return str(own) if own.is_dir() else "/etc/heatlite/environment.d"
 
 
+def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """``heatlite/users`` and ``heatlite/tokens.toml`` in the user's configuration folder."""
+    folder = _folder("XDG_CONFIG_HOME", ".config", environ)
+    return {"users_file": str(folder / "users"), "tokens_file": str(folder / "tokens.toml")}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an installation may choose. Times are in seconds, sizes in bytes.
@@ -48,10 +69,53 @@ class Settings:
     database: str
     host: str = "127.0.0.1"
     port: int = 8004
+    cloud: str | None = None
+    """Where resources are made: an entry of clouds.yaml, ``envvars`` (the OS_* variables), or ``simulated``; None:
+    nowhere, so there are only those that need no cloud."""
+    cloud_timeout: float = 60.0
+    """How long a service of the cloud may take to answer."""
+    simulation: str | None = None
+    """A file that says how the simulated cloud behaves (docs/clouds.md)."""
     public_url: str | None = None
     """How clients reach the server, for links and redirects; None: as the request says."""
+    auth: Auth = Auth.NONE
+    """How callers prove who they are. ``none``: nobody is asked, and only this machine may connect. ``basic``: a name
+    and a password of `users_file`. ``tokens``: a token of `tokens_file`. ``keystone``: one of OpenStack's Keystone."""
+    users_file: str = ""
+    """Names and bcrypt hashes as `htpasswd -B` writes them; beside it, with ``.toml`` behind its name, everybody's
+    roles in his projects. `heatlite user add` writes both."""
+    tokens_file: str = ""
+    """SHA-256 of each token, whose it is, and his roles in his projects; `heatlite user token` writes it."""
+    policy_file: str | None = None
+    """A policy.yaml that overrides which roles may do what; None: the defaults. Needs the extra `keystone`."""
+    keystone: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Where Keystone is, and the account that asks it who callers are: the table ``[keystone]`` of the file, each key
+    also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`."""
+    username: str | None = None
+    """Whom the command line is at a server with `auth` = ``basic``."""
+    password: str | None = field(default=None, repr=False)
+    """Of `username`; where there is a terminal, the command line asks for it."""
+    token: str | None = field(default=None, repr=False)
+    """What the command line sends to a server with `auth` = ``tokens`` or ``keystone``."""
     threads: int = 8
-    """Requests answered at once."""
+    """Requests answered at once by one process."""
+    api_processes: int = 1
+    """How many processes `heatlite api` has."""
+    broker: str | None = None
+    """Through which processes tell each other of work: ``amqp://user:password@host/vhost`` (RabbitMQ) or
+    ``redis://host/0``; None: there is one process."""
+    queue_prefix: str = "heatlite"
+    """What the names of the broker's queues begin with; the same for all that work together."""
+    worker_kinds: tuple[str, ...] = ()
+    """Which work a worker with a broker takes: ``stack``, ``check``; a list as `template_hosts`; none: all."""
+    worker_zone: str | None = None
+    """Whose work (stacks tagged ``zone:NAME``) such a worker takes besides that of no zone; None: of none."""
+    log_format: LogFormat = LogFormat.TEXT
+    """``text`` for people, ``json`` for what collects logs."""
+    metrics: bool = False
+    """Whether there are metrics for Prometheus, at /metrics. Needs the extra `metrics`."""
+    metrics_port: int = 0
+    """Where a worker shows its metrics, which has no other port; 0: nowhere."""
     max_event_streams: int = 100
     """Clients that may follow events as they happen, at once. They take none of the `threads`."""
     engine_slots: int = 8
@@ -60,8 +124,10 @@ class Settings:
     """Calls of resource types that may block, at once."""
     lease_seconds: float = 30.0
     """How long an engine may be silent before another one takes its actions over."""
-    stack_action_timeout: int = 3600
-    """How long an action on a stack may take where the stack does not say (`timeout_mins`)."""
+    default_action_timeout: int = 3600
+    """How long an action may take where its stack does not say (`timeout_mins`)."""
+    execution_retry_limit: int = 8
+    """How often an action is begun again that others were in the way of, after 1, 2, 4 … seconds; may be 0."""
     error_wait_time: float = 240.0
     """How long resources under way may go on after another one has failed or the operation was cancelled (Heat's)."""
     action_retry_limit: int = 5
@@ -76,6 +142,10 @@ class Settings:
     """The newest ones are kept; Heat's 1000 would not hold half of one create of the largest stack (40 000 events)."""
     event_days: int = 365
     """How long an event is kept."""
+    action_days: int = 90
+    """How long an action is kept that has ended."""
+    max_actions_per_stack: int = 1000
+    """The newest ones are kept; beyond that only those that have not ended."""
     deleted_stack_days: int = 90
     """How long a deleted stack and its events are kept."""
     max_stacks_per_tenant: int = 512
@@ -106,7 +176,7 @@ class Settings:
     """Hosts (as in `template_hosts`) that event sinks may be at although their addresses are not public."""
     regions: tuple[str, ...] = ()
     """Where OS::Heat::Stack may make stacks: ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
-    region_tokens: tuple[str, ...] = ()
+    region_tokens: tuple[str, ...] = field(default=(), repr=False)
     """What is sent to a region as X-Auth-Token: ``NAME=TOKEN``; a list as `template_hosts`."""
     client_retry_limit: int = 2
     """How often a request to another service is sent again that nobody has answered (Heat's); may be 0."""
@@ -114,11 +184,28 @@ class Settings:
     """How long fetching one template may take."""
     files_containers: str | None = None
     """Where the containers lie that requests name (`files_container`): ``<project>/<container>``; None: nowhere."""
+    encryption_keys: tuple[str, ...] = field(default=(), repr=False)
+    """What secrets are encrypted with in the database: keys as `heatlite keys new` prints them (32 bytes in URL-safe
+    base64); a list as `template_hosts`. The first one encrypts, all of them open.
+
+    Where none is given, a SQLite database has a key beside it, the file ``heatlite.key``; a database server has none.
+    Needs the extra `crypto`. Without a key hidden parameters lie in the database in clear, and what callers
+    prove themselves with is not stored.
+    """
 
     def __post_init__(self) -> None:
         for name in MAY_BE_UNLIMITED:
             if getattr(self, name) == UNLIMITED:
                 object.__setattr__(self, name, sys.maxsize)  # compares like any other limit
+        known = ", ".join(sorted(Kind))
+        for name in self.worker_kinds:
+            if name not in list(Kind):
+                raise BadSetting(f"worker_kinds: there is no kind of work {name!r}; there are: {known}.")
+
+    @property
+    def kinds(self) -> frozenset[Kind] | None:
+        """`worker_kinds`; None: all."""
+        return frozenset(Kind(name) for name in self.worker_kinds) or None
 
     @property
     def shown_database(self) -> str:
@@ -138,10 +225,15 @@ class Settings:
 _KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, float: float}
 
 
-Value = int | float | str | tuple[str, ...]
+Value = int | float | str | tuple[str, ...] | Mapping[str, str]
 
-MAY_BE_0 = frozenset({"port", "action_retry_limit", "client_retry_limit"})
+MAY_BE_0 = frozenset(
+    {"port", "metrics_port", "action_retry_limit", "client_retry_limit", "execution_retry_limit"}
+)
 """Port 0: any free one."""
+
+SECRET = frozenset({"encryption_keys", "keystone", "password", "region_tokens", "token"})
+"""Never shown, not even where they are wrong."""
 
 UNLIMITED = -1
 MAY_BE_UNLIMITED = frozenset(
@@ -157,13 +249,20 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
     """A value as the type of its field."""
     if kind == tuple[str, ...]:
         return _texts(name, value, origin)
+    if kind == Mapping[str, str]:
+        return _table(name, value, origin)
     if kind is bool:
         if str(value).lower() not in ("true", "false"):
             raise BadSetting(f"{origin}: {name} has to be true or false, not {value!r}.")
         return str(value).lower() == "true"
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if value not in [*kind]:
+            raise BadSetting(f"{origin}: {name} has to be {' or '.join(kind)}, not {value!r}.")
+        return kind(str(value))
     target = _KINDS.get(kind, str)
     if isinstance(value, bool) or not isinstance(value, str if target is str else str | int | float):
-        raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}, not {value!r}.")
+        shown = "" if name in SECRET else f", not {value!r}"
+        raise BadSetting(f"{origin}: {name} has to be {'text' if target is str else 'a number'}{shown}.")
     try:
         number = target(value)
     except (ValueError, OverflowError):
@@ -176,7 +275,7 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
         return number
     if not math.isfinite(number) or number < 0 or (number == 0 and name not in MAY_BE_0):
         raise BadSetting(f"{origin}: {name} has to be greater than 0, not {value!r}.")
-    if name == "port" and number > 65535:
+    if name in ("port", "metrics_port") and number > 65535:
         raise BadSetting(f"{origin}: a port is at most 65535, not {value!r}.")
     return number
 
@@ -184,8 +283,19 @@ def _convert(name: str, kind: object, value: object, origin: str) -> Value:
 def _texts(name: str, value: object, origin: str) -> tuple[str, ...]:
     items: object = value.split(",") if isinstance(value, str) and origin.startswith("HEATLITE_") else value
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise BadSetting(f"{origin}: {name} has to be a list of texts, not {value!r}.")
+        shown = "" if name in SECRET else f", not {value!r}"
+        raise BadSetting(f"{origin}: {name} has to be a list of texts{shown}.")
     return tuple(item.strip() for item in items if item.strip())
+
+
+def _table(name: str, value: object, origin: str) -> dict[str, str]:
+    """A table of the file; numbers and truth values in it as texts."""
+    if not isinstance(value, dict):
+        raise BadSetting(f"{origin}: {name} has to be a table: [{name}].")
+    for key, item in value.items():
+        if not isinstance(item, str | int | float):
+            raise BadSetting(f"{origin}: {key} in [{name}] has to be text, a number, true or false.")
+    return {key: str(item) for key, item in value.items()}
 
 
 def _read_file(path: Path) -> dict[str, object]:
@@ -211,6 +321,7 @@ def load(
     values: dict[str, Value] = {
         "database": default_database(environ),
         "environment_dir": default_environment_dir(environ),
+        **default_account_files(environ),
     }
 
     path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
@@ -222,7 +333,13 @@ def load(
     for name, kind in kinds.items():
         variable = f"HEATLITE_{name.upper()}"
         text = environ.get(variable)
-        if text:
+        if kind == Mapping[str, str]:
+            prefix = f"{variable}_"
+            given = {key[len(prefix) :].lower(): value for key, value in environ.items() if key.startswith(prefix)}
+            table = values.get(name, {})
+            assert isinstance(table, Mapping)
+            values[name] = {**table, **given}
+        elif text:
             values[name] = _convert(name, kind, text, variable)
     for name, flag in (flags or {}).items():
         if flag is not None:

@@ -56,6 +56,16 @@ class Invalid(HeatliteError):
         super().__init__(message, **fields)
 
 
+class Unauthorized(HeatliteError):
+    """Nobody has proved who he is. `challenge` says how he could (RFC 9110, WWW-Authenticate)."""
+
+    text = "The request you have made requires authentication."
+
+    def __init__(self, challenge: str) -> None:
+        self.challenge = challenge
+        super().__init__()
+
+
 class Forbidden(HeatliteError):
     text = "You are not authorized to use {action}."
 
@@ -82,6 +92,15 @@ class Unavailable(HeatliteError):
     """Something that we need is out of order now; nothing was changed; trying again may help."""
 
     text = "{service} is not available now: {reason}"
+
+
+# -- leaves: forbidden ---------------------------------------------------------------------------
+
+
+class HTTPForbidden(Forbidden):
+    """The project of the URL is none of the caller's (Heat's wire name)."""
+
+    text = "You are not authorized to use the project {project}."
 
 
 # -- leaves: invalid -----------------------------------------------------------------------------
@@ -135,6 +154,10 @@ class InvalidBreakPointHook(Invalid):
     pass
 
 
+class InvalidLifecycleActionToken(Invalid):
+    """Nothing waits with this token for somebody to complete it."""
+
+
 class InvalidRestrictedAction(Invalid):
     """What is asked for may not be done to this object as it is now."""
 
@@ -149,6 +172,10 @@ class ResourceTypeUnavailable(Invalid):
 
 class PhysicalResourceIDAmbiguity(Invalid):
     text = "Multiple resources were found with the physical ID ({phys_id})."
+
+
+class MultipleChoices(Invalid):
+    """A name or the beginning of an id means several objects."""
 
 
 # -- leaves: forbidden, not found ----------------------------------------------------------------
@@ -209,7 +236,7 @@ class ResourceIsLocked(Conflict):
 
     text = (
         "Stack {stack_name} already has an action ({action}) in progress: action {action_id} has held it since {since}."
-        " Wait for it, cancel it, or delete the stack."
+        " {way_on}, cancel it, or delete the stack."
     )
     retry_after = 5
 
@@ -219,7 +246,7 @@ class ActionConflict(Conflict):
 
     text = (
         "Stack {stack_name} already has an action ({action}) queued: action {action_id} since {since}."
-        " Wait for it, or delete the stack."
+        " {way_on}, cancel it, or delete the stack."
     )
     retry_after = 5
 
@@ -242,6 +269,18 @@ class StackLocked(Conflict):
 
 class InvalidStackState(Conflict):
     """The stack is in no state from which this can start (lock-and-health §2: wrong state → 409)."""
+
+
+class ActionImmutable(Conflict):
+    """An action that has ended takes no signals."""
+
+    text = "Action {action_id} ({action}) has ended already, as {status}: {reason}. No signal reaches it any more."
+
+
+class InvalidActionState(Conflict):
+    """The action is in no state in which it could do what the signal asks for."""
+
+    text = "Action {action_id} ({action}) is {status}{control}: {hint}"
 
 
 # -- leaves: limit, unsupported, unavailable ------------------------------------------------------

@@ -35,19 +35,85 @@ class Status(StrEnum):
 class ActionStatus(StrEnum):
     """How a queued action stands (seed: senlin-actions)."""
 
+    INIT = "INIT"
+    """Its time has not come; it holds nothing."""
     READY = "READY"
     WAITING = "WAITING"
+    WAITING_LIFECYCLE_COMPLETION = "WAITING_LIFECYCLE_COMPLETION"
+    """It waits at a hook before a deletion, until that is cleared or its time is up."""
     RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
 
-LIVE_ACTIONS = frozenset({ActionStatus.READY, ActionStatus.WAITING, ActionStatus.RUNNING})
+ENDED_ACTIONS = frozenset({ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED})
+LIVE_ACTIONS = frozenset(ActionStatus) - ENDED_ACTIONS - {ActionStatus.INIT}
+"""What holds its target."""
+
+PARKED_ACTIONS = frozenset({ActionStatus.WAITING, ActionStatus.WAITING_LIFECYCLE_COMPLETION})
+
+MOVES: dict[ActionStatus, frozenset[ActionStatus]] = {
+    ActionStatus.INIT: frozenset({ActionStatus.READY, ActionStatus.WAITING, ActionStatus.CANCELLED}),
+    ActionStatus.READY: frozenset({ActionStatus.RUNNING, ActionStatus.SUSPENDED}) | ENDED_ACTIONS,
+    ActionStatus.WAITING: frozenset({ActionStatus.READY, ActionStatus.SUSPENDED}) | ENDED_ACTIONS,
+    ActionStatus.WAITING_LIFECYCLE_COMPLETION: frozenset({ActionStatus.READY, ActionStatus.SUSPENDED}) | ENDED_ACTIONS,
+    ActionStatus.RUNNING: frozenset(ActionStatus) - {ActionStatus.INIT},
+    ActionStatus.SUSPENDED: frozenset({ActionStatus.READY, ActionStatus.WAITING}) | ENDED_ACTIONS,
+    ActionStatus.SUCCEEDED: frozenset(),
+    ActionStatus.FAILED: frozenset(),
+    ActionStatus.CANCELLED: frozenset(),
+}
+"""What may follow what. RUNNING follows itself where another worker takes over."""
+
+
+class Result(StrEnum):
+    """What the execution of an action came to (seed: senlin-actions)."""
+
+    OK = "OK"
+    ERROR = "ERROR"
+    RETRY = "RETRY"
+    """Others were in the way: it is to be begun again later."""
+    CANCEL = "CANCEL"
+    TIMEOUT = "TIMEOUT"
+
+
+STATUS_AFTER: dict[Result, ActionStatus] = {
+    Result.OK: ActionStatus.SUCCEEDED,
+    Result.ERROR: ActionStatus.FAILED,
+    Result.TIMEOUT: ActionStatus.FAILED,
+    Result.CANCEL: ActionStatus.CANCELLED,
+    Result.RETRY: ActionStatus.READY,
+}
+
+
+class Cause(StrEnum):
+    """Why there is an action (seed: senlin-actions; the third is ours)."""
+
+    REQUEST = "RPC Request"
+    DERIVED = "Derived Action"
+    SCHEDULED = "Scheduled Action"
+    """Its time has come: one of a series, or a lock that ran out."""
+
+
+class Kind(StrEnum):
+    """Which kind of work an action is; workers may be for some kinds only."""
+
+    STACK = "stack"
+    CHECK = "check"
+
+
+class Needs(StrEnum):
+    """What an action needs of one that it depends on."""
+
+    SUCCESS = "success"
+    END = "end"
+    """However that ends."""
 
 
 class Control(StrEnum):
-    """What a running action has been asked to do."""
+    """What a live action has been asked to do."""
 
     CANCEL = "CANCEL"
     """Start nothing new, let what runs finish, end *_FAILED."""
@@ -57,6 +123,16 @@ class Control(StrEnum):
     """Start nothing new, then roll back."""
     ABORT = "ABORT"
     """A delete waits: stop at once and leave the stack's state to the delete."""
+    SUSPEND = "SUSPEND"
+    """Start nothing new, and let go of the worker until a RESUME."""
+
+
+class Signal(StrEnum):
+    """What a caller may ask of an action (seed: senlin-actions)."""
+
+    CANCEL = "CANCEL"
+    SUSPEND = "SUSPEND"
+    RESUME = "RESUME"
 
 
 class LockLevel(StrEnum):

@@ -1,25 +1,32 @@
-"""Breakpoints: hooks at which a resource waits until somebody clears them (heat-engine §14).
+"""Breakpoints: hooks at which a resource waits until somebody clears them (heat-engine §14), and lifecycle hooks: the
+same wait before a deletion in the course of an update, with a time of its own (docs/decisions/0010).
 
 A hook that was reached is in its row's token: after a crash the next engine goes on waiting. Clearing it is mail to the
 action, which gets through while the action runs, and stays until the action has ended: after a crash the same hook
 does not stop the work again.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 
-from heatlite.core.status import Verb
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.step import Work
 from heatlite.store.mail import Mail
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.template.environment import Environment
 
+MOST_NAMED = 10
+"""Resources that are named where it is said what an action waits for."""
+
+PRE_DELETE = "pre-delete"
 CONVERGING = frozenset({Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
 STOPS_IN: Mapping[str, frozenset[Verb]] = {
     "pre-create": frozenset({Verb.CREATE}),
     "post-create": frozenset({Verb.CREATE}),
     "pre-update": CONVERGING,
     "post-update": CONVERGING,
-    "pre-delete": frozenset({Verb.DELETE}),
+    PRE_DELETE: frozenset({Verb.DELETE}),
     "post-delete": frozenset({Verb.DELETE}),
 }
 """In which operations on the stack each hook counts: what an update creates or removes passes without."""
@@ -40,15 +47,55 @@ def cleared_text(hook: str) -> str:
     return f"Hook {hook} is cleared"
 
 
+def expired_text(hook: str) -> str:
+    """The event of a wait that goes on for no longer."""
+    return f"{cleared_text(hook)}: its time is over"
+
+
 def waits_at(row: ResourceRecord) -> str | None:
     """The hook at which the row waits."""
     hook = row.token.get("hook") if row.token is not None else None
     return hook if isinstance(hook, str) else None
 
 
-def clearing(verb: Verb, hook: str, name: str) -> str:
-    """The key of the mail that clears the hook of a resource while the stack's operation is `verb`."""
-    return f"{verb} {hook} {name}"
+def lifecycle_token(row: ResourceRecord) -> str | None:
+    """By what the wait of a row before its deletion is known to those who were told of it."""
+    token = row.token.get("lifecycle_action_token") if row.token is not None else None
+    return token if isinstance(token, str) else None
+
+
+def waits_until(row: ResourceRecord) -> float | None:
+    """When the wait of a row ends by itself, seconds since the epoch."""
+    until = row.token.get("until") if row.token is not None else None
+    return float(until) if isinstance(until, int | float) else None
+
+
+def is_over(row: ResourceRecord, now: float) -> bool:
+    """Whether a row has waited for as long as it is to wait."""
+    until = waits_until(row)
+    return until is not None and until <= now
+
+
+def clearing(verb: Verb, hook: str, row: ResourceRecord) -> str:
+    """The key of the mail that clears the hook of a resource while the stack's operation is `verb`.
+
+    A deletion is of a row, of which there may be several; whatever comes of a create or an update is one name's.
+    """
+    return f"{verb} {hook} {row.id if verb_of(hook) is Verb.DELETE else row.name}"
+
+
+def parked_as(held: Sequence[Work]) -> tuple[ActionStatus, float | None, str]:
+    """How an action stands that has let go of its worker while these works wait, when the first of them goes on by
+    itself, and what is to be said of it.
+
+    That somebody has to let a resource go shows in the status, whatever else is waited for.
+    """
+    ends = [until for work in held if (until := waits_until(work.row)) is not None]
+    at_hook = any(work.hook == PRE_DELETE for work in held)
+    status = ActionStatus.WAITING_LIFECYCLE_COMPLETION if at_hook else ActionStatus.WAITING
+    named = [f"{work.hook} of {work.row.name}" for work in held[:MOST_NAMED]]
+    more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
+    return status, min(ends, default=None), f"at hooks: {', '.join(named)}{more}" if named else ""
 
 
 class Breakpoints:
@@ -71,26 +118,45 @@ class Breakpoints:
     def _any(self) -> bool:
         return bool(self._environment.resource_registry.get("resources"))
 
-    def stops(self, hook: str, row: ResourceRecord) -> bool:
-        """Whether the resource has to wait at the hook, which it has just reached."""
-        if hook not in self._environment.hooks(row.name) or self._verb not in STOPS_IN[hook]:
-            return False
+    def reached(self, hook: str, row: ResourceRecord, now: float) -> JsonMap | None:
+        """The token of a resource that has just reached the hook; None where it does not have to wait there."""
+        is_set = hook in self._environment.hooks(row.name) and self._verb in STOPS_IN[hook]
+        timeout = None if is_set else self._lifecycle_timeout(hook, row)
+        if not is_set and timeout is None or self.is_cleared(hook, row):
+            return None
         if hook == "pre-update" and row.created_at > self._action.created_at:
-            return False  # made by this action, before a crash
-        return clearing(self._verb, hook, row.name) not in self._cleared
+            return None  # made by this action, before a crash
+        token: JsonMap = {"hook": hook}
+        if hook == PRE_DELETE:
+            token["lifecycle_action_token"] = secrets.token_hex(16)
+        if timeout is not None:
+            token["until"] = now + timeout
+        return token
+
+    def _lifecycle_timeout(self, hook: str, row: ResourceRecord) -> float | None:
+        """How long an update lets a resource wait before it deletes it. One that is not well has nothing to finish."""
+        if hook != PRE_DELETE or self._verb not in CONVERGING:
+            return None
+        is_well = row.status is Status.COMPLETE and row.physical_id is not None
+        return self._environment.lifecycle_timeout(row.name) if is_well else None
+
+    def is_cleared(self, hook: str, row: ResourceRecord) -> bool:
+        """Whether somebody has cleared the hook for the row, as far as has been looked."""
+        return clearing(self._verb, hook, row) in self._cleared
 
     def forget(self) -> None:
         """The action ends: remove its mail, in the caller's transaction."""
         if self._any:
             self._mail.clear(self._action.id)
 
-    def let_go(self, works: Sequence[Work]) -> list[Work]:
-        """Those of the works whose hooks have been cleared by now. Raises DatabaseUnavailable."""
+    def let_go(self, works: Sequence[Work], now: float) -> list[Work]:
+        """Those of the works whose hooks have been cleared by now, or who have waited long enough. Raises
+        DatabaseUnavailable."""
         if not works:
             return []
         self._cleared = frozenset(self._mail.read(self._action.id))
         return [
             work
             for work in works
-            if work.hook is not None and clearing(self._verb, work.hook, work.row.name) in self._cleared
+            if work.hook is not None and (self.is_cleared(work.hook, work.row) or is_over(work.row, now))
         ]

@@ -6,14 +6,14 @@ without the other; then the resource waits until the action has ended.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import NotFound, RequestLimitExceeded
-from heatlite.core.ids import new_id
+from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error, maintenance_refusal
@@ -58,16 +58,13 @@ class Children:
         resources: Resources,
         action: ActionRecord,
         most_resources: int,
-        wake: Callable[[], None],
     ) -> None:
-        """`wake` is called when there is something to claim, or a control to look at."""
         self._store = store
         self._clock = clock
         self._definitions = definitions
         self._resources = resources
         self._action = action
         self._most_resources = most_resources
-        self._wake = wake
         self._room: int | None = None
         """How many resources the tree may still get."""
         self._placed: list[Order] = []
@@ -97,7 +94,10 @@ class Children:
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
         inputs = self._inputs(work)
-        return Order(stack, self._derived(stack, urgent, deadline, inputs), view is None, template, bound, child.pause)
+        action = self._derived(stack, urgent, deadline, inputs)
+        if before is not None and not isinstance(resource, TemplateResource):
+            action = replace(action, data=self._membership(before, bound))
+        return Order(stack, action, view is None, template, bound, child.pause)
 
     def _inputs(self, work: Work) -> JsonMap:
         """What an action on a nested stack has from the one on its parent."""
@@ -132,7 +132,18 @@ class Children:
         view = self._resources.nested(row.physical_id)
         assert view is not None
         stack, template, bound = self._bound(row, resource, definition, child, view.stack)
-        return Order(stack, self._action, False, template, bound)
+        action = replace(self._action, data=self._membership(view.stack, bound))
+        return Order(stack, action, False, template, bound)
+
+    def _membership(self, before: StackRecord, after: Definition) -> JsonMap:
+        """What a change of a group has decided about its members, as an action's data tells it (seed: senlin-actions):
+        how many come or go, and which."""
+        earlier = self._definitions.of(before).resources
+        changes = {
+            "creation": [name for name in after.resources if name not in earlier],
+            "deletion": [name for name in earlier if name not in after.resources],
+        }
+        return {what: {"count": len(names), "candidates": names} for what, names in changes.items() if names}
 
     def _bound(
         self,
@@ -154,6 +165,8 @@ class Children:
             template_id=address,
             environment=environment.to_dict(),
             inherited={"facade": facade, "without": without},
+            # All that is hidden in a tree is known beforehand, but for what only a type's own template brings.
+            sealed=stack.sealed or bool(template.hidden),
         )
         known = 0
         if before is not None:
@@ -206,15 +219,20 @@ class Children:
 
     def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap) -> ActionRecord:
         return ActionRecord(
-            id=new_id(),
+            id=random_id(),
             stack_id=stack.id,
             root_id=stack.root_id or stack.id,
             project=stack.project,
             verb=stack.verb,
-            status=ActionStatus.READY,
+            status=ActionStatus.INIT,
             requested_by=self._action.requested_by,
             created_at=self._clock.now(),
+            cause=Cause.DERIVED,
             inputs=inputs,
+            context=self._action.context,
+            secrets=self._action.secrets,
+            zone=self._action.zone,
+            timeout=self._action.timeout,
             deadline=deadline,
             parent_id=self._action.id,
             urgent=urgent,
@@ -239,9 +257,10 @@ class Children:
     def write(self, orders: Sequence[Order]) -> None:
         """Write orders, in the caller's transaction."""
         now = self._clock.now()
-        templates = {order.stack.template_id: order.template for order in orders if order.template is not None}
-        for address, template in templates.items():
-            self._store.templates.put(template.document, template.files, address)
+        templates = {order.stack.template_id: order for order in orders if order.template is not None}
+        for address, order in templates.items():
+            assert order.template is not None
+            self._store.templates.put(order.template.document, order.template.files, address, order.stack.sealed)
         self._store.stacks.insert_many([order.stack for order in orders if order.is_new])
         self._store.stacks.save_many([order.stack for order in orders if not order.is_new])
         self._store.events.append_many([stack_event(order.stack, now) for order in orders])
@@ -249,15 +268,14 @@ class Children:
         for order in orders:
             if order.action.verb is Verb.DELETE:
                 holder = self._abort(order.stack)
-                waiting = ActionStatus.WAITING if holder else ActionStatus.READY
-                self._store.actions.put(replace(order.action, status=waiting, waits_for=holder))
+                self._store.actions.put(order.action, [] if holder is None else [(holder, Needs.END)])
 
     def _abort(self, stack: StackRecord) -> str | None:
         """Have whatever still runs on a nested stack stop for its deletion; the id of the action that does run."""
         self._store.actions.cancel_queued([stack.id], "the stack is deleted", self._clock.now())
         holder = None
         for action in self._store.actions.live([stack.id]):
-            self._store.actions.signal(action.id, Control.ABORT)
+            self._store.actions.signal(action.id, Control.ABORT, self._clock.now())
             holder = action.id
         return holder
 
@@ -266,7 +284,6 @@ class Children:
         for order in orders:
             if order.definition is not None:
                 self._definitions.keep(order.stack, order.definition)
-        self._wake()
 
     # -- what came of them ---------------------------------------------------------------------------
 
@@ -287,8 +304,7 @@ class Children:
         """Ask actions to stop."""
         with self._store.transaction():
             for action_id in action_ids:
-                self._store.actions.signal(action_id, control)
-        self._wake()
+                self._store.actions.signal(action_id, control, self._clock.now())
 
 
 def keeps_objects(action: ActionRecord) -> bool:

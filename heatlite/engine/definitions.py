@@ -3,10 +3,13 @@
 import threading
 from collections import OrderedDict
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
+from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap, canonical
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
+from heatlite.template.check import Nested, examine
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load_mapping
@@ -35,6 +38,7 @@ class Definitions:
         self._kept: OrderedDict[tuple[str, str, str], Definition] = OrderedDict()
         self._weight = 0
         self._templates: OrderedDict[str, Template] = OrderedDict()
+        self._within: WeakKeyDictionary[Definition, Nested] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def of(self, stack: StackRecord) -> Definition:
@@ -57,6 +61,15 @@ class Definitions:
         )
         self.keep(stack, definition)
         return definition
+
+    def within(self, stack: StackRecord) -> Nested:
+        """What the stack is to be, with what is known beforehand of those nested in it."""
+        definition = self.of(stack)
+        known = self._within.get(definition)
+        if known is None:
+            known = self._within[definition] = examine(definition, self._types)[1]
+            definition.refill()
+        return known
 
     def template(self, template_id: str) -> Template:
         """A stored template: many nested stacks have the same one. Raises NotFound."""
@@ -83,6 +96,24 @@ class Definitions:
             while len(self._kept) > 1 and self._weight > MOST_RESOURCES:
                 _, dropped = self._kept.popitem(last=False)
                 self._weight -= _weight(dropped)
+
+
+def secrets_of(store: Store, definitions: Definitions, stack: StackRecord) -> list[object]:
+    """The values of hidden parameters that may turn up in what is said of a stack: its own, those that a rollback goes
+    back to, and those of the stacks that it is nested in, or that are nested in it."""
+    found: list[object] = []
+    for one in (stack, *store.stacks.ancestors(stack)):
+        stands = [one]
+        if one.previous_template_id is not None and one.previous_environment is not None:
+            stands.append(replace(one, template_id=one.previous_template_id, environment=one.previous_environment))
+        for standing in stands:
+            try:
+                found += definitions.within(standing).secrets
+            except HeatliteError:
+                # It was sound when it came, but for a type or a file that has gone since.
+                given = standing.environment
+                found += [given.get("parameters"), given.get("parameter_defaults")]
+    return found
 
 
 def _weight(definition: Definition) -> int:

@@ -1,27 +1,37 @@
 """One attempt at one claimed action: which walks an operation takes, and how the stack ends."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+from heatlite.core.errors import ActionConflict, DatabaseUnavailable
+from heatlite.core.masking import Mask
+from heatlite.core.meter import Meter
+from heatlite.core.status import STATUS_AFTER, Control, LockLevel, Result, Status, Verb
 from heatlite.engine import planner
-from heatlite.engine.breakpoints import Breakpoints, verb_of, waits_at
+from heatlite.engine.breakpoints import Breakpoints, parked_as, verb_of, waits_at
 from heatlite.engine.children import Children, Order, keeps_objects
-from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions
-from heatlite.engine.executor import Executor, Stop, aborted_text, patiently
+from heatlite.engine.controls import suspend_derived
+from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
+from heatlite.engine.endings import outputs
+from heatlite.engine.executor import Executor
 from heatlite.engine.handover import stack_record
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
+from heatlite.engine.patience import patiently
 from heatlite.engine.plan import Outcome
 from heatlite.engine.scope import PlannedValues, Resources, Surroundings
 from heatlite.engine.snapshots import parts
 from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, drop_saved
+from heatlite.engine.stopping import Stop, Stopping, aborted_text
+from heatlite.engine.strays import Strays
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
+from heatlite.store.errors import AlreadyCommitted, Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -33,6 +43,9 @@ ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 
 GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
 """Why a forced deletion ends: whatever is there still is left behind."""
+
+ROLLED_BACK_AFTER = "rolled_back_after"
+"""Key of an action's data: the Result for which it has turned back."""
 
 CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
@@ -48,20 +61,27 @@ class Parts:
     definitions: Definitions
     pool: Pool
     """Where handlers run that may block."""
-    wake: Callable[[], None]
-    """Says that there is something to claim."""
+    afterwards: Callable[[Callable[[], None]], None]
+    """Has something done that may take long, by a thread that nobody else wants; the engine waits for it at its end."""
+    stopping: threading.Event
+    """Says that the engine is about to end."""
+    meter: Meter
 
 
 class Execution:
-    """One attempt at one action. `run` returns when the action has ended or was given back."""
+    """One attempt at one action. `execute` returns when the action has ended or is to be given back."""
 
     def __init__(self, parts: Parts, action: ActionRecord, stack: StackRecord, rows: list[ResourceRecord]) -> None:
         self.action = action
+        self.mask = Mask(partial(secrets_of, parts.store, parts.definitions, stack)) if stack.sealed else None
+        """What its reasons must not tell."""
+        self._data = action.data
         self._parts = parts
         self._stack = stack
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
         self._breakpoints = Breakpoints(parts.store.mail, action)
+        self._resources.suspended = action.suspended
         self._resources.retries = bool(action.inputs.get("retry"))
         self._left: list[str] = []
         """What of its snapshots a deletion could not remove."""
@@ -81,28 +101,38 @@ class Execution:
             self._resources,
             action,
             parts.settings.max_resources_per_stack,
-            parts.wake,
+        )
+        self._stopping = Stopping(
+            parts.clock,
+            lambda: parts.store.actions.asked(self.action),
+            patience=parts.settings.error_wait_time,
+            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
+            deadline=deadline,
         )
         self._executor = Executor(
             parts.clock,
             parts.pool,
             self._transitions,
             self._children,
+            parts.meter,
             self._commit_progress,
             lambda children, held: patiently(parts.clock, partial(self._park, children, held)),
-            patience=parts.settings.error_wait_time,
-            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
-            deadline=deadline,
+            lambda: patiently(parts.clock, self._set_aside),
+            self._stopping,
         )
         self._control: Control | None = None
+        self._result: Result | None = None
+        self.reason = ""
+        """Why it is to be begun again, where that is the result."""
 
-    def request(self, control: Control) -> bool:
-        """Somebody wants the action to stop (from any thread). A rollback only stops for a delete.
+    @property
+    def control(self) -> Control | None:
+        """What it has heard is asked of the action."""
+        return self._stopping.control
 
-        Tells whether that is new.
-        """
-        heard = control in (Control.ABORT, Control.FORCE_CANCEL) or self._stack.verb is not Verb.ROLLBACK
-        return heard and self._executor.request(control)
+    def call(self) -> None:
+        """Something else is asked of the action now, or it is somebody else's (from any thread)."""
+        self._executor.call()
 
     def drain(self) -> None:
         """Give the action back at the next tick, so that another engine goes on with it (from any thread)."""
@@ -123,18 +153,42 @@ class Execution:
         self._executor.nudge()
 
     def resume(self, action: ActionRecord) -> None:
-        """Go on with the action, which has been claimed again; `run` is advanced after this."""
+        """Go on with the action, which has been claimed again; `execute` is advanced after this."""
+        self._stopping.slept(action.suspended - self.action.suspended)
+        self._stopping.control = action.control
+        self._resources.suspended = action.suspended
         self.action = action
-        if action.control is not None:
-            self.request(action.control)
 
-    def run(self) -> Iterator[float | None]:
+    def execute(self) -> Generator[float | None, None, Result | None]:
         """Do the action. Yields as `Executor.walk`; where that is None, `resume` it once the action is claimed again.
 
+        What it came to; None where it was stopped so that another engine can go on with it. All but RETRY are written.
         Raises `Fenced` when another worker has taken it over.
         """
-        if self.action.control is not None:
-            self.request(self.action.control)
+        try:
+            yield from self._run()
+        except Fenced:
+            # Somewhere else: a call may hang for ever, and the slot is wanted.
+            self._parts.afterwards(self._clear_up)
+            raise
+        except (DatabaseUnavailable, ActionConflict) as error:
+            self._executor.wait_for_calls()
+            self.reason = error.message
+            return Result.RETRY
+        return self._result
+
+    def _clear_up(self) -> None:
+        """Once no handler is at work any more: remove what nobody knows of."""
+        self._executor.wait_for_calls()
+        strays = Strays(self._parts.store, self._parts.clock, self._stack.project)
+        strays.remove(self._executor.unwritten(), self._parts.stopping)
+
+    def _run(self) -> Iterator[float | None]:
+        self._stopping.control = self.action.control
+        yield from self._executor.rest()
+        if self.action.failed_dependencies:
+            self._end_unbegun()
+            return
         walk, transitions = self._executor.walk, self._transitions
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
@@ -189,8 +243,8 @@ class Execution:
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
             yield from self._executor.wait_out()
-            stop = self._executor.stop
-            failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._executor.rolls_back
+            stop = self._stopping.stop
+            failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._stopping.rolls_back
             if not failed and stop is not Stop.CANCEL_ROLLBACK:
                 yield from self._end()
                 return
@@ -211,9 +265,9 @@ class Execution:
         plan = planner.plan_converge(definition, self._rows(), PlannedValues(self._resources))
         self._transitions.start_converging(definition, plan)
         yield from self._executor.walk(plan, self._transitions.begin_converge)
-        if self._executor.stop is None:
+        if self._stopping.stop is None:
             # Everything that was asked for is there: that an old object does not go is no reason to undo it.
-            self._executor.rolls_back = False
+            self._stopping.rolls_back = False
             keep = [row.id for row in self._transitions.chosen.values()]
             yield from self._executor.walk(planner.plan_cleanup(self._rows(), keep), self._transitions.begin_delete)
 
@@ -238,13 +292,15 @@ class Execution:
                 previous_environment=None,
             )
         self._journal.tell(stack_event(stack, now))
-        deadline = now + stack.timeout_seconds(self._parts.settings.stack_action_timeout)
+        deadline = now + stack.timeout_seconds(self._parts.settings.default_action_timeout)
         # What led here must not keep the rollback from waiting for nested stacks, nor stop it after a crash.
+        self._data = {**self._data, ROLLED_BACK_AFTER: self._outcome()}
         self._commit(stack, also=lambda: self._parts.store.actions.turn_back(self.action.id, deadline))
         self._resources.stack = stack
-        self._executor.restart(deadline)
-        if self._control is Control.ABORT:
-            self.request(Control.ABORT)
+        self._stopping.restart(deadline)
+        self._executor.failures.clear()
+        if self._control is not Control.CANCEL_ROLLBACK:
+            self._stopping.control = self._control
 
     def _delete(self) -> Iterator[float | None]:
         if not self._forced:
@@ -255,7 +311,8 @@ class Execution:
         own = planner.plan_unlock(row for row in self._rows() if row.id not in nested)
         yield from self._executor.walk(own, self._transitions.begin_unlock)
         self._executor.failures.clear()
-        if self._executor.stop is None and not self._transitions.keeps_objects:
+        yield from self._executor.rest()
+        if self._stopping.stop is None and not self._transitions.keeps_objects:
             kept = self._drop_parts(self._parts.store.snapshots.of(self._stack.id))
             self._executor.failures += kept
             self._left += kept
@@ -263,6 +320,10 @@ class Execution:
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
         plan = planner.plan_cleanup(self._rows(), {*done}.difference(waiting), goes_on=self._forced)
         yield from self._executor.walk(plan, self._transitions.begin_delete)
+        if self._stack.parent_id is None and self._outcome() is Result.OK:
+            # Before the stack's end is written: there is nobody to do it after that.
+            store, clouds = self._parts.store, self._parts.surroundings.services.clouds
+            clouds.revoke(store.credentials.of(self._stack.id))
         yield from self._end()
 
     # -- snapshots -----------------------------------------------------------------------------------
@@ -276,12 +337,20 @@ class Execution:
         """Remove a snapshot with all that belongs to it. The stack's state is not concerned."""
         snapshots = self._parts.store.snapshots
         snapshot = snapshots.get(self._stack.id, snapshot_id)
-        failures = [] if snapshot is None else self._drop_parts([snapshot])
+        self._stopping.look_up()
+        stop = self._stopping.stop
+        if stop is Stop.DRAIN:
+            return
+        if stop is not None:
+            failures = [aborted_text(Verb.DELETE, stop)]
+        else:
+            failures = [] if snapshot is None else self._drop_parts([snapshot])
         if snapshot is None or not failures:
-            self._commit(None, ActionStatus.SUCCEEDED, lambda: snapshots.delete_many([snapshot_id]))
+            self._commit(None, Result.OK, lambda: snapshots.delete_many([snapshot_id]))
             return
         failed = replace(snapshot, status=Status.FAILED, status_reason="; ".join(failures))
-        self._commit(None, ActionStatus.FAILED, lambda: snapshots.save(failed))
+        result = self._outcome() if stop is not None else Result.ERROR
+        self._commit(None, result, lambda: snapshots.save(failed), failed.status_reason)
 
     def _write_snapshot(self, stack: StackRecord) -> None:
         """Write what has come of the snapshot that the action takes; `stack` is as it ends. A nested one has none."""
@@ -298,22 +367,41 @@ class Execution:
     def _end(self) -> Iterator[float | None]:
         """Write the stack's final state and the action's, and let go, in one transaction."""
         yield from self._executor.wait_out()
-        if self._executor.stop is Stop.DRAIN:
+        if self._stopping.stop is Stop.DRAIN:
             return  # The worker gives back whatever it still owns.
-        failed = self._executor.stop is not None or bool(self._executor.failures)
-        gives_up = self._forced and self._executor.stop in GIVES_UP
-        failed = failed and not gives_up
+        result = self._outcome()
         self._settle_leftovers()
-        stack = self._failed() if failed else self._completed()
+        stack = self._completed() if result is Result.OK else self._failed()
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
-        status = ActionStatus.FAILED if failed else ActionStatus.SUCCEEDED
-        cancelled = self._executor.stop in CANCELS and not gives_up
         also = partial(self._write_snapshot, stack) if self.action.verb is Verb.SNAPSHOT else None
-        self._commit(stack, ActionStatus.CANCELLED if cancelled else status, also)
+        if result is Result.OK:
+            # What was rolled back did not succeed, however well the way back went.
+            result = Result(str(self._data.get(ROLLED_BACK_AFTER, result)))
+        self._commit(stack, result, also)
+
+    def _outcome(self) -> Result:
+        """What the walks have come to."""
+        stop = self._stopping.stop
+        if self._forced and stop in GIVES_UP:
+            return Result.OK
+        if stop in CANCELS:
+            return Result.CANCEL
+        if stop is Stop.TIMEOUT:
+            return Result.TIMEOUT
+        return Result.OK if stop is None and not self._executor.failures else Result.ERROR
+
+    def _end_unbegun(self) -> None:
+        """An action that this one depends on has not succeeded: nothing is begun."""
+        needed = self._parts.store.actions.dependencies(self.action.id)
+        failed = [one.depended for one in needed if one.dependent == self.action.id and one.state == "failed"]
+        reason = f"Action {', '.join(failed)}, on which it depends, has not succeeded"
+        stack = moved(self._stack, self._stack.verb, Status.FAILED, reason)
+        self._journal.tell(stack_event(stack, self._parts.clock.now()))
+        self._commit(stack, Result.ERROR)
 
     def _settle_leftovers(self) -> None:
         """Fail what an earlier attempt left in progress and this one stopped too soon to take up."""
-        stop = self._executor.stop
+        stop = self._stopping.stop
         if stop is None:
             return
         for row in self._rows():
@@ -349,7 +437,7 @@ class Execution:
         return stack
 
     def _failure_reason(self) -> str:
-        match self._executor.stop:
+        match self._stopping.stop:
             case Stop.TIMEOUT:
                 return "Timed out"
             case Stop.CANCEL | Stop.FORCE_CANCEL | Stop.CANCEL_ROLLBACK | Stop.ABORT:
@@ -367,17 +455,28 @@ class Execution:
     def _commit(
         self,
         stack: StackRecord | None = None,
-        ends: ActionStatus | None = None,
+        ends: Result | None = None,
         also: Callable[[], None] | None = None,
+        reason: str = "",
     ) -> None:
-        """One fenced transaction; a database that does not take it now is asked again until it does.
+        """One fenced transaction; a database that does not take it now is asked again until it does, and nothing is
+        written twice.
 
-        `also` writes what else belongs into it.
+        `also` writes what else belongs into it; `reason` is why the action ends so, where it has no `stack` to say it.
         """
         writes, orders = self._journal.take(), self._children.take()
-        patiently(self._parts.clock, partial(self._write, writes, orders, stack, ends, also))
+        try:
+            patiently(self._parts.clock, partial(self._write, writes, orders, stack, ends, also, reason))
+        except AlreadyCommitted as committed:
+            self._control = committed.control
+        self.action = replace(self.action, data=self._data, commits=self.action.commits + 1)
+        self._executor.written()
+        if stack is not None and self._control is not Control.ABORT:
+            self._stack = stack
+        self._stopping.control = self._control
         if orders:
             self._children.written(orders)
+        self._result = ends
 
     def _park(self, children: int, held: Sequence[Work]) -> bool:
         """Let go of the action until one of its `children` has ended, or one of the works that are `held` may go on.
@@ -386,30 +485,47 @@ class Execution:
         """
         store, action = self._parts.store, self.action
         with store.transaction():
-            lease = self._parts.settings.lease_seconds
-            self._control = store.actions.hold(
-                action.id, action.owner or "", action.attempt, self._parts.clock.now(), lease
-            )
-            stays = self._control is None and not self._breakpoints.let_go(held)
-            parked = stays and store.actions.park(action, children)
-        if self._control is not None:
-            self.request(self._control)
+            now = self._parts.clock.now()
+            self._control = store.actions.hold(action, now, self._parts.settings.lease_seconds)
+            stays = self._control is None and not self._breakpoints.let_go(held, now)
+            status, wake_at, reason = parked_as(held)
+            parked = stays and store.actions.park(action, children, status, now, wake_at, reason)
+        self._stopping.control = None if parked else self._control
         return parked
+
+    def _set_aside(self) -> bool:
+        """Let go of the action until it is resumed, and so with all that were derived from it.
+
+        False if something else is asked of it by now.
+        """
+        store, action, now = self._parts.store, self.action, self._parts.clock.now()
+        with store.transaction():
+            # With its root, before which nobody may hold anything else of a tree: what is below is held so, too.
+            store.stacks.hold(action.stack_id)
+            self._control = store.actions.hold(action, now, self._parts.settings.lease_seconds)
+            aside = store.actions.set_aside(action, now)
+            if aside:
+                # What was ordered after it had been asked has not heard of it yet.
+                suspend_derived(store, action, now)
+        self._stopping.control = None if aside else self._control
+        return aside
 
     def _write(
         self,
         writes: Writes,
         orders: list[Order],
         stack: StackRecord | None,
-        ends: ActionStatus | None,
+        ends: Result | None,
         also: Callable[[], None] | None,
+        reason: str,
     ) -> None:
         store, action, now = self._parts.store, self.action, self._parts.clock.now()
         with store.transaction():
             lease = self._parts.settings.lease_seconds
             if ends is not None:
                 store.actions.hold_parent(action)
-            self._control = store.actions.hold(action.id, action.owner or "", action.attempt, now, lease)
+            data = None if self._data == action.data else self._data
+            self._control = store.actions.advance(action, now, lease, data)
             store.resources.insert_many(writes.new)
             store.resources.save_many(writes.changed)
             store.resources.delete_many(writes.gone)
@@ -421,16 +537,17 @@ class Execution:
                 # A delete has taken the stack's state over; only the resources' story is still ours to tell.
                 events = [event for event in events if event.physical_id != stack.id]
                 stack = None
+                if ends is Result.CANCEL:
+                    reason = "the stack is deleted"
             store.events.append_many(events)
             if stack is not None:
                 store.stacks.save(stack)
                 if stack.deleted_at is not None:
+                    store.actions.cancel_queued([stack.id], "the stack is deleted", now)  # what waits for its time
                     store.snapshots.clear(stack.id)
+                    store.credentials.forget(stack.id)
                     store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
                 self._breakpoints.forget()
-                store.actions.finish(action, ends, "" if stack is None else stack.status_reason, now)
-        if stack is not None:
-            self._stack = stack
-        if self._control is not None:
-            self.request(self._control)
+                reason = reason if stack is None else stack.status_reason
+                store.actions.finish(action, STATUS_AFTER[ends], reason, now, outputs(ends, reason, stack))

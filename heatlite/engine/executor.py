@@ -8,27 +8,25 @@ what its row says is `transitions`' business.
 
 import heapq
 import itertools
-import logging
 import math
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
-from enum import Enum
 from functools import partial
-from typing import TypeVar
 
 from heatlite.core.clock import Clock
-from heatlite.core.errors import DatabaseUnavailable, HeatliteError
-from heatlite.core.status import ActionStatus, Control, Verb
-from heatlite.engine.children import Children, Order, nested_failure
+from heatlite.core.meter import Meter
+from heatlite.engine.awaiting import Awaiting
+from heatlite.engine.children import Children
+from heatlite.engine.patience import patiently
 from heatlite.engine.plan import Plan, Step, waiting
-from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, advance, failure_text, give_up
+from heatlite.engine.step import Work, advance, give_up
+from heatlite.engine.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin.nested import StackResource
-
-log = logging.getLogger(__name__)
 
 STEPS_PER_TICK = 500
 """How many steps one commit covers at the most: enough to make the commit cheap, few enough to be watched."""
@@ -37,57 +35,6 @@ LONGEST_WAIT = 60.0
 """Seconds after which a walk looks up even if nothing has called it."""
 LONGEST_WAIT_FOR_OTHERS = 1.0
 """The same while it waits for nested stacks or at breakpoints: another process may have to do with them."""
-
-
-RETRY = 1.0
-"""Seconds until a database that is away (locked, disk full) is asked again."""
-
-Answer = TypeVar("Answer")
-
-
-class Stop(Enum):
-    """Why nothing new is started; the value is what an aborted resource says."""
-
-    FAILURE = "another resource failed"
-    TIMEOUT = "Timed out"
-    CANCEL = "the operation was cancelled"
-    FORCE_CANCEL = "the operation was given up"
-    CANCEL_ROLLBACK = "the operation was cancelled and is rolled back"
-    ABORT = "the stack is being deleted"
-    DRAIN = "the engine shuts down"
-
-
-CONTROLS = {
-    Control.CANCEL: Stop.CANCEL,
-    Control.FORCE_CANCEL: Stop.FORCE_CANCEL,
-    Control.CANCEL_ROLLBACK: Stop.CANCEL_ROLLBACK,
-    Control.ABORT: Stop.ABORT,
-}
-
-REVISABLE = frozenset({None, Stop.FAILURE, Stop.CANCEL, Stop.CANCEL_ROLLBACK})
-"""While what runs is waited for, a caller may still decide whether there is to be a rollback; the last word counts."""
-
-
-CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
-"""What a nested stack is not just told to do, but given a template for."""
-
-
-def aborted_text(verb: Verb, stop: Stop) -> str:
-    """What a resource says that was not waited for."""
-    return f"{verb} aborted: {stop.value}"
-
-
-def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
-    """What `ask` gives, once the database is there. `ask` changes nothing where it raises.
-
-    What is under way may not be given up just because nobody can write it down: it would be done twice.
-    """
-    while True:
-        try:
-            return ask()
-        except DatabaseUnavailable as error:
-            log.warning("the database is away, trying again: %s", error)
-            clock.wait(threading.Event(), RETRY)
 
 
 class Executor:
@@ -99,39 +46,33 @@ class Executor:
         pool: Pool,
         transitions: Transitions,
         children: Children,
+        meter: Meter,
         commit: Callable[[], None],
         park: Callable[[int, Sequence[Work]], bool],
-        patience: float,
-        rolls_back: bool,
-        deadline: float | None,
+        set_aside: Callable[[], bool],
+        stopping: Stopping,
     ) -> None:
-        self.stop: Stop | None = None
         self.failures: list[str] = []
         """``Resource CREATE failed: …``, in the order in which they happened."""
-        self.deadline = deadline
-        self.rolls_back = rolls_back
-        """Whether a failure will be followed by a rollback."""
         self._clock = clock
         self._pool = pool
         self._transitions = transitions
-        self._children = children
+        self._meter = meter
         self._commit = commit
         self._park = park
-        self._patience = patience
-        self._patience_ends: float | None = None
-        self._requested: Control | None = None
-        self._draining = False
+        self._set_aside = set_aside
+        self._stopping = stopping
+        self._awaiting = Awaiting(
+            clock, transitions, children, stopping, self._is_required, self._settle, self._pause
+        )
         self._wakeup = threading.Event()
         self._answers: queue.SimpleQueue[Work] = queue.SimpleQueue()
-        self._calling = 0
+        self._calling: set[int] = set()
+        """The identities of the works whose calls are under way."""
+        self._called: dict[int, tuple[Work, str | None]] = {}
+        """Of these, and of what was called since the last commit: the work, and its object's id as last written."""
         self._after_commit: list[Work] = []
         self._pauses: list[tuple[float, int, Work]] = []
-        self._orders: dict[int, Order] = {}
-        """By the identity of the work: what it asks of its nested stack once its pause is over."""
-        self._awaited: dict[str, Work] = {}
-        """By the id of the action on its nested stack that a work waits for."""
-        self._stopped: dict[str, Control] = {}
-        """What such an action has been asked for."""
         self._held: list[Work] = []
         """What waits at breakpoints."""
         self._sequence = itertools.count()
@@ -142,13 +83,16 @@ class Executor:
 
     # -- asked from other threads ------------------------------------------------------------------
 
-    def request(self, control: Control) -> bool:
-        """Somebody wants the action to stop. Whether that is new."""
-        if self._requested is control:
-            return False
-        self._requested = control
+    def call(self) -> None:
+        """Something else is asked of the action now, or it is somebody else's."""
+        self._stopping.call()
         self._wakeup.set()
-        return True
+
+    def wait_for_calls(self) -> None:
+        """After a walk that could not go on: until no handler is at work any more, so that the one who begins anew
+        does not do the same beside it."""
+        while self._calling:
+            self._calling.discard(id(self._answers.get()))
 
     def nudge(self) -> None:
         """Something has happened that the walk may wait for."""
@@ -156,72 +100,85 @@ class Executor:
 
     def drain(self) -> None:
         """Stop at the next tick, leaving everything so that another engine can go on with it."""
-        self._draining = True
+        self._stopping.drain()
         self._wakeup.set()
 
-    # -- the walk ----------------------------------------------------------------------------------
+    def written(self) -> None:
+        """To be told when a commit has been made, of all that was answered before."""
+        self._called = {key: called for key, called in self._called.items() if key in self._calling}
 
-    def restart(self, deadline: float | None) -> None:
-        """Forget why the last walk stopped: a rollback begins, with its own time, and is not rolled back itself."""
-        self.stop, self._requested, self._patience_ends = None, None, None
-        self.failures = []
-        self.deadline = deadline
-        self.rolls_back = False
+    def unwritten(self) -> list[Work]:
+        """Once no handler is at work any more: the works that have made an object of which no row tells."""
+        return [work for work, before in self._called.values() if work.resource.physical_id not in (None, before)]
+
+    # -- the walk ----------------------------------------------------------------------------------
 
     def walk(self, plan: Plan, begin: Callable[[Step], Work]) -> Iterator[float | None]:
         """Do the steps of a plan, each as soon as what it requires has succeeded. Ends when nothing is under way.
 
         Yields when it needs no thread for a while: a time (seconds since the epoch) until which there is nothing to do
-        but for a `nudge`, a `request` or a `drain`, or for what other processes do in nested stacks; or None when it
-        has let go of the action because there is nothing but nested stacks and breakpoints to wait for, and goes on
-        once it is claimed again. What the last tick has changed is left to the next commit, which is the next walk's,
-        or tells how the stack has ended.
+        but for a `nudge`, a `call` or a `drain`, or for what other processes do in nested stacks; or None when it has
+        let go of the action because it is suspended, or because there is nothing but nested stacks and breakpoints to
+        wait for, and goes on once it is claimed again. What the last tick has changed is left to the next commit, which
+        is the next walk's, or tells how the stack has ended.
         """
         self._goes_on = plan.goes_on
         self._open, self._dependents = waiting(plan.steps.values())
         self._ready = deque(key for key, count in self._open.items() if count == 0)
         while True:
             self._wakeup.clear()
+            self._stopping.hear()
             self._take_answers()
-            self._look_at_children()
-            self._look_at_breakpoints()
+            if not self._stopping.pauses:
+                self._awaiting.look()
+                self._look_at_breakpoints()
             self._look_up()
             for _ in range(STEPS_PER_TICK):
-                if not self._ready or self.stop is not None:
+                if not self._can_begin():
                     break
                 self._go_on(patiently(self._clock, partial(begin, plan.steps[self._ready.popleft()])))
             if self._is_over():
                 break
             self._commit()
+            if self._stopping.pauses:
+                if self._calling:
+                    self._wait()
+                else:
+                    yield from self.rest()
+                continue
             called = self._take_after_commit()
             for work in called:
                 self._call(work)
             if any(work.resource.quick for work in called):
                 continue  # they may have ended: nobody waits before that is written
-            if self._answers.empty() and not self._after_commit and not (self._ready and self.stop is None):
+            if self._answers.empty() and not self._after_commit and not self._can_begin():
                 if self._is_over():
                     continue
-                if self._awaited and not self._calling and (self._pauses or self.stop is not None):
+                if self._awaiting and not self._calling and (self._pauses or self._stopping.stop is not None):
                     # Nested stacks need the thread, and end or stop in their own time.
                     yield self._pauses[0][0] if self._pauses else math.inf
                 elif self._calling:
                     self._wait()
-                elif self._pauses or self.stop is not None:
+                elif self._pauses or self._stopping.stop is not None:
                     yield self._next_look()
-                elif self._park(len(self._awaited), self._held):
+                elif self._park(len(self._awaiting), self._held):
                     yield None
         self._pauses.clear()
-        self._orders.clear()
-        self._awaited.clear()
+        self._awaiting.forget()
         self._held.clear()
-        if self.stop is Stop.DRAIN:
+        if self._stopping.stop is Stop.DRAIN:
             self._commit()
 
     def _is_over(self) -> bool:
         """Whether nothing is under way and nothing can begin."""
-        if self._calling or self._after_commit or not self._answers.empty() or (self._ready and self.stop is None):
+        has_more = bool(self._ready) and self._stopping.stop is None
+        if self._calling or self._after_commit or not self._answers.empty() or has_more:
             return False
-        return self.stop is Stop.DRAIN or not (self._pauses or self._awaited or self._held)
+        return self._stopping.stop is Stop.DRAIN or not (self._pauses or self._awaiting or self._held)
+
+    def _can_begin(self) -> bool:
+        """Whether there is a step whose turn has come."""
+        return bool(self._ready) and self._stopping.stop is None and not self._stopping.pauses
 
     def _go_on(self, work: Work) -> None:
         """A work has begun: call its handler at once if it is quick, after the commit of its intent otherwise."""
@@ -230,11 +187,11 @@ class Executor:
         elif work.hook is not None:
             self._held.append(work)
         elif isinstance(work.resource, StackResource):
-            self._go_on_nested(work)
+            self._awaiting.begin(work)
         elif work.waits:
             assert work.starts_at is not None
             heapq.heappush(self._pauses, (work.starts_at, next(self._sequence), work))
-        elif work.resource.quick and not work.handled:
+        elif work.resource.quick and not work.handled and not self._stopping.pauses:
             self._call(work)
         else:
             self._after_commit.append(work)
@@ -245,28 +202,35 @@ class Executor:
 
     def _call(self, work: Work) -> None:
         """Call the type's next handler or check: here if it is quick, else in a thread of the pool."""
-        order = self._orders.pop(id(work), None)
-        if order is not None:
-            self._place(work, order)
+        if self._awaiting.go_on(work):
             return
         if work.resource.quick:
-            advance(work)
+            self._advance(work)
             self._answered(work)
             return
-        self._calling += 1
+        self._calling.add(id(work))
+        self._called.setdefault(id(work), (work, work.row.physical_id))
         self._pool.submit(self._call_in_thread, work)
 
     def _call_in_thread(self, work: Work) -> None:
-        advance(work)
+        self._advance(work)
         self._answers.put(work)
         self._wakeup.set()
 
+    def _advance(self, work: Work) -> None:
+        verb, began = work.does, time.perf_counter()
+        advance(work)
+        self._meter.handler_called(work.resource.type_name, verb, time.perf_counter() - began)
+
     def _take_answers(self) -> None:
         while not self._answers.empty():
-            self._calling -= 1
-            self._answered(self._answers.get())
+            work = self._answers.get()
+            self._calling.discard(id(work))
+            self._answered(work)
+        if self._stopping.pauses:
+            return
         now = self._clock.now()
-        while self._pauses and self._pauses[0][0] <= now and self.stop is not Stop.DRAIN:
+        while self._pauses and self._pauses[0][0] <= now and self._stopping.stop is not Stop.DRAIN:
             self._call(heapq.heappop(self._pauses)[2])
 
     def _answered(self, work: Work) -> None:
@@ -276,22 +240,29 @@ class Executor:
             # What the handler keeps is written before its check acts on it.
             self._after_commit.append(work)
         else:
-            heapq.heappush(self._pauses, (self._clock.now() + work.pause, next(self._sequence), work))
+            self._pause(work, work.pause)
+
+    def _pause(self, work: Work, seconds: float) -> None:
+        heapq.heappush(self._pauses, (self._clock.now() + seconds, next(self._sequence), work))
+
+    def _is_required(self, work: Work) -> bool:
+        """Whether something waits for it."""
+        return work.step.key in self._dependents
 
     def _settle(self, work: Work) -> None:
-        if self.stop not in (None, Stop.DRAIN):
+        stop = self._stopping.stop
+        if stop not in (None, Stop.DRAIN):
             work.passes = False  # nothing is tried again
         follow_up = patiently(self._clock, partial(self._transitions.finish, work))
         if follow_up is not None:
-            if self.stop is not None and self.stop is not Stop.DRAIN:
-                follow_up.failure = aborted_text(follow_up.verb, self.stop)
+            if stop is not None and stop is not Stop.DRAIN:
+                follow_up.failure = aborted_text(follow_up.verb, stop)
             self._go_on(follow_up)
             return
         if work.failure is not None:
             self.failures.append(f"Resource {work.verb} failed: {work.failure}")
             if not self._goes_on:
-                if self.stop is None:
-                    self._halt(Stop.FAILURE)
+                self._stopping.fail()
                 return
         for key in self._dependents.get(work.step.key, ()):
             self._open[key] -= 1
@@ -300,174 +271,70 @@ class Executor:
 
     def _look_at_breakpoints(self) -> None:
         """Go on with the works whose breakpoints have been cleared. Once the walk stops, nothing new begins."""
-        free = patiently(self._clock, partial(self._transitions.breakpoints.let_go, self._held))
+        free = patiently(self._clock, partial(self._transitions.breakpoints.let_go, self._held, self._clock.now()))
         for work in free:
             work.done = True
         self._held = [work for work in self._held if not work.done]
         for work in free:
-            if self.stop is None:
+            if self._stopping.stop is None:
                 self._settle(work)
             else:
                 work.done = False
                 self._held.append(work)
 
-    # -- nested stacks -------------------------------------------------------------------------------
-
-    def _go_on_nested(self, work: Work) -> None:
-        """Wait for what an earlier attempt has asked of the nested stack, or ask for the first thing."""
-        if work.handled and isinstance(work.token, dict):
-            work.awaits, work.round = str(work.token["action"]), int(work.token["round"])
-            self._awaited[work.awaits] = work
-            return
-        ordered = None
-        if work.silent:  # its row does not tell of it
-            ordered = patiently(self._clock, partial(self._children.derived, work.resource.physical_id))
-        if ordered is None:
-            self._order(work)
-        else:
-            self._awaited[ordered] = work
-
-    def _order(self, work: Work) -> None:
-        """Ask for the next thing; with nothing more to ask for, the work is done."""
-        order = None
-        try:
-            if work.verb not in CONVERGING:
-                order = patiently(self._clock, partial(self._children.forward, work, self.deadline))
-            elif self.stop is None:
-                urgent = work.step.key in self._dependents
-                definition, converge = self._transitions.definition, self._children.converge
-                order = patiently(self._clock, partial(converge, work, definition, urgent, self.deadline))
-            else:
-                give_up(work, aborted_text(work.verb, self.stop))
-        except Exception as error:
-            log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
-            work.failure = failure_text(work.row.name, error)
-        if order is None:
-            work.done = work.failure is None
-            self._settle(work)
-        elif order.pause > 0:
-            self._orders[id(work)] = order
-            heapq.heappush(self._pauses, (self._clock.now() + order.pause, next(self._sequence), work))
-        else:
-            self._place(work, order)
-
-    def _place(self, work: Work, order: Order) -> None:
-        work.awaits = order.action.id
-        work.token = {"action": order.action.id, "round": work.round}
-        self._transitions.note_order(work, order.stack.id)
-        self._children.place(order)
-        self._awaited[work.awaits] = work
-
-    def _look_at_children(self) -> None:
-        """Go on with the works whose nested stacks have done what was asked of them."""
-        if not self._awaited:
-            return
-        for action in patiently(self._clock, partial(self._children.ended, list(self._awaited))):
-            work = self._awaited.pop(action.id)
-            self._stopped.pop(action.id, None)
-            if action.status is not ActionStatus.SUCCEEDED:
-                work.failure = nested_failure(work.row.name, action.status_reason)
-                self._settle(work)
-            elif work.verb in CONVERGING:
-                work.round += 1
-                self._order(work)
-            else:
-                if work.verb is Verb.DELETE and LEFT in action.status_reason:
-                    work.note = action.status_reason[action.status_reason.index(LEFT) :]
-                elif work.verb is Verb.CHECK and DRIFTED in action.status_reason:
-                    work.note = DIFFERS + action.status_reason.partition(DRIFTED)[2]
-                work.done = True
-                self._settle(work)
-
-    def _stop_children(self) -> None:
-        """Ask nested stacks to stop, at once or when what runs in them has ended. They are waited for."""
-        wanted: dict[Control, list[str]] = {}
-        for action_id, work in self._awaited.items():
-            if self._must_abort(work):
-                wanted.setdefault(Control.FORCE_CANCEL, []).append(action_id)
-            elif self.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
-                wanted.setdefault(Control.CANCEL, []).append(action_id)
-        for control, action_ids in wanted.items():
-            self._ask(control, action_ids)
-
-    def _ask(self, control: Control, action_ids: Sequence[str]) -> None:
-        """Ask actions on nested stacks to stop, each once."""
-        anew = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
-        if anew:
-            patiently(self._clock, partial(self._children.stop, anew, control))
-            self._stopped.update(dict.fromkeys(anew, control))
-
     def wait_out(self) -> Iterator[float | None]:
         """After a walk that had to stop: wait for what an earlier attempt has asked of nested stacks and this one has
         not taken up any more, so that nothing runs in them once the operation has ended. Yields as `walk`."""
-        while self.stop is not None and self.stop is not Stop.DRAIN:
+        while self._stopping.gives_up:
             self._wakeup.clear()
-            left = patiently(self._clock, self._children.running)
+            yield from self.rest()
+            left = self._awaiting.left()
             if not left:
                 break
             self._look_up()
-            late = self._patience_ends is not None and self._clock.now() >= self._patience_ends
-            if late or self.stop in (Stop.ABORT, Stop.TIMEOUT, Stop.FORCE_CANCEL):
-                self._ask(Control.FORCE_CANCEL, left)
-            elif self.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
-                self._ask(Control.CANCEL, left)
-            if not self._draining:
+            self._awaiting.stop_all(left)
+            if not self._stopping.drains:
                 yield math.inf
+
+    def rest(self) -> Iterator[float | None]:
+        """Let go of the action here if it is to be suspended; nothing may be under way. Yields as `walk`."""
+        self._stopping.hear()
+        while self._stopping.pauses:
+            if self._set_aside():
+                yield None
+            self._stopping.hear()
 
     # -- stopping ----------------------------------------------------------------------------------
 
     def _look_up(self) -> None:
         """Notice what has been asked from outside, and the time."""
-        if self._draining and self.stop is not Stop.DRAIN:
-            # Whatever it was stopping for, the next engine finds out again from the rows and the action.
-            self._halt(Stop.DRAIN)
-        if self._requested is not None and self.stop is not Stop.DRAIN:
-            wanted = CONTROLS[self._requested]
-            if self.stop in REVISABLE or wanted in (Stop.ABORT, Stop.FORCE_CANCEL) and self.stop is not Stop.ABORT:
-                self._halt(wanted)
-        if self.stop is None and self.deadline is not None and self._clock.now() >= self.deadline:
-            self._halt(Stop.TIMEOUT)
-        if self.stop is not None and self.stop is not Stop.DRAIN:
+        self._stopping.look_up()
+        if self._stopping.gives_up and not self._stopping.pauses:
             self._abort()
-            self._stop_children()
-
-    def _halt(self, stop: Stop) -> None:
-        self.stop = stop
-        if self._patience_ends is None:
-            self._patience_ends = self._clock.now() + self._patience
+            self._awaiting.stop()
 
     def _abort(self) -> None:
         """Fail the works that nobody waits for any longer. A call that is under way is waited for."""
-        assert self.stop is not None
-        aborted = [item for item in self._pauses if self._must_abort(item[2])]
+        assert self._stopping.stop is not None
+        aborted = [item for item in self._pauses if self._awaiting.must_abort(item[2])]
         if aborted:
-            self._pauses = [item for item in self._pauses if not self._must_abort(item[2])]
+            self._pauses = [item for item in self._pauses if not self._awaiting.must_abort(item[2])]
             heapq.heapify(self._pauses)
             for _, _, work in aborted:
-                self._orders.pop(id(work), None)
+                self._awaiting.drop(work)
+        # Who was suspended may have begun what nobody was called for yet.
+        uncalled = [] if self._stopping.stop is Stop.FAILURE else [one for one in self._after_commit if not one.handled]
+        self._after_commit = [work for work in self._after_commit if work not in uncalled]
         # Its row tells of it; the stack's reason stays with what went wrong first.
-        for work in [*(work for _, _, work in aborted), *self._held]:
-            give_up(work, aborted_text(work.verb, self.stop))
+        for work in [*(work for _, _, work in aborted), *self._held, *uncalled]:
+            give_up(work, aborted_text(work.verb, self._stopping.stop))
             self._transitions.finish(work)
         self._held.clear()
-
-    def _must_abort(self, work: Work) -> bool:
-        """A half-made object is removed by the rollback anyway; one that changes in place had better finish."""
-        if self.stop in (Stop.ABORT, Stop.TIMEOUT, Stop.FORCE_CANCEL):
-            return True
-        if id(work) in self._orders:
-            return True  # it has not begun
-        if work.waits:
-            return True
-        if self._patience_ends is not None and self._clock.now() >= self._patience_ends:
-            return True
-        rolls_back = self.stop is Stop.CANCEL_ROLLBACK or self.stop is Stop.FAILURE and self.rolls_back
-        return rolls_back and work.verb is Verb.CREATE
 
     @property
     def awaits_nested(self) -> bool:
         """Whether it waits for nested stacks; another process may be at work in them."""
-        return bool(self._awaited) or self.stop is not None
+        return bool(self._awaiting) or self._stopping.stop is not None
 
     @property
     def nudged(self) -> bool:
@@ -476,16 +343,19 @@ class Executor:
 
     def _next_look(self) -> float:
         """When there is something to do, if nothing happens before."""
-        now = self._clock.now()
+        now, stopping = self._clock.now(), self._stopping
         until = [now + LONGEST_WAIT]
-        if self._pauses and self.stop is not Stop.DRAIN:
+        if stopping.pauses:
+            return until[0]
+        if self._pauses and stopping.stop is not Stop.DRAIN:
             until.append(self._pauses[0][0])
         if self._held:
             until.append(now + LONGEST_WAIT_FOR_OTHERS)
-        if self.deadline is not None and self.stop is None:
-            until.append(self.deadline)
-        if self._patience_ends is not None and self._patience_ends > now and (self._pauses or self._awaited):
-            until.append(self._patience_ends)
+        if stopping.deadline is not None and stopping.stop is None:
+            until.append(stopping.deadline)
+        patience_ends = stopping.patience_ends
+        if patience_ends is not None and patience_ends > now and (self._pauses or self._awaiting):
+            until.append(patience_ends)
         return min(until)
 
     def _wait(self) -> None:
@@ -493,4 +363,4 @@ class Executor:
         if seconds <= 0:
             return
         # Handlers take the machine's time, whatever the clock says: an answer may come at any moment.
-        self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_OTHERS) if self._awaited else seconds)
+        self._wakeup.wait(min(seconds, LONGEST_WAIT_FOR_OTHERS) if self._awaiting else seconds)

@@ -3,9 +3,11 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.nesting import check_immutable, foreseen
 from heatlite.engine.plan import Outcome, waiting
@@ -18,7 +20,6 @@ from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 from heatlite.template.expression import fields, has_unknown, requires, resolve, select
-from heatlite.template.parameters import MASK
 from heatlite.template.replacement import CREATE_FIRST, DELETE_FIRST, REBUILD
 
 _SAME = {Outcome.CONTINUE: Outcome.CREATE, Outcome.REBUILD: Outcome.REPLACE}
@@ -319,7 +320,8 @@ class Foresight:
     def preview(self, fate: _Fate) -> PreviewResource:
         """One item of Heat's lists."""
         wanted, row = self.definition.resources[fate.name], fate.row
-        row = replace(row, properties=self._foreseen(wanted.properties), metadata=self._foreseen(wanted.metadata))
+        properties, metadata = self._foreseen(wanted.properties), self._foreseen(wanted.metadata)
+        row = replace(row, properties=properties, metadata=metadata)
         if fate.outcome is Outcome.RESTRICT:
             row = replace(row, status_reason=fate.cause)
         kind = self._resources.kind(self.definition, fate.name)
@@ -333,7 +335,17 @@ class Foresight:
         except HeatliteError:
             # What a function makes of values that are still open is told when they are known.
             return {}
-        return value if isinstance(value, dict) else {}
+        covered = self._mask.json(value)
+        return covered if isinstance(covered, dict) else {}
+
+    @cached_property
+    def _mask(self) -> Mask:
+        """What must not be said here: what is hidden at this level, and at those above."""
+        return Mask(self._secrets)
+
+    def _secrets(self) -> list[object]:
+        above = [] if self._parent is None else self._parent._secrets()
+        return [*above, *self.definition.secrets()]
 
     def planned(self, fate: _Fate) -> PlannedResource:
         """One item of a plan."""
@@ -434,7 +446,12 @@ def _covered(veil: Veil | None, name: str, properties: JsonMap) -> JsonMap:
 
 
 def _preview(fate: _Fate) -> PreviewResource:
-    return PreviewResource(fate.stack, fate.row, (), {}) if fate.level is None else fate.level.preview(fate)
+    if fate.level is not None:
+        return fate.level.preview(fate)
+    row = fate.row
+    if fate.stack.sealed:
+        row = replace(row, metadata=dict.fromkeys(row.metadata, MASK))  # nobody looks what of it is hidden
+    return PreviewResource(fate.stack, row, (), {})
 
 
 def _planned(fate: _Fate) -> PlannedResource:

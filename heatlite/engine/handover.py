@@ -4,13 +4,14 @@ The form is Heat's (heat-api §10). Beside Heat's keys each resource has its ``p
 their object, and its ``mapped_type``, which the environment's registry made of its type.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import HTTPBadRequest, NotSupported
+from heatlite.core.errors import HTTPBadRequest, Invalid, NotSupported
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.gate import Gate
@@ -20,7 +21,8 @@ from heatlite.engine.requests import Adopted
 from heatlite.engine.scope import current_rows
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
-from heatlite.template.loader import load_mapping
+from heatlite.template.document import Template
+from heatlite.template.loader import load_mapping, load_template
 
 
 class Handover:
@@ -49,7 +51,6 @@ class Handover:
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
             self._gate.queue(context, stack, Verb.DELETE, {"abandon": True})
-        self._gate.wake()
         return record
 
     def _check_enabled(self, feature: str) -> None:
@@ -102,6 +103,35 @@ def _resource(row: ResourceRecord) -> JsonMap:
         "metadata": row.metadata,
         "resource_data": row.data,
     }
+
+
+def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[object]:
+    """The values of hidden parameters in a stack's record, and in those within."""
+    template, environment = record.get("template"), record.get("environment")
+    own = record.get("files")
+    found: list[object] = []
+    if isinstance(own, Mapping) and own:
+        files = {name: text for name, text in own.items() if isinstance(text, str)}
+    if isinstance(template, Mapping) and isinstance(environment, Mapping):
+        names = {*Template(template, files).hidden, *_hidden_in_files(files)}
+        defaults = {name: schema.default for name, schema in Template(template, files).parameters.items()}
+        places = (environment.get("parameters"), environment.get("parameter_defaults"), defaults)
+        found += [values[name] for values in places if isinstance(values, Mapping) for name in names if name in values]
+        sinks = environment.get("event_sinks")
+        for sink in sinks if isinstance(sinks, list) else ():
+            found.append(sink.get("secret") if isinstance(sink, Mapping) else None)
+    resources = record.get("resources")
+    for entry in resources.values() if isinstance(resources, Mapping) else ():
+        if isinstance(entry, Mapping):
+            found += hidden_in(entry, files)
+    return found
+
+
+def _hidden_in_files(files: Mapping[str, str]) -> Iterator[str]:
+    for name, text in files.items():
+        if "hidden" in text or "NoEcho" in text:
+            with suppress(Invalid):  # it only looks like a template
+                yield from Template(load_template(text, name).data).hidden
 
 
 def read_record(value: Json) -> Adopted:

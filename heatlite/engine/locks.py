@@ -59,7 +59,6 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 
 RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
-DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK}
 """What may leave nested stacks alone that are locked. Who plans the update, or knows the marked resource, looks; a
@@ -142,7 +141,12 @@ def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> Hea
         return ActionInProgress(stack_name=stack.name, action=action.verb)
     kind = ResourceIsLocked if _has_begun(action) else ActionConflict
     since = to_text(action.started_at or action.created_at)
-    return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since)
+    path = f"/v1/{action.project}/actions/{action.id}"
+    if action.status is ActionStatus.SUSPENDED:  # to wait would be for ever
+        way_on = f"It is SUSPENDED: resume it (heatlite action signal {action.id} RESUME, or POST {path})"
+    else:
+        way_on = f"Wait for it (heatlite action wait {action.id}, or GET {path})"
+    return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since, way_on=way_on)
 
 
 def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:

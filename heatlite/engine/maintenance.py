@@ -4,19 +4,15 @@ import logging
 
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.context import Context
-from heatlite.core.errors import Forbidden, HeatliteError, HTTPBadRequest, NotFound
+from heatlite.core.errors import HeatliteError, HTTPBadRequest, NotFound
 from heatlite.core.json import JsonMap
-from heatlite.core.status import LockLevel, Status, Verb
+from heatlite.core.status import Cause, LockLevel, Status, Verb
 from heatlite.engine.gate import Gate, audit
 from heatlite.engine.locks import Operation
 from heatlite.store.records import LockRecord, StackRecord, SuppressedRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
-
-LOCKERS = frozenset({"admin", "member"})
-"""Roles that may lock and unlock."""
-
 
 class Maintenance:
     """Locks and unlocks stacks."""
@@ -30,7 +26,6 @@ class Maintenance:
         self, context: Context, stack: StackRecord, level: LockLevel, reason: str | None, expires_at: float | None
     ) -> None:
         """Put a stack under maintenance, or change level, reason or expiry (seed: heat-stack-lock)."""
-        _check_role(context)
         options: JsonMap = {"level": level.value}
         if reason is not None:
             options["reason"] = reason
@@ -43,10 +38,9 @@ class Maintenance:
         self._gate.start(attempt, Verb.LOCK, LockRecord(level, context.user, context.is_admin, now, reason, expires_at))
         audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, level, reason)
 
-    def unlock(self, context: Context, stack: StackRecord) -> None:
+    def unlock(self, context: Context, stack: StackRecord, cause: Cause = Cause.REQUEST) -> None:
         """End the maintenance: what the lock holds gets its earlier state back."""
-        _check_role(context)
-        self._gate.start(self._gate.act(context, Operation.UNLOCK, stack), Verb.UNLOCK)
+        self._gate.start(self._gate.act(context, Operation.UNLOCK, stack), Verb.UNLOCK, cause=cause)
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
     def expire_locks(self) -> None:
@@ -58,7 +52,7 @@ class Maintenance:
                 continue  # It stays locked as long as that one is.
             context = Context(stack.project, user="lock expiry")
             try:
-                self.unlock(context, stack)
+                self.unlock(context, stack, Cause.SCHEDULED)
             except HeatliteError as error:
                 log.info("stack %s: its lock has expired, but: %s", stack.name, error)
 
@@ -79,9 +73,3 @@ class Maintenance:
         entry = self.suppressed(stack, entry_id)
         self._gate.forget(stack, entry_id)
         audit.info("drop stack=%s entry=%s request=%s by=%s", stack.id, entry_id, entry.request, context.user)
-
-
-def _check_role(context: Context) -> None:
-    """Whether the caller may have to do with locks at all. Raises Forbidden."""
-    if not context.roles & LOCKERS:
-        raise Forbidden(action="actions:lock")

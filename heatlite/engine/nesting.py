@@ -46,6 +46,7 @@ def becoming(
         timeout_mins=parent.timeout_mins,
         parent_resource=row.name,
         depth=parent.depth + 1,
+        sealed=parent.sealed,
     )
 
 

@@ -44,7 +44,9 @@ def evaluate(definition: Definition, name: str, resources: Resources, values: Sc
     wanted = definition.resources[name]
     kind = resources.kind(definition, name)
     wanted.refill()
-    properties = kind.schema.coerce(_section("properties", resolve(wanted.properties, values)))
+    # What is taken over is as it is, and not all of it has to be said.
+    whole = wanted.external_id is None
+    properties = kind.schema.coerce(_section("properties", resolve(wanted.properties, values)), whole)
     saved = resources.saved(name)
     if saved is not None:
         with type_code():

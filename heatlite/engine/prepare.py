@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
+from heatlite.clients.clouds import Clouds
 from heatlite.core.config import Settings
+from heatlite.core.context import Context
 from heatlite.core.errors import (
     HTTPBadRequest,
     Invalid,
@@ -14,6 +17,7 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
 )
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.masking import Mask
 from heatlite.engine.containers import Containers
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.fetch import Fetcher
@@ -23,6 +27,7 @@ from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.template.check import Nested, examine
+from heatlite.template.constraints import looked_up
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
 from heatlite.template.loader import Source, load_mapping, load_template
@@ -44,6 +49,10 @@ class Prepared:
     files: Mapping[str, str]
     environment: JsonMap
     definition: Definition
+    hides: bool
+    """Something in the tree is hidden, or was so already."""
+    types: frozenset[str]
+    """The types of all resources in the tree; none where nothing has changed."""
 
 
 class Preparation:
@@ -56,16 +65,21 @@ class Preparation:
         settings: Settings,
         definitions: Definitions,
         containers: Containers | None,
+        clouds: Clouds,
     ) -> None:
         self._store = store
         self._types = types
         self._settings = settings
         self._definitions = definitions
         self._containers = containers
+        self._clouds = clouds
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
-    def new(self, stack: StackRecord, request: Request) -> Prepared:
-        """The definition of a stack that is to be made. Raises the first fault, with all the others in it."""
+    def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
+        """The definition of a stack that is to be made, by whom. Raises the first fault, with all the others in it.
+
+        Without a `caller` the stack is there, and acts for itself.
+        """
         adopted = request.adopted
         if adopted is not None:
             files = {**adopted.files, **request.files}
@@ -77,7 +91,7 @@ class Preparation:
             if adopted is not None:
                 before = Environment.parse(load_mapping(adopted.environment, "environment", "Environment"))
                 environment = _over(before, environment)
-            return self._checked(stack, template, environment)
+            return self._checked(stack, template, environment, caller=caller)
 
     def validate(self, project: str, request: Request) -> Nested:
         """The definition as far as it can be judged without values (POST /validate), with the templates within.
@@ -90,7 +104,7 @@ class Preparation:
             environment = self._requested_environment(request, template.parameters)
             definition = template.definition(environment, {}, strict=False, types=self._types)
             problems, nested = examine(definition, self._types)
-            raise_first(problems)
+            raise_first(_told(problems, nested))
             return nested
 
     def review(self, project: str, request: Request) -> list[Problem]:
@@ -218,26 +232,46 @@ class Preparation:
         return replace(merged, parameters=known)
 
     def _checked(
-        self, stack: StackRecord, template: Template, environment: Environment, before: Definition | None = None
+        self,
+        stack: StackRecord,
+        template: Template,
+        environment: Environment,
+        before: Definition | None = None,
+        caller: Context | None = None,
     ) -> Prepared:
         template_id = self._store.templates.address(template.document, template.files)
         if before is not None and template_id == stack.template_id and environment == before.environment:
             # Nothing new: it was checked when it came.
-            definition = before
+            definition, hides, kinds = before, stack.sealed, frozenset[str]()
         else:
-            definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
-            problems, nested = examine(definition, self._types)
-            raise_first(problems)
+            with looked_up(partial(self._missing, stack, caller)):
+                definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
+                problems, nested = examine(definition, self._types)
+            raise_first(_told(problems, nested))
             definition.refill()  # for a preview, which evaluates it next
             self._check_size(nested)
+            hides, kinds = stack.sealed or nested.hides, nested.types
         if before is not None:
             check_immutable(before, definition)
-        return Prepared(template_id, template.document, template.files, environment.to_dict(), definition)
+        return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
+
+    def _missing(self, stack: StackRecord, caller: Context | None, constraint: str, value: object) -> str:
+        """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
+        if self._clouds.name is None:
+            return ""
+        view = self._clouds.of(stack.project, stack.id) if caller is None else self._clouds.asked_by(caller)
+        return view.missing(constraint, value)
 
     def _check_size(self, tree: Nested) -> None:
         limit = self._settings.max_resources_per_stack
         if tree.resources > limit:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
+
+
+def _told(problems: list[Problem], nested: Nested) -> list[Problem]:
+    """The problems as they may be said: none shows the value of a hidden parameter."""
+    mask = Mask(lambda: nested.secrets)
+    return [replace(one, text=mask.text(one.text), hint=mask.text(one.hint)) for one in problems]
 
 
 def _over(old: Environment, new: Environment) -> Environment:

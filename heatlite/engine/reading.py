@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.engine.definitions import Definitions
+from heatlite.core.masking import NOTHING, Mask, hiding, masked
+from heatlite.engine.definitions import Definitions, secrets_of
 from heatlite.engine.scope import READABLE, Resources, Surroundings, Values, current_rows, type_code, without_unknown
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
@@ -34,14 +35,27 @@ class Reading:
         names = {name for output in definition.outputs.values() for name in requires(output.value)}
         rows = self._store.resources.by_name(stack.id, sorted(names)) if names else []
         values = Values(self.resources_of(stack), {row.name: row for row in current_rows(rows)})
-        return [_output(output, values) for output in definition.outputs.values()]
+        with hiding(self.mask(stack)):
+            return [_output(output, values) for output in definition.outputs.values()]
 
-    def attributes(self, stack: StackRecord, row: ResourceRecord, names: Sequence[str]) -> JsonMap:
-        """A resource's attributes, and those of `names`; null where one cannot be had."""
+    def hidden(self, stack: StackRecord) -> frozenset[str]:
+        """The names of hidden parameters in the stack and in those nested in it."""
+        return self._definitions.within(stack).hidden if stack.sealed else frozenset()
+
+    def mask(self, stack: StackRecord) -> Mask:
+        """What must not be said of the stack: what is hidden in its tree."""
+        return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
+
+    def attributes(
+        self, stack: StackRecord, row: ResourceRecord, names: Sequence[str], mask: Mask | None = None
+    ) -> JsonMap:
+        """A resource's attributes, and those of `names`; null where one cannot be had. `mask` is the stack's."""
         if row.verb not in READABLE:
             return {}
         resource = self.resources_of(stack).make(row)
-        values = {name: _attribute(resource, name) for name in (*_shown(resource), *names)}
+        mask = mask or self.mask(stack)
+        with hiding(mask):
+            values = {name: mask.json(_attribute(resource, name)) for name in (*_shown(resource), *names)}
         if values.get("show") is None and "show" not in names:
             values.pop("show", None)
         return values
@@ -80,9 +94,9 @@ def _output(output: OutputDefinition, values: Values) -> JsonMap:
         shown["output_value"] = without_unknown(resolve(output.value, values)) if output.condition else None
     except HeatliteError as error:
         # Heat's rule: one output that fails must not hide the stack.
-        log.info("output %s: %s", output.name, error)
+        log.info("output %s: %s", output.name, masked(str(error)))
         shown["output_value"] = None
-        shown["output_error"] = str(error)
+        shown["output_error"] = masked(str(error))
     return shown
 
 
@@ -96,5 +110,5 @@ def _attribute(resource: Resource[Schema], name: str) -> Json:
         with type_code():
             return resource.attribute(name)
     except HeatliteError as error:
-        log.info("resource %s: attribute %s: %s", resource.name, name, error)
+        log.info("resource %s: attribute %s: %s", resource.name, name, masked(str(error)))
         return None

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump
+from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.outside import connection, left, look_up, path_of
 from heatlite.plugin.ports import RegionUnavailable
 
@@ -36,8 +37,9 @@ class Endpoint:
 class Regions:
     """Sends requests to them (`plugin.ports.Regions`). What an operator lists needs no check of its address."""
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], own: str) -> None:
-        """`own` is where this server is: ``http://host:port``."""
+    def __init__(self, endpoints: Mapping[str, Endpoint], own: str, ourselves: Ourselves | None = None) -> None:
+        """`own` is where this server is: ``http://host:port``; `ourselves` prove to it who asks."""
+        self._ourselves = ourselves
         self._endpoints = endpoints
         self._own = Endpoint(f"{own}/v1/{PROJECT}")
 
@@ -59,6 +61,8 @@ class Regions:
         headers = {"Host": parts.netloc, "Accept": "application/json", "User-Agent": "heatlite", "Connection": "close"}
         if endpoint.token is not None:
             headers["X-Auth-Token"] = endpoint.token
+        if region is None and self._ourselves is not None:
+            headers.update(self._ourselves.headers(project))
         payload = None
         if body is not None:
             payload, headers["Content-Type"] = dump(body).encode(), "application/json"

@@ -51,6 +51,25 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """When a check, a suspend or a resume is to be done. Times are in seconds."""
+
+    not_before: float | None = None
+    """Since the epoch; None: now."""
+    interval: float = 0.0
+    """After the end of each, the next one begins; 0: it is done once."""
+    depends_on: tuple[str, ...] = ()
+    """The ids of actions that have to succeed first."""
+    timeout: int = 0
+    """0: what the stack says, else the installation."""
+    body: Json = None
+    """As it came, so that a request which a lock refuses can be replayed."""
+
+
+AT_ONCE = Timing()
+
+
+@dataclass(frozen=True, slots=True)
 class PreviewResource:
     """A resource as it would be. Values that are not known yet are None."""
 

@@ -1,4 +1,5 @@
-"""What is not kept for good: events beyond the number and the age that an installation keeps, and deleted stacks."""
+"""What is not kept for good: events and actions beyond the number and the age that an installation keeps, deleted
+stacks, engines that have not been heard of for long."""
 
 import time
 
@@ -52,8 +53,20 @@ class Retention:
             with store.transaction():
                 store.events.remove(events)
             return True
+        actions = store.actions.older(now - settings.action_days * DAY, BATCH)
+        actions = actions or store.actions.beyond(settings.max_actions_per_stack, BATCH)
+        if actions:
+            with store.transaction():
+                store.actions.remove(actions)
+            return True
         stacks = store.stacks.deleted_before(deleted, STACKS)
         if stacks:
             with store.transaction():
                 store.stacks.forget(stacks)
-        return bool(stacks)
+            return True
+        silent = store.services.silent_since(now - DAY)
+        if silent:
+            with store.transaction():
+                for service_id in silent:
+                    store.services.leave(service_id)
+        return bool(silent)

@@ -94,6 +94,8 @@ class Resources:
         self.chosen: Mapping[str, ResourceRecord] = {}
         """The rows by name that a running operation is done with; not all of them are stored yet."""
         self._saved: JsonMap = {}
+        self.suspended = 0.0
+        """Seconds that the running operation was suspended in all."""
 
     def observe(
         self,
@@ -189,6 +191,13 @@ class Resources:
         found = found or self._surroundings.store.resources.find(self.stack.id, name_or_physical_id)
         return self.make(found[-1]) if found else None
 
+    def _beside(self, row: ResourceRecord, older: bool) -> Resource[Schema] | None:
+        """The other resource of the same name and type during a replacement."""
+        rows = self._surroundings.store.resources.by_name(self.stack.id, [row.name])
+        alike = [one for one in rows if one.type == row.type and one.verb is not Verb.DELETE]
+        found = [one for one in alike if (one.id < row.id if older else one.id > row.id)]
+        return self.make(found[-1]) if found else None
+
     def finished(self, row: ResourceRecord) -> bool:
         """While an operation is tried again: whether it was done with the row before it failed."""
         if not self.retries or row.status is not Status.COMPLETE or row.verb not in (Verb.CREATE, Verb.UPDATE):
@@ -253,12 +262,16 @@ class Resources:
                 data=dict(row.data),
                 now=self._surroundings.now,
                 services=self._surroundings.services,
+                suspended=lambda: self.suspended,
                 nested=self.viewer(row.physical_id) if issubclass(kind, StackResource) else _no_nested,
                 update_policy=update_policy or {},
                 before=None if properties is None else row.properties,
                 sibling=self.sibling,
+                former=partial(self._beside, row, older=True),
+                latter=partial(self._beside, row, older=False),
                 time_limit=stack.timeout_seconds(self._surroundings.services.action_timeout),
                 inherited=Inherited if definition is None else partial(_handed_down, definition, row),
+                created_at=row.created_at,
             )
         )
 

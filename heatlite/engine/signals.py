@@ -1,6 +1,7 @@
 """Signals: what somebody tells a resource (heat-engine §17, lock-and-health §2)."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
@@ -10,6 +11,7 @@ from heatlite.core.errors import (
     Conflict,
     Forbidden,
     InvalidBreakPointHook,
+    InvalidLifecycleActionToken,
     NotSupported,
     ResourceActionNotSupported,
     ResourceNotAvailable,
@@ -18,7 +20,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.breakpoints import cleared_text, clearing, waits_at
+from heatlite.engine.breakpoints import cleared_text, clearing, is_over, lifecycle_token, waits_at
 from heatlite.engine.children import Children
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
@@ -99,34 +101,62 @@ class Signals:
                 self._tell(row, row.verb, f"Cannot signal resource during {row.verb}")
             raise NotSupported(f"Signal resource during {row.verb} is not supported.")
         try:
-            if self._deliver(context, stack, row, details):
-                self._gate.wake()
+            self._deliver(context, stack, row, details)
         except (NoActionNeeded, Conflict) as error:
             if replayed and isinstance(error, Conflict):
                 raise
             log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
 
+    def complete_lifecycle(self, stack: StackRecord, token: str) -> None:
+        """Let the resource go that waits with this token before its deletion, in the stack or one nested in it.
+
+        Raises InvalidLifecycleActionToken.
+        """
+        tree = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
+        for found in self._store.resources.with_token(tree):
+            if lifecycle_token(found) == token:
+                with self._store.transaction():
+                    if not self._clear(found.stack_id, found.name, lambda row: lifecycle_token(row) == token):
+                        text = f"The deletion of resource {found.name} goes on already."
+                        raise InvalidLifecycleActionToken(text)
+                return
+        raise InvalidLifecycleActionToken(
+            f"Nothing in stack {stack.name} waits with this lifecycle_action_token: it was completed, its time is "
+            "over, or it is of another stack."
+        )
+
     def _clear_hook(self, stack: StackRecord, name: str, hook: Json) -> None:
         """Let a resource go on that waits at a breakpoint. No lock is asked: only what runs waits at one."""
         with self._store.transaction():
-            held = self._store.stacks.hold(stack.id)
-            waiting = [row for row in self._store.resources.by_name(stack.id, [name]) if waits_at(row) == hook]
-            running = self._store.actions.live([stack.id])
-            if held is None or not isinstance(hook, str) or not waiting or not running:
+            rows = self._store.resources.by_name(stack.id, [name])
+            if not isinstance(hook, str) or not any(waits_at(row) == hook for row in rows):
                 raise InvalidBreakPointHook(f"The hook {hook!r} is not set on resource {name}.")
-            key = clearing(held.verb, hook, name)
-            if key in self._store.mail.read(running[0].id):
+            if not self._clear(stack.id, name, lambda row: waits_at(row) == hook):
                 raise InvalidBreakPointHook(f"The hook {hook!r} of resource {name} has been cleared already.")
-            self._store.mail.put(running[0].id, key, None)
-            self._store.actions.unpark(running[0].id)
-            for row in waiting:
-                self._tell(row, row.verb, cleared_text(hook))
-        self._gate.wake()
 
-    def _deliver(
-        self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None
-    ) -> bool:
-        """Hand the details to the type; all that comes of it is written together. Whether an action was queued."""
+    def _clear(self, stack_id: str, name: str, meant: Callable[[ResourceRecord], bool]) -> bool:
+        """Let those of a resource's rows go on that are `meant` and wait at a hook. Whether there are any that nobody
+        else has let go on, and no time either."""
+        held = self._store.stacks.hold(stack_id)
+        running = self._store.actions.live([stack_id])
+        if held is None or not running:
+            return False
+        known, now, cleared = self._store.mail.read(running[0].id), self._clock.now(), False
+        for row in self._store.resources.by_name(stack_id, [name]):
+            hook = waits_at(row)
+            if hook is None or not meant(row) or is_over(row, now):
+                continue
+            key = clearing(held.verb, hook, row)
+            if key not in known:
+                self._store.mail.put(running[0].id, key, None)
+                self._tell(row, row.verb, cleared_text(hook))
+                cleared = True
+        if cleared:
+            self._store.actions.unpark(running[0].id, now)
+        return cleared
+
+    def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
+        """Hand the details to the type; all that comes of it is written together."""
         with self._store.transaction():
             # One signal after the other: each finds everything as the last one has left it.
             self._store.stacks.hold(stack.id)
@@ -135,7 +165,7 @@ class Signals:
             answer = resource.handle_signal(details)
             if not isinstance(answer, Resize):
                 self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
-                return False
+                return
             refusal = None
             try:
                 self._resize(context, stack, row, details, answer)
@@ -146,7 +176,6 @@ class Signals:
                 self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
         if refusal is not None:
             raise refusal
-        return True
 
     def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
         """The row as it is now."""
@@ -174,9 +203,10 @@ class Signals:
             child = resource.resized(resize.wanted)
             action = self._gate.action(context, nested, Verb.UPDATE)
             most = self._settings.max_resources_per_stack
-            children = Children(self._store, self._clock, self._definitions, resources, action, most, self._gate.wake)
+            children = Children(self._store, self._clock, self._definitions, resources, action, most)
             order = children.resize(group, resource, definition, child)
             children.write([order])
+            context.queued.append(action.id)
             self._store.resources.save_many([replace(group, data=dict(resource.data))])
 
     def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:

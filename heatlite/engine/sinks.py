@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.engine.breakpoints import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.journal import stack_event
 from heatlite.engine.outside import Hosts, Refused, Unknown, connection, path_of
 from heatlite.store.records import EventRecord, SinkRecord, StackRecord
@@ -131,7 +132,8 @@ class Sinks:
                 self._store.sinks.remove(record)
             return
         events = self._store.events.after(stack.id, record.position, BATCH)
-        told, failure = self._send(sink, record.digest, events)
+        messages = [(event, self._message(stack, event)) for event in events]
+        told, failure = self._send(sink, record.digest, messages)
         if told:
             record = replace(record, position=told[-1].id, failures=0, failing_since=None, given_up_at=None, retry_at=0)
         if failure is None:
@@ -166,8 +168,43 @@ class Sinks:
                 self._store.events.append_many([stack_event(noted, self._clock.now())])
             self._store.sinks.save(record, until)
 
+    def _message(self, stack: StackRecord, event: EventRecord) -> JsonMap:
+        """Heat's form (heat-engine §16), and what lets a resource go that waits before its deletion.
+
+        That is taken from the row and lies in no event: who reads events later could do nothing with it.
+        """
+        payload: JsonMap = {
+            "version": "0.1",
+            "stack_id": event.stack_id,
+            "resource_name": event.resource_name,
+            "resource_type": event.resource_type,
+            "physical_resource_id": event.physical_id,
+            "resource_action": event.verb,
+            "resource_status": event.status,
+            "resource_status_reason": event.status_reason,
+            "resource_properties": event.properties,
+        }
+        if event.status_reason == reached_text(PRE_DELETE):
+            for row in self._store.resources.by_name(stack.id, [event.resource_name]):
+                token = lifecycle_token(row)
+                if token is not None and row.physical_id == event.physical_id:
+                    payload |= {
+                        "lifecycle_action_token": token,
+                        "lifecycle_transition_type": "termination",
+                        "node_id": row.name,
+                        "resource_id": row.physical_id,
+                        "stack_name": stack.name,
+                    }
+        return {
+            "timestamp": to_text(event.created_at),
+            "version": "0.1",
+            "type": "os.heat.event",
+            "id": str(event.id),
+            "payload": payload,
+        }
+
     def _send(
-        self, sink: JsonMap, digest: str, events: Sequence[EventRecord]
+        self, sink: JsonMap, digest: str, messages: Sequence[tuple[EventRecord, JsonMap]]
     ) -> tuple[Sequence[EventRecord], Exception | None]:
         """Those that were taken, and why the next one was not."""
         end = time.monotonic() + WHOLE
@@ -175,8 +212,8 @@ class Sinks:
         try:
             parts = urlsplit(str(sink["target"]))
             with connection(parts, self._hosts.address(parts, end), end) as connected:
-                for event in events:
-                    self._post(connected, parts, sink, digest, event)
+                for event, message in messages:
+                    self._post(connected, parts, sink, f"{digest[:16]}-{event.id}", message)
                     told.append(event)
                     if connected.sock is None or time.monotonic() > end - WHOLE / 2:
                         break  # the rest over another connection
@@ -189,14 +226,19 @@ class Sinks:
         return told, None
 
     def _post(
-        self, connected: http.client.HTTPConnection, parts: SplitResult, sink: JsonMap, digest: str, event: EventRecord
+        self,
+        connected: http.client.HTTPConnection,
+        parts: SplitResult,
+        sink: JsonMap,
+        delivery: str,
+        message: JsonMap,
     ) -> None:
-        body = dump(_message(event)).encode()
+        body = dump(message).encode()
         headers = {
             "Host": parts.netloc,
             "Content-Type": "application/json",
             "User-Agent": "heatlite",
-            "X-Heatlite-Delivery": f"{digest[:16]}-{event.id}",
+            "X-Heatlite-Delivery": delivery,
             "X-Heatlite-Timestamp": str(int(self._clock.now())),
         }
         secret = sink.get("secret")
@@ -215,24 +257,3 @@ def _by_digest(sinks: Sequence[Json]) -> dict[str, JsonMap]:
     """Those that are told, by what tells them from others."""
     found = {digest_of(sink): sink for sink in sinks}
     return {digest: dict(sink) for digest, sink in found.items() if digest is not None and isinstance(sink, Mapping)}
-
-
-def _message(event: EventRecord) -> JsonMap:
-    """Heat's form (heat-engine §16)."""
-    return {
-        "timestamp": to_text(event.created_at),
-        "version": "0.1",
-        "type": "os.heat.event",
-        "id": str(event.id),
-        "payload": {
-            "version": "0.1",
-            "stack_id": event.stack_id,
-            "resource_name": event.resource_name,
-            "resource_type": event.resource_type,
-            "physical_resource_id": event.physical_id,
-            "resource_action": event.verb,
-            "resource_status": event.status,
-            "resource_status_reason": event.status_reason,
-            "resource_properties": event.properties,
-        },
-    }

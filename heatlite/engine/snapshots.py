@@ -9,10 +9,11 @@ from heatlite.core.context import Context
 from heatlite.core.errors import NotSupported, RequestLimitExceeded, SnapshotNotFound
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gate import Gate
-from heatlite.engine.handover import read_record
+from heatlite.engine.handover import hidden_in, read_record
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation
 from heatlite.engine.prepare import Preparation
@@ -53,6 +54,15 @@ class Snapshots:
             raise SnapshotNotFound(snapshot=snapshot_id, stack=stack.name)
         return found
 
+    def shown(self, snapshot: SnapshotRecord) -> SnapshotRecord:
+        """A snapshot as it may be shown: without what was hidden when it was taken."""
+        record = snapshot.data
+        if record is None:
+            return snapshot
+        data = Mask(lambda: hidden_in(record, {})).json(record)
+        assert isinstance(data, dict)
+        return replace(snapshot, data=data)
+
     def take(self, context: Context, stack: StackRecord, name: str | None) -> SnapshotRecord:
         """Queue a snapshot. Raises RequestLimitExceeded where the stack has as many as it may."""
         attempt = self._gate.attempt(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
@@ -75,7 +85,6 @@ class Snapshots:
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
             self._gate.queue(context, stack, Verb.SNAPSHOT, {"snapshot": snapshot.id})
-        self._gate.wake()
         return snapshot
 
     def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
@@ -90,14 +99,15 @@ class Snapshots:
         prepared = self._preparation.new(stack, request)
         now = self._clock.now()
         with self._gate.allowed(attempt) as stack:
-            self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id, prepared.hides)
+            if prepared.hides and not stack.sealed:
+                self._store.seal_tree(stack)
             after = replace(updated(stack, request, prepared, existing=True), updated_at=now)
             after = moved(after, Verb.RESTORE, Status.IN_PROGRESS, "Stack RESTORE started")
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
             self._gate.queue(context, after, Verb.RESTORE, {"resources": record.resources})
         self._definitions.keep(after, prepared.definition)
-        self._gate.wake()
 
     def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
         """Remove a snapshot, by an action if types keep something for it. Raises NotSupported for one in progress."""
@@ -114,7 +124,6 @@ class Snapshots:
             snapshot = replace(snapshot, verb=Verb.DELETE, status=Status.IN_PROGRESS, status_reason=reason)
             self._store.snapshots.save(snapshot)
             self._gate.queue(context, stack, Verb.SNAPSHOT, {"delete": snapshot.id})
-        self._gate.wake()
 
 
 def parts(snapshot: SnapshotRecord, resources: Resources) -> Iterator[Resource[Schema]]:

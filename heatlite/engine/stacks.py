@@ -4,13 +4,17 @@ What takes time is queued as an action and carried out by a worker; what it does
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import ANONYMOUS, Context
 from heatlite.core.errors import (
     ActionConflict,
+    Forbidden,
     NotSupported,
     PlanChanged,
     Problem,
@@ -20,6 +24,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
+from heatlite.core.masking import Mask
 from heatlite.core.status import Control, Status, Verb
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.foresight import Foresight
@@ -28,7 +33,8 @@ from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error
 from heatlite.engine.prepare import Preparation, Prepared
 from heatlite.engine.reading import Reading
-from heatlite.engine.requests import Changes, Preview, Request
+from heatlite.engine.requests import AT_ONCE, Changes, Preview, Request, Timing
+from heatlite.engine.schedule import Schedule
 from heatlite.engine.scope import Resources
 from heatlite.engine.sparing import Sparing
 from heatlite.store.records import StackRecord
@@ -51,6 +57,8 @@ class Stacks:
         preparation: Preparation,
         gate: Gate,
         reading: Reading,
+        schedule: Schedule,
+        clouds: Clouds,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -59,6 +67,8 @@ class Stacks:
         self._preparation = preparation
         self._gate = gate
         self._reading = reading
+        self._schedule = schedule
+        self._clouds = clouds
 
     # -- create and update -------------------------------------------------------------------------
 
@@ -73,14 +83,25 @@ class Stacks:
         verb = Verb.CREATE if adopted is None else Verb.ADOPT
         stack, prepared = self._new_stack(context, request)
         stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
-        with self._store.transaction():
-            self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
+        with self._delegated(context) as credential, self._store.transaction():
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
             self._store.stacks.insert(stack)
+            if credential is not None:
+                self._store.credentials.put(stack.id, credential)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
             self._gate.queue(context, stack, verb, {} if adopted is None else {"resources": adopted.resources})
         self._definitions.keep(stack, prepared.definition)
-        self._gate.wake()
         return stack
+
+    @contextmanager
+    def _delegated(self, context: Context) -> Iterator[JsonMap | None]:
+        """What a new stack is to act with when its owner has gone; nobody keeps it if the stack is not made."""
+        credential = self._clouds.delegate(context)
+        try:
+            yield credential
+        except BaseException:
+            self._clouds.revoke(credential)
+            raise
 
     def _new_stack(self, context: Context, request: Request) -> tuple[StackRecord, Prepared]:
         """A stack that could be made, and its definition. The order of the checks is Heat's (hot-language §13)."""
@@ -108,9 +129,11 @@ class Stacks:
                 " and must be 255 characters or less."
             )
         self._check_quota(context)
-        prepared = self._preparation.new(stack, request)
+        prepared = self._preparation.new(stack, request, context)
+        check_types(context, prepared.types)
         self._reading.resources_of(stack).check_external(prepared.definition)
-        return replace(stack, template_id=prepared.template_id, environment=prepared.environment), prepared
+        template_id, environment = prepared.template_id, prepared.environment
+        return replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides), prepared
 
     def _check_quota(self, context: Context) -> None:
         limit = self._settings.max_stacks_per_tenant
@@ -135,6 +158,7 @@ class Stacks:
         method = "PATCH" if existing else "PUT"
         attempt = self._gate.attempt(context, Operation.UPDATE, stack, method, "", request.body)
         prepared = self._preparation.changed(stack, request, existing)
+        check_types(context, prepared.types)
         self._reading.resources_of(stack).check_external(prepared.definition)
         seen, now = stack, self._clock.now()
         resources = self._reading.resources_of(stack)
@@ -151,12 +175,13 @@ class Stacks:
                 plan = self._foresight(resources, after, prepared, False).plan()
                 if plan.digest != request.plan_digest:
                     raise PlanChanged(stack_name=stack.name)
-            self._store.templates.put(prepared.document, prepared.files, prepared.template_id)
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
+            if after.sealed and not stack.sealed:
+                self._store.seal_tree(stack)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
             self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
-        self._gate.wake()
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
         """Raises StackLocked where an update, or its rollback, would touch a nested stack that is locked."""
@@ -194,9 +219,11 @@ class Stacks:
     def validate(self, context: Context, request: Request, show_nested: bool = False) -> JsonMap:
         """The answer of POST /validate. Raises what is wrong with the template."""
         nested = self._preparation.validate(context.project, request)
-        described = nested.definition.describe()
+        check_types(context, nested.types)
+        described = nested.definition.describe(nested.hidden)
         within = nested.describe() if show_nested else {}
-        return {**described, "NestedParameters": within} if within else described
+        mask = Mask(lambda: nested.secrets)
+        return {**described, "NestedParameters": mask.json(within)} if within else described
 
     def review(self, context: Context, request: Request) -> list[Problem]:
         """Everything that is wrong with a template and what comes with it, warnings too."""
@@ -217,14 +244,13 @@ class Stacks:
             self._store.actions.cancel_queued([stack.id], "the stack is deleted", now)
             holder = None
             for action in self._store.actions.live([stack.id]):
-                self._store.actions.signal(action.id, Control.ABORT)
+                self._store.actions.signal(action.id, Control.ABORT, now)
                 holder = action.id
             stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
             self._gate.queue(context, stack, Verb.DELETE, {"force": True} if force else None, waits_for=holder)
-        self._gate.wake()
 
     def retry(self, context: Context, stack: StackRecord) -> None:
         """Go on with the create or update that failed, where it failed: what it has finished stays as it is.
@@ -237,19 +263,18 @@ class Stacks:
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, self._clock.now())])
             self._gate.queue(context, stack, stack.verb, {"retry": True})
-        self._gate.wake()
 
-    def check(self, context: Context, stack: StackRecord) -> None:
-        """Queue a check of every resource."""
-        self._gate.start(self._gate.act(context, Operation.CHECK, stack), Verb.CHECK)
+    def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
+        """Queue a check of every resource, see `Schedule.start`."""
+        self._schedule.start(context, stack, Verb.CHECK, timing)
 
-    def suspend(self, context: Context, stack: StackRecord) -> None:
+    def suspend(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Queue a suspend of every resource; nothing to do where the stack is SUSPEND_COMPLETE."""
-        self._gate.start(self._gate.act(context, Operation.SUSPEND, stack), Verb.SUSPEND)
+        self._schedule.start(context, stack, Verb.SUSPEND, timing)
 
-    def resume(self, context: Context, stack: StackRecord) -> None:
+    def resume(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Queue a resume of every resource; nothing to do where the stack is RESUME_COMPLETE."""
-        self._gate.start(self._gate.act(context, Operation.RESUME, stack), Verb.RESUME)
+        self._schedule.start(context, stack, Verb.RESUME, timing)
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
         """Ask the running operation to stop. Raises NotSupported if there is none that can be cancelled.
@@ -257,10 +282,10 @@ class Stacks:
         A queued one is asked as well: it starts, finds the control, and ends as if it had been cut short.
         """
         operation = Operation.CANCEL_UPDATE if rollback else Operation.CANCEL_WITHOUT_ROLLBACK
+        control = Control.CANCEL_ROLLBACK if rollback else Control.CANCEL
         with self._gate.allowed(self._gate.act(context, operation, stack)) as stack:
             for action in self._store.actions.live([stack.id]):
-                self._store.actions.signal(action.id, Control.CANCEL_ROLLBACK if rollback else Control.CANCEL)
-        self._gate.wake()
+                self._store.actions.signal(action.id, control, self._clock.now())
 
 
 def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
@@ -285,4 +310,12 @@ def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: 
         timeout_mins=stack.timeout_mins if request.timeout_mins is None else request.timeout_mins or None,
         disable_rollback=stack.disable_rollback if request.disable_rollback is None else request.disable_rollback,
         tags=tags,
+        sealed=prepared.hides,
     )
+
+
+def check_types(context: Context, types: frozenset[str]) -> None:
+    """Raise Forbidden for a type that the caller may not use."""
+    for name in sorted(types):
+        if not context.may(f"resource_types:{name}"):
+            raise Forbidden(action=name)

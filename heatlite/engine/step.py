@@ -7,8 +7,11 @@ is merely asked, attributes and the like, goes through `scope.type_code`.)
 import logging
 from dataclasses import dataclass
 
+from heatlite.clients.cloud import CloudConflict, CloudUnavailable, OverQuota
 from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, dump
+from heatlite.core.logs import about
+from heatlite.core.masking import masked
 from heatlite.core.status import Verb
 from heatlite.engine.plan import Decision, Step
 from heatlite.engine.planner import Wanted, choose, evaluate
@@ -32,6 +35,11 @@ DIFFERS = "The object differs from what is stored: "
 DRIFTED = ". Not as stored: "
 """In the reason of a stack's check, before the names of the resources that have found something."""
 
+
+LONGEST_OUTAGE = 300.0
+"""Seconds for which a cloud's service may be out of reach before the resource fails that waits for it."""
+LONGEST_OUTAGE_PAUSE = 30.0
+"""Seconds between two attempts to reach it, at the most."""
 
 LEFT = "Left behind: "
 """How begins what a deletion tells of the objects that it leaves."""
@@ -87,6 +95,8 @@ class Work:
     """Of a nested stack: the action on it that has to end."""
     pause: float = 0.0
     """Seconds until the check is asked again."""
+    outage: float | None = None
+    """Since when a service that the handler needs is out of reach; seconds since the epoch."""
 
     @property
     def waits(self) -> bool:
@@ -106,6 +116,11 @@ class Work:
 
 def advance(work: Work) -> None:
     """Call the next handler or check of `work` once, and note what came of it. Raises nothing."""
+    with about(resource=work.row.name):
+        _advance(work)
+
+
+def _advance(work: Work) -> None:
     try:
         if work.handled:
             _ask(work)
@@ -113,14 +128,30 @@ def advance(work: Work) -> None:
             _handle(work)
         if work.done and work.verb is Verb.CHECK:
             _compare(work)
+        work.outage = None
     except ReplaceResource:
         work.wants_replacement = True
     except Exception as error:
+        if isinstance(error, CloudUnavailable) and _may_pass(work):
+            log.warning("resource %s: %s waits: %s", work.row.name, work.verb, error)
+            return
         log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
         work.failure = failure_text(work.row.name, error)
-        conflict, in_error = isinstance(error, ServiceConflict), isinstance(error, ResourceInError)
+        conflict = isinstance(error, ServiceConflict | CloudConflict | OverQuota)
+        in_error = isinstance(error, ResourceInError)
         work.passes = conflict and work.verb in (Verb.CREATE, Verb.DELETE) or in_error and work.does is Verb.CREATE
     _drop_unstorable(work)
+
+
+def _may_pass(work: Work) -> bool:
+    """Whether to ask again later, since nobody knows yet: what was asked for may have happened."""
+    now = work.resource.facts.now()
+    if work.outage is None:
+        work.outage = now
+    work.done = False
+    work.looks_first = True
+    work.pause = min(LONGEST_OUTAGE_PAUSE, max(1.0, work.pause * 2))
+    return now - work.outage < LONGEST_OUTAGE
 
 
 def give_up(work: Work, why: str) -> None:
@@ -153,6 +184,9 @@ def _drop_unstorable(work: Work) -> None:
 
 def _handle(work: Work) -> None:
     resource = work.resource
+    if work.does is Verb.CREATE and resource.physical_id is None and resource.survey():
+        work.pause = 0.0
+        return
     if work.looks_first and resource.physical_id is None:
         resource.physical_id = resource.find()
         work.handled = work.does is Verb.CREATE and resource.physical_id is not None
@@ -196,7 +230,7 @@ def _compare(work: Work) -> None:
         for name in sorted(schema.diff(stored, live))
     ]
     if found:
-        work.note = DIFFERS + "; ".join(found)
+        work.note = DIFFERS + masked("; ".join(found))
 
 
 def _ask(work: Work) -> None:
@@ -279,6 +313,7 @@ def failure_text(name: str, error: Exception) -> str:
     except Exception:
         log.info("resource %s: what it failed with cannot say what it is", name, exc_info=True)
         said = "(an error without a text)"
+    said = masked(said)
     if len(said) > LONGEST_FAILURE:
         said = f"{said[:LONGEST_FAILURE]} … ({len(said)} characters)"
     text = f"{type(error).__name__}: resources.{name}: {said}"

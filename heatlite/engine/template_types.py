@@ -63,7 +63,7 @@ def _typed(provider: Provider) -> ResourceType:
             return provider.check_properties(values)
 
         @classmethod
-        def coerce(cls, values: Mapping[str, object]) -> JsonMap:
+        def coerce(cls, values: Mapping[str, object], whole: bool = True) -> JsonMap:  # noqa: ARG003
             faults = provider.check_properties(values)
             if faults:
                 problems = tuple(Problem(("properties", *fault.path), fault.text, fault.hint) for fault in faults)

@@ -10,7 +10,14 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.attempts import back_off, kept, take_up
-from heatlite.engine.breakpoints import Breakpoints, reached_text, verb_of, waits_at
+from heatlite.engine.breakpoints import (
+    PRE_DELETE,
+    Breakpoints,
+    expired_text,
+    reached_text,
+    verb_of,
+    waits_at,
+)
 from heatlite.engine.journal import Journal, resource_event
 from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted
@@ -75,8 +82,11 @@ class Transitions:
     def begin_converge(self, step: Step) -> Work:
         """Fill in the values, decide, and begin what has been decided."""
         rows = self._journal.named(step.name)
-        row = next((row for row in rows if waits_at(row) is not None), rows[-1])
-        waiting = self._waiting(step, row, waits_at(row) or ("pre-create" if row.verb is Verb.INIT else "pre-update"))
+        row = next((row for row in rows if waits_at(row) not in (None, PRE_DELETE)), rows[-1])
+        hook = waits_at(row)
+        if hook is None or hook == PRE_DELETE:  # the deletion of a row is a step of its own, or follows from below
+            hook = "pre-create" if row.verb is Verb.INIT else "pre-update"
+        waiting = self._waiting(step, row, hook)
         if waiting is not None:
             return waiting
         restricted = self.definition.environment.restricted_actions(step.name)
@@ -155,6 +165,13 @@ class Transitions:
         """Make a new object, or first delete the old one, of which then nothing but the new one is left to be done."""
         if wanted.replacement.order != DELETE_FIRST or row.deletion_policy == "Retain":
             return self._create(step, self._new_row(self._definitions[row.name]), wanted)
+        waiting = self._waiting(step, row, PRE_DELETE)
+        if waiting is not None:
+            waiting.then = wanted
+            return waiting
+        return self._delete_first(step, row, wanted)
+
+    def _delete_first(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
         work = self._begin(step, row, Verb.DELETE)
         work.looks_first, work.then = True, wanted
         return work
@@ -201,9 +218,10 @@ class Transitions:
         row = self._row_of(step)
         if row.verb is Verb.INIT:
             return Work(step, row, self._resources.make(row), Verb.DELETE, done=True, silent=True)
-        waiting = self._waiting(step, row, waits_at(row) or "pre-delete")
-        if waiting is not None:
-            return waiting
+        waiting = self._waiting(step, row, waits_at(row) or PRE_DELETE)
+        return self._delete(step, row) if waiting is None else waiting
+
+    def _delete(self, step: Step, row: ResourceRecord) -> Work:
         if self.keeps_objects:
             # A nested stack goes: its members are kept.
             retained = not issubclass(self._resources.type_of(row), StackResource)
@@ -289,9 +307,10 @@ class Transitions:
     def _waiting(self, step: Step, row: ResourceRecord, hook: str) -> Work | None:
         """A work that waits at the hook, if that is set; what is to come begins when it has been cleared."""
         if waits_at(row) != hook:
-            if not self.breakpoints.stops(hook, row):
+            token = self.breakpoints.reached(hook, row, self._now())
+            if token is None:
                 return None
-            row = replace(row, token={"hook": hook})
+            row = replace(row, token=token)
             self._journal.save(row)
             self._tell(row, reached_text(hook))
         return Work(step, row, self._resources.make(row), verb_of(hook), hook=hook)
@@ -303,10 +322,12 @@ class Transitions:
             return None
         row = replace(work.row, token=None)
         self._journal.save(row)
+        if not self.breakpoints.is_cleared(hook, row):
+            self._tell(row, expired_text(hook))
         if hook == "post-delete":
             self._deleted(row)
-        elif hook == "pre-delete":
-            return self.begin_delete(work.step)
+        elif hook == PRE_DELETE:
+            return self._delete(work.step, row) if work.then is None else self._delete_first(work.step, row, work.then)
         elif hook in ("pre-create", "pre-update"):
             return self.begin_converge(work.step)
         else:
@@ -370,8 +391,15 @@ class Transitions:
     # -- going on and ending -----------------------------------------------------------------------
 
     def note_progress(self, work: Work) -> bool:
-        """Write what the handler keeps, if that is new. Tell whether the check must wait for the commit."""
+        """Write what the handler keeps, if that is new. Tell whether what comes next must wait for the commit."""
         row, resource = work.row, work.resource
+        if not work.handled:
+            # It has looked around, or could not reach its service: it is to be called again, after a crash too.
+            if row.data == resource.data:
+                return False
+            work.row = replace(row, data=dict(resource.data))
+            self._journal.save(work.row)
+            return True
         first = row.token is None or "token" not in row.token
         if first or row.data != resource.data or row.physical_id != resource.physical_id:
             work.row = replace(

@@ -10,6 +10,7 @@ from typing import Protocol, Self
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import MASK
 from heatlite.engine.definitions import pseudo_parameters
 from heatlite.engine.nesting import blind, foreseen
 from heatlite.engine.planner import Wanted, evaluate, ordered
@@ -19,7 +20,6 @@ from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, OutputDefinition
 from heatlite.template.expression import UNKNOWN, Scope, resolve
-from heatlite.template.parameters import MASK
 
 UNTOLD = "(known after the update)"
 """In place of a value that only the update will bring."""

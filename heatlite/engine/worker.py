@@ -1,35 +1,51 @@
 """The process loop: claims actions, carries each out in a thread, keeps leases, looks after what is due.
 
-Claiming waits for a wake-up from whoever queued an action, and looks once a second anyway: a lost one costs a second.
+Claiming waits for a wake-up by the dispatcher, and looks once a second anyway: a lost one costs a second.
 """
 
 import logging
 import math
 import socket
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
+from heatlite.core import logs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
-from heatlite.core.status import ActionStatus, Control, Status
-from heatlite.engine.breakpoints import waits_at
+from heatlite.core.masking import hiding
+from heatlite.core.meter import Meter
+from heatlite.core.status import Result
 from heatlite.engine.definitions import Definitions
+from heatlite.engine.dispatch import Share
+from heatlite.engine.endings import Endings
 from heatlite.engine.execution import Execution, Parts
-from heatlite.engine.journal import moved, resource_event, stack_event
-from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.retention import Retention
 from heatlite.engine.scope import Surroundings
+from heatlite.engine.watch import about_action
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
+LONGEST_PAUSE = 60.0
+"""Seconds until an action is begun again, at the most."""
+
+REPORT = 30.0
+"""Seconds between two reports that this engine is alive."""
+
 SWEEP = 1.0
 """Seconds between two looks at what nobody has called us for: lost wake-ups, controls, expired locks."""
+
+
+class Ended(Exception):
+    """There is nothing more to do: what the execution came to (None: it was stopped for another engine)."""
+
+    def __init__(self, result: Result | None) -> None:
+        self.result = result
 
 
 class Attempt:
@@ -38,14 +54,16 @@ class Attempt:
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
         self.lock = threading.Lock()
-        self._steps = execution.run()
+        self._steps = execution.execute()
 
-    def go_on(self) -> tuple[bool, float | None]:
-        """Do what there is to do. Tells whether there will be more, and when to go on at the latest (seconds since the
-        epoch); None: once the action is claimed again. After an error there is nothing to go on with."""
-        for until in self._steps:
-            return True, until
-        return False, None
+    def go_on(self) -> float | None:
+        """Do what there is to do. When to go on at the latest (seconds since the epoch); None: once the action is
+        claimed again. Raises Ended when there is no more to do; after any other error there is nothing to go on with.
+        """
+        try:
+            return next(self._steps)
+        except StopIteration as end:
+            raise Ended(end.value) from None
 
 
 class Worker:
@@ -53,17 +71,25 @@ class Worker:
 
     def __init__(
         self, store: Store, surroundings: Surroundings, clock: Clock, settings: Settings, definitions: Definitions,
-        maintenance: Maintenance
+        due: Sequence[Callable[[], None]], meter: Meter, share: Share
     ) -> None:
+        """`due` are asked once a second to see to whose time has come; they may raise DatabaseUnavailable."""
         self.owner = new_id()
+        self._share = share
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._maintenance = maintenance
+        self._due = due
+        self._meter = meter
         self._retention = Retention(store, clock, settings)
-        self._handlers = ThreadPoolExecutor(settings.handler_threads, "handler")
+        self._handlers = logs.Pool(settings.handler_threads, "handler")
         self._slots = ThreadPoolExecutor(settings.engine_slots, "engine")
-        self._parts = Parts(store, surroundings, clock, settings, definitions, self._handlers, self.wake)
+        self._late = logs.Pool(settings.handler_threads, "late")
+        self._stopping = threading.Event()
+        self._parts = Parts(
+            store, surroundings, clock, settings, definitions, self._handlers, self._do_late, self._stopping, meter
+        )
+        self._endings = Endings(store, clock)
         self._claimed: set[tuple[str, int]] = set()
         """Actions and attempts that have a slot: an action may be claimed anew before its slot of before is free."""
         self._running: dict[str, tuple[int, Execution]] = {}
@@ -72,11 +98,14 @@ class Worker:
         """What has not ended: it runs, or it waits and needs no slot."""
         self._resting: dict[str, tuple[float, ActionRecord, Attempt]] = {}
         """Of what runs: when to go on with what needs no slot until then."""
+        self._begins: list[float] = []
+        """When what was given back from here may be claimed again."""
         self._alarm = threading.Event()
-        """Says that `_resting` has changed."""
+        """Says that `_resting` or `_begins` has changed."""
         self._lock = threading.Lock()
+        self._claiming = threading.Lock()
+        """Held while something is claimed, so that nobody else takes the free slot meanwhile."""
         self._called = threading.Event()
-        self._stopping = threading.Event()
         self._stopped = threading.Event()
         """Nothing runs any more, so that no lease has to be renewed."""
         self._began = clock.now()
@@ -84,20 +113,34 @@ class Worker:
             threading.Thread(target=self._claim_loop, name="claims", daemon=True),
             threading.Thread(target=self._alarm_loop, name="alarm", daemon=True),
         ]
-        self._sweeper = threading.Thread(target=self._sweep_loop, name="sweep", daemon=True)
+        self._keepers = [
+            threading.Thread(target=self._lease_loop, name="leases", daemon=True),
+            threading.Thread(target=self._sweep_loop, name="sweep", daemon=True),
+        ]
 
     def start(self) -> None:
         """Begin to work."""
-        for thread in (*self._starters, self._sweeper):
+        for thread in (*self._starters, *self._keepers):
             thread.start()
 
     def wake(self) -> None:
         """There is something to claim, or a control to look at (from any thread)."""
         self._called.set()
 
+    def take(self, action_id: str) -> None:
+        """Claim this action and begin with it, unless no slot is free or somebody else has it (from any thread).
+
+        What is not taken is found in the table, as soon as a slot is free.
+        """
+        try:
+            self._begin_next(action_id)
+        except DatabaseUnavailable as error:
+            log.warning("cannot look for action %s: %s", action_id, error)
+
     def stop(self) -> None:
         """Claim nothing more, give running actions back at their next tick, and wait for that."""
-        self._stopping.set()
+        with self._claiming:
+            self._stopping.set()
         self._called.set()
         self._alarm.set()
         with self._lock:
@@ -107,14 +150,16 @@ class Worker:
             thread.join()
         self._slots.shutdown(wait=True)
         self._stopped.set()
-        self._sweeper.join()
+        for thread in self._keepers:
+            thread.join()
         try:
             with self._store.transaction():
-                self._store.actions.give_back(self.owner)
+                self._store.actions.give_back(self.owner, self._clock.now(), "its worker has stopped")
                 self._store.services.leave(self.owner)
         except DatabaseUnavailable as error:
             log.warning("running actions are not given back; they are taken over when their leases end: %s", error)
         self._handlers.shutdown(wait=True)
+        self._late.shutdown(wait=True)
 
     # -- claiming ----------------------------------------------------------------------------------
 
@@ -123,8 +168,8 @@ class Worker:
             self._called.clear()
             try:
                 self._pass_controls_on()
-                while self._has_free_slot() and (action := self._claim()) is not None:
-                    self._slots.submit(self._carry_out, action)
+                while self._begin_next():
+                    pass
             except DatabaseUnavailable as error:
                 log.warning("cannot look for actions: %s", error)
             except Exception:
@@ -133,19 +178,30 @@ class Worker:
             self._called.wait(SWEEP)
         self._store.close()
 
-    def _has_free_slot(self) -> bool:
-        with self._lock:
-            return not self._stopping.is_set() and len(self._claimed) < self._settings.engine_slots
-
-    def _claim(self) -> ActionRecord | None:
-        action = self._store.actions.claim(self.owner, self._clock.now(), self._settings.lease_seconds)
-        if action is not None:
+    def _begin_next(self, action_id: str | None = None) -> bool:
+        """Claim an action, the one named or the next, and begin with it. False if there is none, or no slot is free."""
+        with self._claiming:
+            with self._lock:
+                if self._stopping.is_set() or len(self._claimed) >= self._settings.engine_slots:
+                    return False
+            now, lease, share = self._clock.now(), self._settings.lease_seconds, self._share
+            action = self._store.actions.claim(self.owner, now, lease, action_id, share.kinds, share.zones)
+            if action is None:
+                return False
+            if action.attempt == 1:
+                submitted = max(action.created_at, action.not_before or 0.0)
+                self._meter.action_begun(action.verb, self._clock.now() - submitted)
             with self._lock:
                 self._claimed.add((action.id, action.attempt))
-        return action
+            self._slots.submit(self._carry_out, action)
+            return True
 
     def _carry_out(self, action: ActionRecord, attempt: Attempt | None = None) -> None:
         """Begin an action, or go on with an `attempt` at it that has rested."""
+        with about_action(action):
+            self._go_on(action, attempt)
+
+    def _go_on(self, action: ActionRecord, attempt: Attempt | None) -> None:
         rests = False
         try:
             attempt = attempt or self._attempt(action)
@@ -155,26 +211,30 @@ class Worker:
                     self._begun[action.id] = attempt
                     if self._stopping.is_set():
                         attempt.execution.drain()
-                goes_on = False
                 try:
-                    goes_on, until = attempt.go_on()
-                finally:
-                    if not goes_on:
-                        self._forget(attempt)
+                    with hiding(attempt.execution.mask):
+                        until = attempt.go_on()
+                except Exception:
+                    self._forget(attempt)
+                    raise
                 if until is not None:
                     rests = True
                     self._rest(action, attempt, until)
+        except Ended as ended:
+            if ended.result is Result.RETRY and attempt is not None:
+                self._try_again(action, attempt.execution.reason)
         except Fenced:
-            log.warning("action %s: another engine has taken it over", action.id)
+            log.warning("action %s: another engine has it by now, or it was ended by force", action.id)
         except DatabaseUnavailable as error:
-            log.warning("action %s: given back: %s", action.id, error)
-            self._give_back(action)
+            self._try_again(action, error.message)
         except Exception:
             # A fault of ours: the stack must not stay IN_PROGRESS for good.
             log.exception("action %s: internal error", action.id)
             self._give_up(action)
         finally:
             if not rests:
+                now = self._clock.now()
+                self._meter.attempt_ended(action.verb, now - (action.updated_at or now))  # it was claimed then
                 with self._lock:
                     if self._running.get(action.id, (None,))[0] == action.attempt:
                         del self._running[action.id]
@@ -184,6 +244,18 @@ class Worker:
                     parent[1].nudge()
                     self._rouse(parent[1].action.id)
             self._called.set()
+
+    def _do_late(self, call: Callable[[], None]) -> None:
+        """Have something done for an attempt that is over, which may take as long as its handlers do."""
+        self._late.submit(self._tell_of_faults, call)
+
+    def _tell_of_faults(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            log.exception("what an attempt has left behind cannot be seen to")
+        finally:
+            self._store.close()
 
     def _forget(self, attempt: Attempt) -> None:
         """There is nothing to go on with: whoever claims the action begins anew."""
@@ -221,7 +293,11 @@ class Worker:
                 for action, _ in due:
                     del self._resting[action.id]
                     self._claimed.add((action.id, action.attempt))
-                first = min((until for until, _, _ in self._resting.values() if until < math.inf), default=None)
+                if any(begins <= now for begins in self._begins):
+                    self._begins = [begins for begins in self._begins if begins > now]
+                    self._called.set()
+                ends = (until for until, _, _ in self._resting.values() if until < math.inf)
+                first = min((*ends, *self._begins), default=None)
             for action, attempt in due:
                 self._slots.submit(self._carry_out, action, attempt)
             if first is None:
@@ -242,55 +318,40 @@ class Worker:
             raise LookupError(f"action {action.id} has no stack")
         return Attempt(Execution(self._parts, action, stack, self._store.resources.of(stack.id)))
 
-    def _give_back(self, action: ActionRecord) -> None:
-        """Let go of an action that nobody can go on with here, as soon as the database takes that."""
-        while not self._stopping.is_set():
-            try:
-                with self._store.transaction():
-                    self._store.actions.give_back(self.owner, action.id)
-                return
-            except DatabaseUnavailable:
-                self._stopping.wait(SWEEP)
+    def _try_again(self, action: ActionRecord, reason: str) -> None:
+        """Give back an action that others were in the way of, or end it after too many times."""
+        log.warning("action %s: to be begun again: %s", action.id, reason)
+        now, limit = self._clock.now(), self._settings.execution_retry_limit
+        if action.retries >= limit:
+            reason = f"Begun {limit + 1} times, always in vain: {reason}"
+            self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
+        else:
+            pause = min(2.0**action.retries, LONGEST_PAUSE)
+            self._insist(action, lambda: self._store_retry(action, reason, now + pause))
+            with self._lock:
+                self._begins.append(now + pause)
+            self._alarm.set()
+
+    def _store_retry(self, action: ActionRecord, reason: str, not_before: float) -> None:
+        with self._store.transaction():
+            self._store.actions.retry(action, reason, self._clock.now(), not_before)
 
     def _give_up(self, action: ActionRecord) -> None:
-        """End an action that hit a fault of ours, as soon as the database takes that."""
+        """End an action that hit a fault of ours."""
+        reason = "Internal error of the engine; its log has the details"
+        self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
+
+    def _insist(self, action: ActionRecord, write: Callable[[], None]) -> None:
+        """Write what becomes of an action, as soon as the database takes that."""
         while not self._stopping.is_set():
             try:
-                self._write_fault(action)
+                write()
                 return
             except Fenced:
                 return
             except DatabaseUnavailable as error:
-                log.error("action %s: cannot be ended yet: %s", action.id, error)
+                log.error("action %s: cannot be written yet: %s", action.id, error)
                 self._stopping.wait(SWEEP)
-
-    def _write_fault(self, action: ActionRecord) -> None:
-        reason = "Internal error of the engine; its log has the details"
-        with self._store.transaction():
-            now = self._clock.now()
-            lease = self._settings.lease_seconds
-            self._store.actions.hold_parent(action)
-            control = self._store.actions.hold(action.id, self.owner, action.attempt, now, lease)
-            stack = self._store.stacks.get(action.stack_id)
-            # A delete that waits for this action has taken the stack's state over, and sees to the rows.
-            if stack is not None and stack.status is Status.IN_PROGRESS and control is not Control.ABORT:
-                stack = moved(stack, stack.verb, Status.FAILED, reason)
-                known = self._store.resources.of(stack.id)
-                rows = [
-                    replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
-                    for row in known
-                    if row.status is Status.IN_PROGRESS
-                ]
-                waiting = [replace(row, token=None) for row in known if waits_at(row) is not None]
-                self._store.stacks.save(stack)
-                self._store.resources.save_many([*rows, *waiting])
-                self._store.mail.clear(action.id)
-                events = [resource_event(row, now) for row in rows]
-                self._store.events.append_many([*events, stack_event(stack, now)])
-            for derived in self._store.actions.running_children(action.id):
-                self._store.actions.signal(derived, Control.FORCE_CANCEL)  # nobody is left who waits for it
-            self._store.snapshots.give_up(action.stack_id, reason)
-            self._store.actions.finish(action, ActionStatus.FAILED, reason, now)
 
     # -- looking after -----------------------------------------------------------------------------
 
@@ -299,39 +360,78 @@ class Worker:
             running = dict(self._running)
         if not running:
             return
-        for action_id, control in self._store.actions.controls(self.owner).items():
-            if action_id in running and running[action_id][1].request(control):
+        asked = self._store.actions.controls(self.owner)
+        for action_id, (_, execution) in running.items():
+            if asked.get(action_id) is not execution.control:
+                execution.call()
                 self._rouse(action_id)
 
-    def _sweep_loop(self) -> None:
-        beaten, renewed = 0.0, self._clock.now()
+    def _look_for_lost(self) -> None:
+        """What was ended by force, or is another engine's by now, hears of it."""
+        with self._lock:
+            running = dict(self._running)
+        held = set(self._store.actions.running(self.owner))
+        for action_id, (_, execution) in running.items():
+            if action_id not in held:
+                execution.call()
+                self._rouse(action_id)
+
+    def _lease_loop(self) -> None:
+        """Keep what is carried out here, whatever the sweep has to wait for."""
+        renewed = self._clock.now()
         while not self._stopped.is_set():
             try:
                 now = self._clock.now()
                 if now - renewed >= self._settings.lease_seconds / 3:
+                    self._renew_leases(now)
                     renewed = now
-                    for action_id in self._store.actions.running(self.owner):
-                        with self._store.transaction():
-                            self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
                     self._forget_ended()
-                if now - beaten >= self._settings.lease_seconds:
+            except DatabaseUnavailable as error:
+                log.warning("cannot renew leases: %s", error)
+            except Exception:
+                # Whatever it was, leases have to be renewed.
+                log.exception("cannot renew leases")
+            self._stopped.wait(SWEEP)
+        self._store.close()
+
+    def _sweep_loop(self) -> None:
+        beaten = 0.0
+        while not self._stopped.is_set():
+            try:
+                now = self._clock.now()
+                if now - beaten >= REPORT:
                     beaten = now
                     with self._store.transaction():
                         self._store.services.beat(
                             ServiceRecord(self.owner, socket.gethostname(), "heatlite-engine", self._began, now)
                         )
-                self._maintenance.expire_locks()
+                for see_to in self._due:
+                    see_to()
                 self._retention.sweep()
                 self._look_at_nested()
-                if self._store.actions.wake_parked(now):
-                    self._called.set()
+                self._look_for_lost()
+                self._store.actions.wake_parked(now)
+                self._endings.time_out()
             except DatabaseUnavailable as error:
                 log.warning("cannot sweep: %s", error)
             except Exception:
-                # Leases have to be renewed whatever else goes wrong.
+                # There is more to look after than what went wrong.
                 log.exception("cannot sweep")
             self._stopped.wait(SWEEP)
         self._store.close()
+
+    def _renew_leases(self, now: float) -> None:
+        with self._claiming:
+            with self._lock:
+                ours = {action_id for action_id, _ in self._claimed} | set(self._resting)
+            if not ours.issuperset(self._store.actions.running(self.owner)):
+                # The answer to a claim was lost: nobody here knows that it was made.
+                reason = "its worker has not heard that it has it"
+                with self._store.transaction():
+                    self._store.actions.give_back(self.owner, now, reason, keeps=ours)
+        for action_id in ours:
+            with self._store.transaction():
+                self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
 
     def _forget_ended(self) -> None:
         """What has let go of its action here may have been gone on with, and ended, by another engine."""

@@ -1,6 +1,8 @@
 """All that the author of a resource type imports."""
 
+from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.cloud import CloudResource
 from heatlite.plugin.constraints import custom_constraint
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.ports import Change, Facts, Member, Nested, Services
@@ -20,6 +22,9 @@ from heatlite.plugin.signing import Signalled
 __all__ = [
     "Change",
     "ChildStack",
+    "CloudError",
+    "CloudNotFound",
+    "CloudResource",
     "Facts",
     "Json",
     "JsonMap",

@@ -1,9 +1,9 @@
 """What a property's value must be beyond its type. Texts and wire forms are Heat's."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.constraints import Check, add_constraint, constraint_fault
@@ -28,9 +28,10 @@ def custom_constraint(name: str) -> Callable[[Check], Check]:
     return register
 
 
-def announce_constraints() -> None:
-    """Make the checks known that installed packages offer as entry points; each is loaded when it is first used."""
-    for entry in entry_points(group=GROUP):
+def announce_constraints(entries: Iterable[EntryPoint]) -> None:
+    """Make the checks known that installed packages offer as these entry points; each is loaded when it is first
+    used."""
+    for entry in entries:
         add_constraint(entry.name, _Announced(entry))
 
 
@@ -131,9 +132,14 @@ class AllowedValues(Constraint):
 
     def fault(self, value: object) -> str | None:
         found = value if isinstance(value, list) else (value,)
-        if all(item in self.allowed or item is UNKNOWN for item in found):
+        if all(map(self._allows, found)):
             return None
         return f'"{value}" is not an allowed value [{", ".join(map(str, self.allowed))}]'
+
+    def _allows(self, item: object) -> bool:
+        if item in self.allowed or item is UNKNOWN:
+            return True
+        return isinstance(item, str) and item in map(str, self.allowed)  # numbers among the texts of a text (Heat)
 
     def describe(self) -> JsonMap:
         return {"allowed_values": list(self.allowed)}

@@ -247,7 +247,12 @@ def _resource(names: list[str], classes: Mapping[str, ResourceType]) -> JsonMap:
                 "if": {"required": ["type"], "properties": {"type": {"const": name}}},
                 "then": {
                     "properties": {"properties": {"$ref": f"#/definitions/properties of {name}"}},
-                    "required": ["properties"] if any(field.required for field in found.schema.fields.values()) else [],
+                    # What is taken over is as it is.
+                    **(
+                        {"anyOf": [{"required": ["properties"]}, {"required": ["external_id"]}]}
+                        if any(field.required for field in found.schema.fields.values())
+                        else {}
+                    ),
                 },
             }
             for name, found in classes.items()
@@ -266,12 +271,19 @@ def _properties(found: ResourceType) -> JsonMap:
 
 
 def _fields(schema: type[Schema]) -> JsonMap:
-    return {
+    fields = schema.fields
+    old_names = {field.means: name for name, field in fields.items() if field.means}
+    required = [name for name, field in fields.items() if field.required]
+    described: JsonMap = {
         "type": ["object", "null"],
-        "required": [name for name, field in schema.fields.items() if field.required],
+        "required": [name for name in required if name not in old_names],
         "additionalProperties": False,
-        "properties": {name: _field(field) for name, field in schema.fields.items()},
+        "properties": {name: _field(field) for name, field in fields.items()},
     }
+    either: list[Json] = [
+        {"anyOf": [{"required": [name]}, {"required": [old_names[name]]}]} for name in required if name in old_names
+    ]
+    return {**described, "allOf": either} if either else described
 
 
 def _field(field: Field) -> JsonMap:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from heatlite.clients.clouds import Clouds
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import Json, JsonMap
 
@@ -160,6 +161,8 @@ class Services:
     """Seconds that an operation may take where the stack does not say."""
     client_retry_limit: int = 2
     """How often a request to another service is sent again that nobody has answered."""
+    clouds: Clouds = field(default_factory=lambda: Clouds(None, lambda: 0.0))
+    """Where the objects of a project's resources lie."""
 
 
 class Member(Protocol):
@@ -247,6 +250,8 @@ class Facts:
     now: Callable[[], float]
     """Seconds since the epoch, UTC."""
     services: Services
+    suspended: Callable[[], float] = lambda: 0.0
+    """Seconds that the running operation was suspended in all; a timeout that a type keeps itself leaves them out."""
     data: JsonMap = field(default_factory=dict)
     """What handlers keep; stored after each handler and each check."""
     nested: Callable[[], Nested | None] = lambda: None
@@ -257,10 +262,16 @@ class Facts:
     """During an update the properties from before it."""
     sibling: "Callable[[str], Resource[Schema] | None]" = lambda _: None
     """The resource of the same stack with this name or physical id; None where there is none."""
+    former: "Callable[[], Resource[Schema] | None]" = lambda: None
+    """The resource that this one takes the place of; None: there is none, or it is about to go itself."""
+    latter: "Callable[[], Resource[Schema] | None]" = lambda: None
+    """The resource that takes the place of this one; None: there is none, or it is about to go itself."""
     time_limit: float = inf
     """Seconds that an operation on the stack may take in all."""
     inherited: Callable[[], Inherited] = Inherited
     """During a create and an update."""
+    created_at: float = 0.0
+    """When it was decided to make the object: seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

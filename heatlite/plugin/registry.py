@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
 from heatlite.core.json import JsonMap
+from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
@@ -37,12 +38,16 @@ class UnavailableType:
     attribute_names: frozenset[str] = frozenset()
     any_attribute: bool = True
     snapshot_on_delete: bool = True
+    after: frozenset[str] = frozenset()
 
     def kind_of(self, path: Sequence[str | int]) -> str:
         return ""
 
     def property_types(self) -> Mapping[str, PropertyType]:
         return {}
+
+    def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
+        return False
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return []
@@ -66,14 +71,16 @@ class Registry:
 
     def __init__(self, builtin: Mapping[str, str], installation: Installation | None = None) -> None:
         self.installation = installation or Installation()
+        self._builtin = builtin
         self._entries: dict[str, list[EntryPoint]] = {}
-        for entry in entry_points(group=GROUP):
-            self._entries.setdefault(entry.name, []).append(entry)
-        for name, value in builtin.items():
-            self._entries[name] = [EntryPoint(name, value, GROUP)]
+        """Those of other packages, under names that are not built in."""
+        announced = entry_points()  # reads the metadata of every package that is installed: once for all groups
+        for entry in announced.select(group=GROUP):
+            if entry.name not in builtin:
+                self._entries.setdefault(entry.name, []).append(entry)
         self._loaded: dict[str, ResourceType | UnavailableType] = {}
         self._loading = threading.RLock()
-        announce_constraints()
+        announce_constraints(announced.select(group=CONSTRAINTS))
 
     def register(self, cls: ResourceType) -> None:
         """Add a class under its own name, in place of any other."""
@@ -81,7 +88,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """All names, sorted. Loads nothing."""
-        return sorted(self._entries.keys() | self._loaded.keys())
+        return sorted(self._builtin.keys() | self._entries.keys() | self._loaded.keys())
 
     def find(self, type_name: str) -> ResourceTypeView | None:
         """What the template checker needs; None if there is no such type."""
@@ -98,11 +105,17 @@ class Registry:
 
     def _find(self, type_name: str) -> ResourceType | UnavailableType | None:
         found = self._loaded.get(type_name)
-        if found is not None or type_name not in self._entries:
+        if found is not None:
             return found
+        if type_name in self._builtin:
+            entries = [EntryPoint(type_name, self._builtin[type_name], GROUP)]
+        elif type_name in self._entries:
+            entries = self._entries[type_name]
+        else:
+            return None
         with self._loading:
             if type_name not in self._loaded:
-                self._loaded[type_name] = _load(type_name, self._entries[type_name])
+                self._loaded[type_name] = _load(type_name, entries)
             return self._loaded[type_name]
 
     # -- for the API -------------------------------------------------------------------------------
@@ -111,9 +124,8 @@ class Registry:
         self,
         name: str | None = None,
         support_status: str | None = None,
-        with_description: bool = False,
         version: str | None = None,
-    ) -> list[str] | list[dict[str, str]]:
+    ) -> list[str]:
         """The `resource_types` of GET /resource_types (heat-api §8.2).
 
         `name` is a regular expression that matches from the first character on; one that is not valid (or
@@ -136,9 +148,11 @@ class Registry:
             names = [known for known in names if self._support_status(known) == support_status]
         if version is not None:
             names = [known for known in names if self._version(known) == version]
-        if with_description:
-            return [{"resource_type": known, "description": self._description(known)} for known in names]
         return names
+
+    def described(self, names: list[str]) -> list[dict[str, str]]:
+        """The same with ``with_description=true``."""
+        return [{"resource_type": known, "description": self._description(known)} for known in names]
 
     def describe(self, type_name: str, with_description: bool = False) -> JsonMap:
         """The body of GET /resource_types/{type}. Raises as `get`, and NotSupported for a hidden type."""

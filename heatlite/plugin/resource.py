@@ -23,7 +23,7 @@ stored intent without a result, and the handler is called again. Hence:
 
 - *create*: give the object the name `physical_name`, and define `find()`, which returns the id of the object of
   that name. After a crash it is called first; when it finds the object, `handle_create` is not called again, and the
-  check, if there is one, gets null for its token.
+  check, if there is one, gets null for its token. Where others may have objects of that name, define `survey()`.
 - *delete*: an object that is gone is deleted; do not raise for it.
 - *lock*: `handle_lock` only reads and records in `data` whether the object is locked already, by whomever, and it
   records that once (``self.data.setdefault("was_locked", …)``): a repeated lock would otherwise take our own lock for
@@ -147,6 +147,8 @@ class Resource(Generic[P_co]):
     """The longest physical name, in characters."""
     snapshot_on_delete: ClassVar[bool] = False
     """Whether ``deletion_policy: Snapshot`` is allowed."""
+    after: ClassVar[frozenset[str]] = frozenset()
+    """Types of the same template for which `comes_after` is asked."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
@@ -272,6 +274,15 @@ class Resource(Generic[P_co]):
         """The class's docstring; "" where it has none of its own."""
         return inspect.cleandoc(cls.__doc__ or "")
 
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
+        """Whether a resource with the properties `own` is made after, and deleted before, one of type `kind` (of
+        `after`) with those of `other`, though nothing refers to that: Heat's implicit dependencies.
+
+        In both, references stand as `template.types.Referred`, and what is not known as UNKNOWN.
+        """
+        return False
+
     # -- what the template may ask -----------------------------------------------------------------
 
     def reference(self) -> Json:
@@ -324,6 +335,13 @@ class Resource(Generic[P_co]):
     def needs_replace_failed(self) -> bool:
         """Whether an update replaces the object because its last action failed. A type may look at it and keep it."""
         return True
+
+    def survey(self) -> bool:
+        """Note in `data` what is there before anything is made, if `find` would otherwise take it for what was made.
+
+        Whether there was something to note that is not there yet: then it is stored before `handle_create` is called.
+        """
+        return False
 
     def find(self) -> str | None:
         """The physical id of the object called `physical_name`, or None; asked after a crash."""
@@ -467,10 +485,11 @@ _ATTRIBUTE_KINDS: Mapping[object, Kind] = {
 
 def _attribute(name: str, method: Callable[..., object]) -> Attribute:
     annotation = inspect.get_annotations(method, eval_str=True).get("return", Json)
-    return Attribute(name, inspect.getdoc(method) or "", _attribute_kind(annotation))
+    return Attribute(name, inspect.getdoc(method) or "", attribute_kind(annotation))
 
 
-def _attribute_kind(annotation: object) -> Kind | None:
+def attribute_kind(annotation: object) -> Kind | None:
+    """The kind that an annotation of Python means; None where it is open."""
     if annotation == Json:
         return None
     choices = [choice for choice in get_args(annotation) if choice is not type(None)]

@@ -162,8 +162,21 @@ class Rules(TypedDict, total=False):
     """A change is refused."""
     hidden: bool
     """Accepted, but not shown by the resource-type routes."""
+    secret: bool
+    """Whoever gives it does not want to see it again: a stack that has one is sealed, as by a hidden parameter."""
     alias: str
     """The property's name in templates, where it cannot be a Python name."""
+    find: str
+    """Names a thing in the cloud, or gives its id: the name of the custom constraint that tells whether it is there
+    (``neutron.network``). Handlers of a `CloudResource` see the id."""
+    resolve: str
+    """As `find`, but that the thing is there is no condition of a valid template."""
+    means: str
+    """An old name of the property called so, which is given the value; in a list's place, as its one element."""
+    null: bool
+    """A null that is written down is not as if nothing were: it is the kind's empty value."""
+    api: str
+    """What the service calls the property; "" where it is not sent with the others. Without it: the property's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +210,23 @@ class Field:
     """One property, compiled from its annotation and its rules."""
 
     __slots__ = (
+        "api",
         "attribute",
         "constraints",
         "convert",
         "default",
         "doc",
+        "find",
         "hidden",
         "immutable",
         "item",
         "kind",
+        "means",
         "name",
+        "null",
         "required",
         "schema",
+        "secret",
         "update",
     )
 
@@ -220,6 +238,11 @@ class Field:
         self.update = rules.get("update", False)
         self.immutable = rules.get("immutable", False)
         self.hidden = rules.get("hidden", False)
+        self.secret = rules.get("secret", False)
+        self.find = rules.get("find") or rules.get("resolve")
+        self.means = rules.get("means", "")
+        self.null = rules.get("null", False)
+        self.api = rules.get("api", self.name)
         self.schema: type[Schema] | None = None
         self.item: Field | None = None
         inner, optional = _without_none(annotation)
@@ -291,6 +314,38 @@ class Field:
             return [self.item.typed(element) for element in value]
         return value
 
+    def with_ids(self, value: Json, id_of: Callable[[str, str], str]) -> Json:
+        """A coerced value in which ids stand where the names of things were; `id_of` is given constraint and name."""
+        if self.find is not None and isinstance(value, str) and value:
+            return id_of(self.find, value)
+        if self.find is not None and isinstance(value, list):
+            return [id_of(self.find, item) if isinstance(item, str) and item else item for item in value]
+        if self.schema is not None and isinstance(value, dict):
+            return self.schema.with_ids(value, id_of)
+        if self.item is not None and isinstance(value, list):
+            return [self.item.with_ids(item, id_of) for item in value]
+        return value
+
+    def wire(self, value: Json) -> Json:
+        """A coerced value as the service is sent it: known keys by the names of the API, defaults applied, without
+        those that have no value (a service takes null for one)."""
+        if self.schema is not None and isinstance(value, dict):
+            fields = self.schema.fields.values()
+            given = {field.api: cast(Json, field.given(value)) for field in fields if field.api}
+            return {field.api: field.wire(given[field.api]) for field in fields if given.get(field.api) is not None}
+        if self.item is not None and isinstance(value, list):
+            return [self.item.wire(item) for item in value]
+        return value
+
+    def read(self, value: Json) -> Json:
+        """What the service tells of the property, in the property's own form: `wire` the other way round."""
+        if self.schema is not None and isinstance(value, dict):
+            fields = self.schema.fields.values()
+            return {field.name: field.read(value[field.api]) for field in fields if field.api and field.api in value}
+        if self.item is not None and isinstance(value, list):
+            return [self.item.read(item) for item in value]
+        return value
+
     def complete(self, value: object) -> object:
         """A coerced value with the defaults of known keys filled in."""
         if self.schema is not None and isinstance(value, Mapping):
@@ -358,6 +413,8 @@ def _constraints(rules: Rules) -> tuple[Constraint, ...]:
         found.append(AllowedPattern(rules["pattern"]))
     if "custom" in rules:
         found.append(Custom(rules["custom"]))
+    if "find" in rules:
+        found.append(Custom(rules["find"]))
     return tuple(found)
 
 
@@ -385,10 +442,11 @@ class Schema:
     """Properties that are changed in place."""
     immutable: ClassVar[frozenset[str]] = frozenset()
     """Properties that must not change."""
+    _old_names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        fields = dict(cls.fields)
+        fields = {name: field for base in cls.__bases__ for name, field in getattr(base, "fields", {}).items()}
         for attribute, annotation in inspect.get_annotations(cls, eval_str=True).items():
             if str(annotation).startswith("typing.ClassVar"):
                 continue
@@ -406,6 +464,7 @@ class Schema:
         cls.fields = fields
         cls.updatable = frozenset(name for name, field in fields.items() if field.update)
         cls.immutable = frozenset(name for name, field in fields.items() if field.immutable)
+        cls._old_names = frozenset(name for name, field in fields.items() if field.means)
 
     def __init__(self, values: Mapping[str, object]) -> None:
         """Coerced values; raises nothing."""
@@ -445,16 +504,26 @@ class Schema:
         return cls.examine(values)[1]
 
     @classmethod
-    def coerce(cls, values: Mapping[str, object]) -> JsonMap:
-        """The given values coerced. Raises StackValidationFailed with every fault.
+    def coerce(cls, values: Mapping[str, object], whole: bool = True) -> JsonMap:
+        """The given values coerced. Raises StackValidationFailed with every fault; without `whole`, that some are
+        missing is none.
 
         UNKNOWN, which only previews have, is left where it stands.
         """
         coerced, faults = cls.examine(values)
+        if faults and not whole:
+            missing = cls.check({})
+            faults = [fault for fault in faults if fault not in missing]
         if faults:
             problems = tuple(Problem(("properties", *fault.path), fault.text, fault.hint) for fault in faults)
             raise StackValidationFailed(f"Property error: {problems[0].where}: {problems[0].text}", problems)
         return cast(JsonMap, coerced)  # outside of a preview nothing in it is UNKNOWN
+
+    @classmethod
+    def with_ids(cls, values: Mapping[str, Json], id_of: Callable[[str, str], str]) -> JsonMap:
+        """Coerced values in which ids stand where properties with `find` give names."""
+        fields = cls.fields
+        return {name: fields[name].with_ids(value, id_of) for name, value in values.items() if name in fields}
 
     @classmethod
     def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
@@ -473,7 +542,8 @@ class Schema:
     def property_types(cls) -> Mapping[str, PropertyType]:
         """By name: what a template that stands for the type has to know."""
         return {
-            name: PropertyType(field.kind.value, field.required, field.update) for name, field in cls.fields.items()
+            name: PropertyType(field.kind.value, field.required, field.update, field.secret)
+            for name, field in cls.fields.items()
         }
 
     @classmethod
@@ -496,14 +566,33 @@ class Schema:
         fields = cls.fields
         if not values.keys() <= fields.keys():
             faults.extend(cls._unknown(name, path) for name in values if name not in fields)
+        if cls._old_names and not cls._old_names.isdisjoint(values):
+            values = cls._renamed(values, path, faults)
         coerced: dict[str, object] = {}
         for name, field in fields.items():
             value = values.get(name)
             if value is not None:
                 coerced[name] = field.take(value, (*path, name), faults)
+            elif field.null and name in values:
+                coerced[name] = _NULL[field.kind]
             elif field.required:
                 faults.append(Fault(path, f"Property {name} not assigned", f"Give {name}: {field.doc}"))
         return coerced
+
+    @classmethod
+    def _renamed(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> dict[str, object]:
+        """The values by the names that properties have now."""
+        found = dict(values)
+        for old in cls._old_names & found.keys():
+            value, name = found.pop(old), cls.fields[old].means
+            if value is None:
+                continue
+            if found.get(name) is None:
+                in_list = cls.fields[name].kind is Kind.LIST and cls.fields[old].kind is not Kind.LIST
+                found[name] = [value] if in_list else value
+            elif value is not UNKNOWN:
+                faults.append(Fault(path, f"Cannot use {name} and {old} at the same time", f"Leave out {old}."))
+        return found
 
     @classmethod
     def _unknown(cls, name: str, path: Path) -> Fault:

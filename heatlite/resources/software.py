@@ -719,7 +719,7 @@ class StructuredDeployments(StructuredDeploymentGroup, type="OS::Heat::Structure
     support_status = _replaced_by("OS::Heat::StructuredDeploymentGroup")
 
 
-# -- OS::Heat::DeployedServer ------------------------------------------------------------------------
+# -- servers that deployments go to ------------------------------------------------------------------
 
 
 class SwiftData(Schema):
@@ -727,22 +727,48 @@ class SwiftData(Schema):
     obj: str | None = prop(alias="object", length=(1, None), doc="The object.")
 
 
-class DeployedServerProps(Schema):
-    name: str | None = prop(update=True, doc="What the server is called.")
-    metadata: dict[str, Json] | None = prop(update=True, doc="Not used; the metadata section is.")
+class TargetProps(Schema):
     software_config_transport: str = prop(
         "POLL_SERVER_CFN",
         one_of=("POLL_SERVER_CFN", "POLL_SERVER_HEAT", "POLL_TEMP_URL", "ZAQAR_MESSAGE"),
         update=True,
+        api="",
         doc="How the agent on the server learns what to do.",
     )
-    deployment_swift_data: SwiftData = prop({}, update=True, doc="Not used: it is for POLL_TEMP_URL.")
+    deployment_swift_data: SwiftData = prop({}, update=True, api="", doc="Not used: it is for POLL_TEMP_URL.")
 
     def fault(self) -> str | None:
         services = {"POLL_TEMP_URL": "TEMP_URL_SIGNAL", "ZAQAR_MESSAGE": "ZAQAR_SIGNAL"}
         missing = ABSENT.get(services.get(self.software_config_transport, ""))
         transport = self.software_config_transport
         return f"{transport} needs {missing}, which this installation does not have" if missing else None
+
+
+def target_metadata(facts: Facts) -> JsonMap:
+    """What the agent on a server reads: the metadata section of its resource, and how the agent is to go on.
+
+    The deployments are put to it where the metadata is asked for.
+    """
+    return {"deployments": [], **facts.metadata, "os-collect-config": collect_config(facts)}
+
+
+def collect_config(facts: Facts) -> dict[str, Json]:
+    """The configuration of the agent os-collect-config, as far as heatlite knows it: without credentials."""
+    if facts.properties.get("software_config_transport") == "POLL_SERVER_HEAT":
+        stack = f"{facts.stack_name}/{facts.stack_id}"
+        heat: JsonMap = {"project_id": facts.project, "stack_id": stack, "resource_name": facts.name}
+        return {"collectors": ["heat", "local"], "heat": heat}
+    url = f"{facts.services.public_url.rstrip('/')}/v1/"
+    cfn: JsonMap = {"metadata_url": url, "stack_name": facts.stack_name, "path": f"{facts.name}.Metadata"}
+    return {"collectors": ["cfn", "local"], "cfn": cfn}
+
+
+# -- OS::Heat::DeployedServer ------------------------------------------------------------------------
+
+
+class DeployedServerProps(TargetProps):
+    name: str | None = prop(update=True, doc="What the server is called.")
+    metadata: dict[str, Json] | None = prop(update=True, doc="Not used; the metadata section is.")
 
 
 class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServer"):
@@ -768,7 +794,7 @@ class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServ
         """Nothing to do: it is somebody else's."""
 
     def live_metadata(self) -> JsonMap:
-        return {"deployments": [], **self.metadata, "os-collect-config": self.attr_os_collect_config()}
+        return target_metadata(self.facts)
 
     def attr_name(self) -> str:
         """What the server is called."""
@@ -776,11 +802,4 @@ class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServ
 
     def attr_os_collect_config(self) -> dict[str, Json]:
         """The configuration of the agent os-collect-config, as far as heatlite knows it: without credentials."""
-        facts = self.facts
-        if self.props.software_config_transport == "POLL_SERVER_HEAT":
-            stack = f"{facts.stack_name}/{facts.stack_id}"
-            heat: JsonMap = {"project_id": facts.project, "stack_id": stack, "resource_name": facts.name}
-            return {"collectors": ["heat", "local"], "heat": heat}
-        url = f"{facts.services.public_url.rstrip('/')}/v1/"
-        cfn: JsonMap = {"metadata_url": url, "stack_name": facts.stack_name, "path": f"{facts.name}.Metadata"}
-        return {"collectors": ["cfn", "local"], "cfn": cfn}
+        return collect_config(self.facts)

@@ -230,7 +230,11 @@ class Condition(Resource[ConditionSchema]):
         return self.facts.services.mailbox.read(address_of(self.props.handle))
 
     def _wait(self) -> Json:
-        return {"until": self.facts.now() + self.props.timeout}
+        return {"until": self._time() + self.props.timeout}
+
+    def _time(self) -> float:
+        """Goes on only while the operation does: nobody's time runs out because an operator has suspended it."""
+        return self.facts.now() - self.facts.suspended()
 
     def _ended(self, token: Json) -> bool | float:
         if not isinstance(token, dict):
@@ -247,7 +251,7 @@ class Condition(Resource[ConditionSchema]):
             raise WaitConditionFailure(";".join(failures))
         if len(signals) >= self.props.count:
             return True
-        left = float(token["until"]) - self.facts.now()
+        left = float(token["until"]) - self._time()
         if left <= 0:
             reasons = ";".join(str(signal["reason"]) for signal in signals)
             text = f"{len(signals)} of {self.props.count} received"

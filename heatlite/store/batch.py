@@ -12,24 +12,36 @@ from collections.abc import Sequence
 
 import peewee
 
-from heatlite.store.database import Database, Dialect, Row, Value
-
-IN_LIMIT = 500
-"""Values in one IN (…): SQLite before 3.32 takes 999 parameters."""
+from heatlite.store.database import Dialect, Row, Value
+from heatlite.store.sealing import IN_LIMIT, Sealing
+from heatlite.store.tables import ContentField, SealedField
 
 
 class Table:
     """The columns of one table in a fixed order, and the statements over whole rows.
 
-    A row is a tuple: the columns that change, the key, and those that never change once inserted.
+    A row is a tuple: the columns that change, the key, and those that never change once inserted. What the rows of a
+    sealed stack are made of is encrypted on its way in, and in clear on its way out.
     """
 
     def __init__(
-        self, database: Database, model: type[peewee.Model], mutable: Sequence[str], key: str, fixed: Sequence[str]
+        self,
+        sealing: Sealing,
+        model: type[peewee.Model],
+        mutable: Sequence[str],
+        key: str,
+        fixed: Sequence[str],
+        stack: str | None = None,
     ) -> None:
-        self._database = database
+        """`stack`: the column with the id of a row's stack, where it has content."""
+        self._sealing = sealing
+        self._database = database = sealing.database
         self.columns = (*mutable, key, *fixed)
         self._width = len(mutable) + 1
+        fields = [model._meta.fields[name] for name in self.columns]
+        self._always = tuple(at for at, field in enumerate(fields) if isinstance(field, SealedField))
+        self._content = tuple(at for at, field in enumerate(fields) if isinstance(field, ContentField | SealedField))
+        self._stack = None if stack is None else self.columns.index(stack)
         quote = database.quote
         self.name = quote(model._meta.table_name)
         self._key = quote(key)
@@ -59,6 +71,7 @@ class Table:
         """Add the rows, in their order."""
         if not rows:
             return
+        rows = self._closed(rows)
         if self._database.dialect is Dialect.POSTGRESQL:
             self._database.write(self._insert, self._arrays(rows))
         else:
@@ -68,6 +81,7 @@ class Table:
         """Write the columns that change, of rows that exist."""
         if not rows:
             return
+        rows = self._closed(rows)
         if self._database.dialect is Dialect.POSTGRESQL:
             self._database.write(self._update, self._arrays([row[: self._width] for row in rows]))
         elif self._database.dialect is Dialect.MARIADB:
@@ -83,7 +97,19 @@ class Table:
 
     def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Whole rows; `rest` is what follows FROM, with ``?`` for a parameter."""
-        return self._database.read(self._select + rest.replace("?", self._database.mark), parameters)
+        rows = self._database.read(self._select + rest.replace("?", self._database.mark), parameters)
+        return [self._sealing.opened(row, self._content) for row in rows] if self._content else rows
+
+    def _closed(self, rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
+        if self._always:
+            rows = [self._sealing.closed(row, self._always) for row in rows]
+        if self._stack is None:
+            return rows
+        at = self._stack
+        sealed = self._sealing.of({str(row[at]) for row in rows})
+        if not sealed:
+            return rows
+        return [self._sealing.closed(row, self._content) if row[at] in sealed else row for row in rows]
 
     def _arrays(self, rows: Sequence[tuple[Value, ...]]) -> list[list[Value]]:
         columns = [list(column) for column in zip(*rows, strict=True)]

@@ -24,6 +24,7 @@ from playhouse import db_url
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.core.meter import Meter
 from heatlite.store.errors import Duplicate, MissingDriver
 
 BUSY_SECONDS = 5
@@ -84,6 +85,9 @@ class _ThreadState(threading.local):
     failure: Exception | None = None
     """The first error in it: after that it can only be rolled back."""
     closer: _Closer | None = None
+    after_commit: tuple[Callable[[], None], ...] = ()
+    """What is to be called once the transaction is committed."""
+    memo: set[str] | None = None
 
 
 class Database:
@@ -117,8 +121,9 @@ class Database:
         self.mark = self.peewee.param
         self._state = _ThreadState()
         self._writing = threading.Lock()
+        self.meter = Meter()
         self.committed: Callable[[], None] = lambda: None
-        """Called by each thread after it has changed something."""
+        """Called by each thread after it has changed something; before what was asked for by `after_commit`."""
         _renew_after_fork(self)
 
     def _new(self) -> peewee.Database:
@@ -239,6 +244,7 @@ class Database:
         elif isinstance(error, self._own_errors):
             ours = error  # a fault in our SQL, or no tables
         else:
+            self.meter.database_unavailable()
             ours = DatabaseUnavailable(reason=str(error))
         if self._state.open and self._state.failure is None:
             self._state.failure = ours
@@ -261,17 +267,28 @@ class Database:
         with self._turn():
             self._run("BEGIN IMMEDIATE" if self.dialect is Dialect.SQLITE else "BEGIN", ())
             state.open = True
+            state.memo = None
             try:
                 yield
                 self._check_sound()
                 self._run("COMMIT", ())
-                self.committed()
             except BaseException:
                 self._roll_back()
+                state.after_commit = ()
                 raise
             finally:
                 state.open = False
                 state.failure = None
+        calls, state.after_commit = state.after_commit, ()
+        self.meter.committed()
+        self.committed()
+        for call in calls:
+            call()
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Have `call` called once this thread's transaction is committed, and never if it is not. It must not raise."""
+        self._check_open()
+        self._state.after_commit += (call,)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -283,6 +300,7 @@ class Database:
             yield
             return
         if not self._writing.acquire(timeout=BUSY_SECONDS):
+            self.meter.database_unavailable()
             raise DatabaseUnavailable(reason="database is locked")
         try:
             yield
@@ -296,6 +314,15 @@ class Database:
             # SQLite has rolled back by itself (full disk), or the server is gone: either way a
             # closed connection keeps nothing.
             self._drop()
+
+    @property
+    def memo(self) -> set[str]:
+        """What somebody wants to remember as long as this thread's transaction lasts."""
+        if not self._state.open:
+            return set()
+        if self._state.memo is None:
+            self._state.memo = set()
+        return self._state.memo
 
     @property
     def in_transaction(self) -> bool:

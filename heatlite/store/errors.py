@@ -1,7 +1,8 @@
 """What the store tells its callers beside the errors of `heatlite.core.errors`."""
 
-from heatlite.core.errors import Invalid
+from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.core.json import JsonMap
+from heatlite.core.status import Control
 
 
 class Fenced(Exception):
@@ -9,6 +10,15 @@ class Fenced(Exception):
 
     Not for a client's eyes: a worker that meets it stops without another word.
     """
+
+
+class AlreadyCommitted(Exception):
+    """What a worker writes again, because nobody answered its COMMIT, has been written. `control` is what is asked of
+    the action."""
+
+    def __init__(self, control: Control | None) -> None:
+        self.control = control
+        super().__init__()
 
 
 class Duplicate(Exception):
@@ -21,6 +31,15 @@ class SchemaMismatch(Invalid):
 
 class MissingDriver(Invalid):
     """The URL asks for a database whose driver is not installed."""
+
+
+class UnreadableSecret(DatabaseUnavailable):
+    """None of the keys opens a stored secret."""
+
+    text = (
+        "A stored secret cannot be read: {keys} has not the key that it was written with, or it has been damaged."
+        " Add that key again, behind those in use."
+    )
 
 
 class EngineRunning(Exception):

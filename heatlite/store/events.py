@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import peewee
 
 from heatlite.core.json import dump
+from heatlite.core.masking import MASK
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Database, Row, Value
+from heatlite.store.database import Row, Value
 from heatlite.store.paging import after, directed
 from heatlite.store.records import EventRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.tables import Event, Stack
 
 
@@ -67,14 +69,19 @@ _SUMMARY = (
 class Events:
     """The events."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing, self._database = sealing, sealing.database
         # Only inserted into, and the database itself gives the ids: no column changes, none is a key.
-        self._table = Table(database, Event, (), key="stack_id", fixed=_COLUMNS[1:])
+        self._table = Table(sealing, Event, (), key="stack_id", fixed=_COLUMNS[1:])
 
     def append_many(self, records: Sequence[EventRecord]) -> None:
-        """Store events in their order."""
-        self._table.insert([_row(record) for record in records])
+        """Store events in their order; those of sealed stacks tell which properties there are, not what they are."""
+        sealed = self._sealing.of({record.stack_id for record in records})
+        told = (
+            replace(record, properties=dict.fromkeys(record.properties, MASK)) if record.stack_id in sealed else record
+            for record in records
+        )
+        self._table.insert([_row(record) for record in told])
 
     def after(self, stack_id: str, number: int, limit: int, query: EventQuery = EventQuery()) -> list[EventRecord]:
         """The first events of a stack that come after a number and pass the filters of `query`, with properties."""

@@ -38,14 +38,16 @@ def status(database: Database) -> list[Migration]:
         ]
 
 
-def check_known(database: Database) -> None:
-    """Raises SchemaMismatch when a newer program has changed the tables."""
-    unknown = [migration.name for migration in status(database) if not migration.known]
+def check_known(database: Database) -> list[Migration]:
+    """As `status`. Raises SchemaMismatch when a newer program has changed the tables."""
+    found = status(database)
+    unknown = [migration.name for migration in found if not migration.known]
     if unknown:
         raise SchemaMismatch(
             f"The database is newer than this program, which does not know {', '.join(unknown)}."
             " Install the heatlite that made it."
         )
+    return found
 
 
 def upgrade(database: Database) -> list[str]:

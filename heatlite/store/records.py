@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb, is_locked
+from heatlite.core.status import ActionStatus, Cause, Control, Kind, LockLevel, Needs, Status, Verb, is_locked
+
+REPORT_INTERVAL = 60
+"""Seconds within which an engine is expected to report (Heat's default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ class StackRecord:
     update_policy of the resource, for resource_facade) and ``without`` (`Environment.without`)."""
     before_lock: str | None = None
     """The state before it was locked: ``CHECK_FAILED``. Kept after the unlock, until something else is done."""
+
+    sealed: bool = False
+    """Something in its tree is hidden: what the rows of the stack are made of is encrypted."""
 
     def timeout_seconds(self, default: float) -> float:
         """How long an operation on the stack may take; `default` where it does not say."""
@@ -164,32 +170,110 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """A queued unit of work on a stack."""
+    """A queued unit of work on a stack (seed: senlin-actions)."""
 
     id: str
     stack_id: str
+    """Its target."""
     root_id: str
     project: str
     verb: Verb
     status: ActionStatus
     requested_by: str
     created_at: float
+    cause: Cause = Cause.REQUEST
     inputs: JsonMap = field(default_factory=dict)
+    outputs: JsonMap = field(default_factory=dict)
+    """Once it has ended: ``result``, and ``stack_status`` or ``error``."""
+    data: JsonMap = field(default_factory=dict)
+    """What it has decided, and how far it is."""
+    context: JsonMap = field(default_factory=dict)
+    """Who asked: ``roles``, ``request_id``."""
+    secrets: str | None = None
+    """What of the context is secret, encrypted; None once the action has ended."""
     status_reason: str = ""
     control: Control | None = None
-    waits_for: str | None = None
-    """Id of the action that has to end first."""
+    interval: float = 0.0
+    """Seconds after which it is to be done again; 0: never."""
+    not_before: float | None = None
+    timeout: int = 0
+    """Seconds; 0: the installation's `default_action_timeout`."""
+    retries: int = 0
+    """How often it has been given back because others were in the way."""
+    pending: int = 0
+    """How many of the actions that it depends on have not ended."""
+    failed_dependencies: int = 0
+    zone: str | None = None
+    """The label of the workers that are to do it; None: any."""
     owner: str | None = None
     attempt: int = 0
     lease_until: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    suspended_at: float | None = None
+    suspended: float = 0.0
+    """Seconds that it has been SUSPENDED in all, not counting the present time."""
+    updated_at: float | None = None
     deadline: float | None = None
+    commits: int = 0
+    """How often what its workers have done was written."""
     seq: int = 0
     parent_id: str | None = None
     """The action that this one was derived from: it goes on when this one has ended."""
     urgent: bool = False
     """Whether the parent has something to do as soon as this one has ended, whatever else it waits for."""
+
+    @property
+    def name(self) -> str:
+        """``stack_update_1a2b3c4d``: not unique, but easy to read."""
+        return f"stack_{self.verb.lower()}_{self.stack_id[-8:]}"
+
+    @property
+    def kind(self) -> Kind:
+        """Which workers are for it."""
+        return Kind.CHECK if self.verb is Verb.CHECK else Kind.STACK
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyRecord:
+    """One action needs another."""
+
+    dependent: str
+    depended: str
+    needs: Needs
+    state: str
+    """open, ok, failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """The ids of the actions that one depends on, and of those that depend on it, derived ones and its parent too."""
+
+    depends_on: tuple[str, ...] = ()
+    depended_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionRecord:
+    """One move of an action."""
+
+    action_id: str
+    time: float
+    before: ActionStatus
+    after: ActionStatus
+    attempt: int
+    owner: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Something for workers: an action that has become READY, or one that runs and was asked for something."""
+
+    action_id: str
+    kind: Kind
+    zone: str | None
+    is_ready: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +367,7 @@ class ServiceRecord:
     binary: str
     created_at: float
     updated_at: float
+
+    def is_up(self, now: float) -> bool:
+        """Whether it has reported within two intervals."""
+        return now - self.updated_at <= 2 * REPORT_INTERVAL

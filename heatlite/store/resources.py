@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Database, Row, Value
+from heatlite.store.database import Row, Value
 from heatlite.store.records import BeforeLock, ResourceRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.tables import Resource, Stack
 
 _MUTABLE = (
@@ -35,9 +36,10 @@ _MUTABLE = (
 class Resources:
     """The resource rows. Each method is one statement, or one for some hundred rows."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._table = Table(database, Resource, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
+    def __init__(self, sealing: Sealing) -> None:
+        self._database = sealing.database
+        fixed = ("stack_id", "name", "created_at")
+        self._table = Table(sealing, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id")
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Every row of a stack, oldest first."""
@@ -50,6 +52,15 @@ class Resources:
             marks = ", ".join("?" * len(some))
             rest = f"WHERE stack_id = ? AND name IN ({marks}) ORDER BY id"
             out += map(_record, self._table.select(rest, (stack_id, *some)))
+        return out
+
+    def with_token(self, stack_ids: Sequence[str]) -> list[ResourceRecord]:
+        """The rows of some stacks that wait for something, or are being worked on."""
+        out: list[ResourceRecord] = []
+        for some in in_parts(stack_ids):
+            marks = ", ".join("?" * len(some))
+            rest = f"WHERE stack_id IN ({marks}) AND token IS NOT NULL ORDER BY id"
+            out += map(_record, self._table.select(rest, some))
         return out
 
     def find(self, stack_id: str, name_or_physical_id: str) -> list[ResourceRecord]:

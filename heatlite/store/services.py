@@ -22,6 +22,11 @@ class Services:
         """An engine has stopped in good order."""
         self._database.change(Service.delete().where(Service.id == service_id))
 
+    def silent_since(self, moment: float) -> "list[str]":
+        """The ids of engines that have not reported since."""
+        rows = self._database.select(Service.select(Service.id).where(Service.updated_at < moment))
+        return [service_id for (service_id,) in rows]
+
     def list(self) -> list[ServiceRecord]:
         """Every engine that has reported and not left, the oldest first."""
         columns = (Service.id, Service.host, Service.binary, Service.created_at, Service.updated_at)

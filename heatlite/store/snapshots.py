@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from heatlite.core.json import dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
-from heatlite.store.database import Database, Row, Value
+from heatlite.store.database import Row, Value
 from heatlite.store.records import SnapshotRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.tables import Snapshot
 
 _MUTABLE = ("verb", "status", "status_reason", "data")
@@ -16,9 +17,9 @@ _MUTABLE = ("verb", "status", "status_reason", "data")
 class Snapshots:
     """The snapshots. Each method is one statement."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._table = Table(database, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
+    def __init__(self, sealing: Sealing) -> None:
+        self._database = sealing.database
+        self._table = Table(sealing, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
 
     def of(self, stack_id: str) -> list[SnapshotRecord]:
         """Every snapshot of a stack, oldest first."""

@@ -6,13 +6,15 @@ from dataclasses import asdict
 import peewee
 
 from heatlite.core.json import dump
-from heatlite.store.database import Database, Row
+from heatlite.store.database import Row
 from heatlite.store.paging import after, directed
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.tables import SoftwareConfig as Config
 from heatlite.store.tables import SoftwareDeployment as Deployment
 
 _CONFIG = (Config.id, Config.project, Config.name, Config.group, Config.content, Config.created_at)
+_CONTENT = 4
 _SUMMARY = (*_CONFIG[:4], peewee.Value("{}"), Config.created_at)
 _NEWEST_FIRST = (Config.created_at, Config.id)
 
@@ -20,19 +22,21 @@ _NEWEST_FIRST = (Config.created_at, Config.id)
 class SoftwareConfigs:
     """The configurations."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
 
     def insert(self, record: SoftwareConfigRecord) -> None:
         """Add a configuration."""
         kept = asdict(record)
-        kept["content"] = dump({name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")})
+        content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
+        kept["content"] = self._sealing.close(dump(content))
         self._database.change(Config.insert(kept))
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
         """A configuration of a project."""
         found = self._database.select(Config.select(*_CONFIG).where(Config.project == project, Config.id == config_id))
-        return _config(found[0]) if found else None
+        return self._config(found[0]) if found else None
 
     def of_server(self, project: str, server_id: str) -> list[SoftwareConfigRecord]:
         """The configurations that are deployed to a server, by name."""
@@ -41,7 +45,10 @@ class SoftwareConfigs:
         )
         rows = self._database.select(Config.select(*_CONFIG).where(Config.id.in_(deployed)))
         # Databases order text each in its own way.
-        return sorted(map(_config, rows), key=lambda config: (config.name, config.id))
+        return sorted(map(self._config, rows), key=lambda config: (config.name, config.id))
+
+    def _config(self, row: Row) -> SoftwareConfigRecord:
+        return _config(self._sealing.opened(row, (_CONTENT,)))
 
     def delete(self, project: str, config_id: str) -> bool:
         """Remove a configuration; whether there was one."""
@@ -64,7 +71,7 @@ class SoftwareConfigs:
                 conditions.append(after(_NEWEST_FIRST, keys, descending=True))
         select = Config.select(*_SUMMARY).where(*conditions) if conditions else Config.select(*_SUMMARY)
         ordered = select.order_by(*directed(_NEWEST_FIRST, descending=True)).limit(limit)
-        return [_config(row) for row in self._database.select(ordered)]
+        return [self._config(row) for row in self._database.select(ordered)]
 
 
 _DEPLOYMENT = (
@@ -80,21 +87,27 @@ _DEPLOYMENT = (
     Deployment.created_at,
     Deployment.updated_at,
 )
+_VALUES = (4, 5)
 
 
 class SoftwareDeployments:
     """The deployments."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
+
+    def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
+        values = asdict(record)
+        return values | {name: self._sealing.close(dump(values[name])) for name in ("input_values", "output_values")}
 
     def insert(self, record: SoftwareDeploymentRecord) -> None:
         """Add a deployment."""
-        self._database.change(Deployment.insert(_values(record)))
+        self._database.change(Deployment.insert(self._values(record)))
 
     def save(self, record: SoftwareDeploymentRecord) -> None:
         """Write everything about a deployment that exists."""
-        self._database.change(Deployment.update(_values(record)).where(Deployment.id == record.id))
+        self._database.change(Deployment.update(self._values(record)).where(Deployment.id == record.id))
 
     def get(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
         """A deployment of a project."""
@@ -128,7 +141,7 @@ class SoftwareDeployments:
 
     def _select(self, *conditions: peewee.ColumnBase) -> list[SoftwareDeploymentRecord]:
         select = Deployment.select(*_DEPLOYMENT).where(*conditions).order_by(Deployment.created_at, Deployment.id)
-        return [_deployment(row) for row in self._database.select(select)]
+        return [_deployment(self._sealing.opened(row, _VALUES)) for row in self._database.select(select)]
 
     def list(self, project: str, server_id: str | None = None) -> list[SoftwareDeploymentRecord]:
         """The deployments of a project, or those to one server, oldest first."""
@@ -140,11 +153,6 @@ def _config(row: Row) -> SoftwareConfigRecord:
     identifier, project, name, group, content, created_at = row
     kept = {"config": None, "inputs": [], "outputs": [], "options": {}} | json.loads(content)
     return SoftwareConfigRecord(identifier, project, name, group, **kept, created_at=created_at)
-
-
-def _values(record: SoftwareDeploymentRecord) -> dict[str, object]:
-    values = asdict(record)
-    return values | {name: dump(values[name]) for name in ("input_values", "output_values")}
 
 
 def _deployment(row: Row) -> SoftwareDeploymentRecord:

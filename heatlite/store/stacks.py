@@ -3,22 +3,24 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 
 import peewee
 
 from heatlite.core.errors import NotFound, StackExists
-from heatlite.core.json import Json, canonical, dump
+from heatlite.core.json import Json, JsonMap, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Database, Dialect, Row, Value
+from heatlite.store.database import Dialect, Row, Value
+from heatlite.store.encryption import FORM
 from heatlite.store.errors import Duplicate
 from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.sinks import Sinks
-from heatlite.store.tables import Action, Resource, Sink, Snapshot, Stack, Suppressed, Template
+from heatlite.store.tables import Action, Credential, Resource, Sink, Snapshot, Stack, Suppressed, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,10 @@ _MUTABLE = (
     "depth",
     "inherited",
     "before_lock",
+    "sealed",
 )
+
+_ENVIRONMENTS = (_MUTABLE.index("environment"), _MUTABLE.index("previous_environment"))
 
 _SUMMARY = (
     Stack.id,
@@ -121,15 +126,16 @@ _SUMMARY = (
 class Stacks:
     """The stacks."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._table = Table(database, Stack, _MUTABLE, key="id", fixed=())
-        self._sinks = Sinks(database)
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
+        self._table = Table(sealing, Stack, _MUTABLE, key="id", fixed=(), stack="id")
+        self._sinks = Sinks(self._database)
 
     def insert(self, record: StackRecord) -> None:
         """Add a stack. Raises StackExists when a live stack of the project has the name."""
         try:
-            self._table.insert([_row(record)])
+            self._insert([record])
         except Duplicate as error:
             if "live_name" in str(error):
                 raise StackExists(stack_name=record.name) from error
@@ -138,18 +144,34 @@ class Stacks:
 
     def insert_many(self, records: Sequence[StackRecord]) -> None:
         """Add stacks whose names nobody else can have. Raises Duplicate."""
-        self._table.insert([_row(record) for record in records])
+        self._insert(records)
         self._add_sinks(records)
+
+    def _insert(self, records: Sequence[StackRecord]) -> None:
+        for record in records:
+            self._sealing.know(record.id, record.sealed)
+        self._table.insert([self._row(record) for record in records])
+
+    def _row(self, record: StackRecord) -> Row:
+        """A row; the secret of a sink is one, even where nothing else is hidden."""
+        row = _row(record)
+        tells = _has_secret(record.environment) or _has_secret(record.previous_environment)
+        return self._sealing.closed(row, _ENVIRONMENTS) if tells else row
 
     def save_many(self, records: Sequence[StackRecord]) -> None:
         """As `save`, for several."""
-        self._table.update([_row(record) for record in records])
+        sealed = self._sealing.of(record.id for record in records if not record.sealed)
+        for record in records:
+            if record.sealed:
+                self._sealing.know(record.id, sealed=True)
+        kept = (replace(record, sealed=True) if record.id in sealed else record for record in records)
+        self._table.update([self._row(record) for record in kept])
         self._add_sinks(records)
 
     def save(self, record: StackRecord) -> None:
-        """Write everything about a stack that exists; with `deleted_at` its name is free again."""
-        self._table.update([_row(record)])
-        self._add_sinks([record])
+        """Write everything about a stack that exists; with `deleted_at` its name is free again. A stack that is sealed
+        stays so."""
+        self.save_many([record])
 
     def _add_sinks(self, records: Sequence[StackRecord]) -> None:
         """Events that are stored after this are told to the sinks of the environments."""
@@ -226,7 +248,7 @@ class Stacks:
 
     def forget(self, stack_ids: Sequence[str]) -> None:
         """Remove everything about stacks but their events."""
-        for model in (Resource, Action, Suppressed, Sink, Snapshot):
+        for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential):
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
@@ -253,7 +275,7 @@ class Stacks:
         if query.not_tags:
             out.append(~reduce(and_, map(self._has_tag, query.not_tags)))
         out += (~self._has_tag(tag) for tag in query.not_tags_any)
-        return out
+        return out or [Stack.id.is_null(False)]  # peewee takes no empty list of them
 
     def _has_tag(self, tag: str) -> peewee.ColumnBase:
         find = peewee.fn.strpos if self._database.dialect is Dialect.POSTGRESQL else peewee.fn.instr
@@ -285,21 +307,39 @@ class Stacks:
 class Templates:
     """Templates, stored once for each content."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._table = Table(database, Template, ("document", "files"), key="id", fixed=())
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
+        self._table = Table(sealing, Template, ("document", "files"), key="id", fixed=())
 
     @staticmethod
     def address(document: Mapping[str, Json], files: Mapping[str, str]) -> str:
         """The id that a template of this content has: SHA-256."""
         return hashlib.sha256(canonical([document, files]).encode()).hexdigest()
 
-    def put(self, document: Mapping[str, Json], files: Mapping[str, str], template_id: str | None = None) -> str:
-        """Store a template unless it is there, and tell its id; `template_id` is that id if the caller knows it."""
+    def put(
+        self,
+        document: Mapping[str, Json],
+        files: Mapping[str, str],
+        template_id: str | None = None,
+        sealed: bool = False,
+    ) -> str:
+        """Store a template unless it is there, and tell its id; `template_id` is that id if the caller knows it.
+
+        That of a stack that is `sealed` is encrypted, even where another has left it in clear.
+        """
         template_id = template_id or self.address(document, files)
-        if not self._database.select(Template.select(Template.id).where(Template.id == template_id)):
-            row = {"id": template_id, "document": dump(document), "files": dump(files)}
-            self._database.change(Template.insert(row).on_conflict_ignore())
+        is_this = Template.id == template_id
+        start = peewee.fn.substr(Template.document, 1, len(FORM))
+        found = self._database.select(Template.select(start).where(is_this))
+        sealed = sealed and self._sealing.cipher is not None
+        if not found or (sealed and found[0][0] != FORM):
+            close = self._sealing.close if sealed else str
+            row = {"document": close(dump(document)), "files": close(dump(files))}
+            if found:
+                self._database.change(Template.update(row).where(is_this))
+            else:
+                self._database.change(Template.insert({"id": template_id, **row}).on_conflict_ignore())
         return template_id
 
     def get(self, template_id: str) -> TemplateRecord:
@@ -343,6 +383,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
         record.depth,
         None if record.inherited is None else dump(record.inherited),
         record.before_lock,
+        record.sealed,
         record.id,
     )
 
@@ -350,7 +391,7 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
 def _record(row: Row) -> StackRecord:
     level, locked_by, by_admin, locked_at, lock_reason, expires_at = row[19:25]
     return StackRecord(
-        id=row[29],
+        id=row[30],
         name=row[0],
         project=row[1],
         username=row[3],
@@ -376,6 +417,7 @@ def _record(row: Row) -> StackRecord:
         depth=row[26],
         inherited=None if row[27] is None else json.loads(row[27]),
         before_lock=row[28],
+        sealed=bool(row[29]),
     )
 
 
@@ -398,6 +440,11 @@ def _summary(row: Row) -> StackSummary:
         tags=_tags(tags),
         locked=level is not None or is_locked(Verb(verb), Status(status)),
     )
+
+
+def _has_secret(environment: JsonMap | None) -> bool:
+    sinks = (environment or {}).get("event_sinks")
+    return isinstance(sinks, list) and any(isinstance(sink, dict) and "secret" in sink for sink in sinks)
 
 
 def _tags(text: str) -> tuple[str, ...]:

@@ -1,16 +1,23 @@
 """The store: one object with a room for each kind of row."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.store import exclusive, migrate
+from heatlite.store.action_list import ActionList
 from heatlite.store.actions import Actions
+from heatlite.store.consistency import Inconsistency, inconsistencies
+from heatlite.store.credentials import Credentials
 from heatlite.store.database import Database, Dialect
 from heatlite.store.events import Events
 from heatlite.store.mail import Mail
+from heatlite.store.records import StackRecord
 from heatlite.store.resources import Resources
+from heatlite.store.rotation import Rotated, rotate, seal_tree
+from heatlite.store.sealing import Sealing
 from heatlite.store.services import Services
 from heatlite.store.sinks import Sinks
 from heatlite.store.snapshots import Snapshots
@@ -27,25 +34,31 @@ class Store:
     nothing was written.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, keys: Sequence[str] = ()) -> None:
         self.database = database
-        self.templates = Templates(database)
-        self.stacks = Stacks(database)
-        self.resources = Resources(database)
-        self.events = Events(database)
-        self.actions = Actions(database)
-        self.snapshots = Snapshots(database)
-        self.suppressed = SuppressedRequests(database)
+        self.sealing = sealing = Sealing(database, keys)
+        self.templates = Templates(sealing)
+        self.stacks = Stacks(sealing)
+        self.resources = Resources(sealing)
+        self.events = Events(sealing)
+        self.actions = Actions(sealing)
+        self.action_list = ActionList(sealing)
+        self.snapshots = Snapshots(sealing)
+        self.suppressed = SuppressedRequests(sealing)
         self.services = Services(database)
-        self.mail = Mail(database)
+        self.mail = Mail(sealing)
         self.sinks = Sinks(database)
-        self.software_configs = SoftwareConfigs(database)
-        self.software_deployments = SoftwareDeployments(database)
+        self.software_configs = SoftwareConfigs(sealing)
+        self.software_deployments = SoftwareDeployments(sealing)
+        self.credentials = Credentials(sealing)
+        self.migrations: Sequence[migrate.Migration] = ()
+        """As they were when the store was opened."""
 
     @classmethod
-    def open(cls, url: str) -> "Store":
+    def open(cls, url: str, keys: Sequence[str] = ()) -> "Store":
         """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
 
+        `keys` are those of the setting `encryption_keys`; they are looked at when they are first needed.
         A SQLite file is made if need be, and its folder, both for their owner only: what stacks are given may be
         secret. Raises BadSetting for another URL, MissingDriver, SchemaMismatch when a newer heatlite has been at it,
         DatabaseUnavailable.
@@ -59,11 +72,13 @@ class Store:
             except OSError as error:
                 raise DatabaseUnavailable(reason=str(error)) from error
         try:
-            migrate.check_known(database)
+            found = migrate.check_known(database)
         except Exception:
             database.close()
             raise
-        return cls(database)
+        store = cls(database, keys)
+        store.migrations = found
+        return store
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing; an inner one joins the outer one. See `Database.transaction`."""
@@ -80,6 +95,30 @@ class Store:
     def status(self) -> list[migrate.Migration]:
         """The migrations, applied or not."""
         return migrate.status(self.database)
+
+    def rotate_keys(self) -> Rotated:
+        """Encrypt all secrets with the first key, see `rotation.rotate`; then leave nothing behind of what was there.
+
+        Needs a key.
+        """
+        done = rotate(self.sealing)
+        if self.database.dialect is Dialect.SQLITE:
+            try:
+                # What was overwritten still lies in free pages and in the log of writes.
+                self.database.read("VACUUM")
+                ((busy, _, _),) = self.database.read("PRAGMA wal_checkpoint(TRUNCATE)")
+                done.wiped = not busy
+            except DatabaseUnavailable:
+                done.wiped = False
+        return done
+
+    def seal_tree(self, stack: StackRecord) -> None:
+        """Something in the stack's tree has become a secret, see `rotation.seal_tree`."""
+        seal_tree(self.sealing, stack.root_id or stack.id)
+
+    def inconsistencies(self, now: float, grace: float) -> list[Inconsistency]:
+        """What should not be: see `consistency.inconsistencies`."""
+        return inconsistencies(self.database, now, grace)
 
     def lock_engine(self, info: JsonMap) -> exclusive.EngineLock | None:
         """Be the one engine of a SQLite database; None on a server, where leases do. Raises EngineRunning."""

@@ -1,16 +1,17 @@
 """Requests that a maintenance lock refused or ignored (lock-and-health §2: nothing is forgotten)."""
 
-import hashlib
 import json
 from typing import Any
 
 import peewee
 
 from heatlite.core.json import canonical, dump
-from heatlite.store.database import Database, Row
+from heatlite.store.database import Row
 from heatlite.store.records import SuppressedRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.tables import Suppressed
 
+_BODY = 8
 LIMIT = 1000
 """Rows kept for one stack: a client that never gives up must not fill the disk."""
 
@@ -18,8 +19,9 @@ LIMIT = 1000
 class SuppressedRequests:
     """The suppressed requests."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
 
     def add(self, record: SuppressedRecord, locked_at: float) -> bool:
         """Keep a request, once for each lock (`locked_at` tells them apart).
@@ -39,8 +41,8 @@ class SuppressedRequests:
             "detail": record.detail,
             "method": record.method,
             "path": record.path,
-            "body": None if record.body is None else dump(record.body),
-            "digest": hashlib.sha256(canonical(same).encode()).hexdigest(),
+            "body": None if record.body is None else self._sealing.close(dump(record.body)),
+            "digest": self._sealing.digest(canonical(same)),
         }
         return self._database.change(Suppressed.insert(row).on_conflict_ignore()) == 1
 
@@ -75,7 +77,7 @@ class SuppressedRequests:
             .where(condition)
             .order_by(Suppressed.id)
         )
-        return [_record(row) for row in rows]
+        return [_record(self._sealing.opened(row, (_BODY,))) for row in rows]
 
     def list(self, stack_id: str) -> list[SuppressedRecord]:
         """The suppressed requests of a stack, oldest first."""

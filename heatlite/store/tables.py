@@ -13,11 +13,23 @@ class LongTextField(peewee.TextField):
     field_type = "LONGTEXT"
 
 
+class ContentField(LongTextField):
+    """JSON that may be made of secrets: encrypted where its stack is sealed, see `sealing`."""
+
+
+class MaskedField(LongTextField):
+    """A JSON object that is only to be read: of a sealed stack's no value is kept, but a mask in its place."""
+
+
+class SealedField(LongTextField):
+    """JSON that is always encrypted, where there is a key: nobody can tell what is in it, and it is little."""
+
+
 class Template(peewee.Model):
     id = peewee.CharField(max_length=64, primary_key=True)
     """SHA-256 of the content."""
-    document = LongTextField()
-    files = LongTextField()
+    document = ContentField()
+    files = ContentField()
 
     class Meta:
         table_name = "template"
@@ -31,7 +43,7 @@ class Stack(peewee.Model):
     """The name while the stack is not deleted: what makes names unique in a project."""
     username = peewee.CharField()
     template_id = peewee.CharField(max_length=64)
-    environment = LongTextField()
+    environment = ContentField()
     verb = peewee.CharField(max_length=16)
     status = peewee.CharField(max_length=16)
     status_reason = LongTextField()
@@ -41,7 +53,7 @@ class Stack(peewee.Model):
     parent_id = peewee.CharField(max_length=36, null=True, index=True)
     root_id = peewee.CharField(max_length=36, null=True, index=True)
     previous_template_id = peewee.CharField(max_length=64, null=True)
-    previous_environment = LongTextField(null=True)
+    previous_environment = ContentField(null=True)
     timeout_mins = peewee.IntegerField(null=True)
     disable_rollback = peewee.BooleanField()
     tags = LongTextField()
@@ -54,8 +66,9 @@ class Stack(peewee.Model):
     lock_expires_at = peewee.DoubleField(null=True, index=True)
     parent_resource = peewee.CharField(null=True)
     depth = peewee.IntegerField(default=0)
-    inherited = LongTextField(null=True)
+    inherited = ContentField(null=True)
     before_lock = peewee.CharField(max_length=32, null=True)
+    sealed = peewee.BooleanField(default=False)
 
     class Meta:
         table_name = "stack"
@@ -80,10 +93,10 @@ class Resource(peewee.Model):
     updated_at = peewee.DoubleField(null=True)
     physical_name = LongTextField()
     physical_id = LongTextField(null=True)
-    properties = LongTextField()
-    metadata = LongTextField()
-    data = LongTextField()
-    token = LongTextField(null=True)
+    properties = ContentField()
+    metadata = ContentField()
+    data = ContentField()
+    token = ContentField(null=True)
     requires = LongTextField()
     uses = LongTextField()
     deletion_policy = peewee.CharField(max_length=16)
@@ -106,7 +119,7 @@ class Event(peewee.Model):
     status = peewee.CharField(max_length=16)
     status_reason = LongTextField()
     created_at = peewee.DoubleField()
-    properties = LongTextField()
+    properties = MaskedField()
 
     class Meta:
         table_name = "event"
@@ -121,13 +134,12 @@ class Action(peewee.Model):
     root_id = peewee.CharField(max_length=36)
     project = peewee.CharField()
     verb = peewee.CharField(max_length=16)
-    status = peewee.CharField(max_length=16)
+    status = peewee.CharField(max_length=32)
     requested_by = peewee.CharField()
     created_at = peewee.DoubleField()
-    inputs = LongTextField()
+    inputs = ContentField()
     status_reason = LongTextField()
     control = peewee.CharField(max_length=16, null=True)
-    waits_for = peewee.CharField(max_length=36, null=True)
     owner = peewee.CharField(null=True)
     attempt = peewee.IntegerField()
     lease_until = peewee.DoubleField(null=True)
@@ -139,6 +151,29 @@ class Action(peewee.Model):
     parent_id = peewee.CharField(max_length=36, null=True)
     urgent = peewee.BooleanField(default=False)
     open_children = peewee.IntegerField(default=0)
+    name = peewee.CharField(max_length=64, default="")
+    cause = peewee.CharField(max_length=32, default="RPC Request")
+    kind = peewee.CharField(max_length=16, default="stack")
+    zone = peewee.CharField(null=True)
+    context = LongTextField(default="{}")
+    secrets = SealedField(null=True)
+    """Encrypted; NULL once the action has ended."""
+    outputs = ContentField(default="{}")
+    data = ContentField(default="{}")
+    interval = peewee.DoubleField(default=0)
+    not_before = peewee.DoubleField(null=True)
+    timeout = peewee.IntegerField(default=0)
+    retries = peewee.IntegerField(default=0)
+    pending = peewee.IntegerField(default=0)
+    """How many of the actions that it depends on have not ended."""
+    failed_dependencies = peewee.IntegerField(default=0)
+    suspended_at = peewee.DoubleField(null=True)
+    suspended = peewee.DoubleField(default=0)
+    wake_at = peewee.DoubleField(null=True)
+    """Of a parked one: when there is something to do, whatever happens till then."""
+    updated_at = peewee.DoubleField(null=True)
+    commits = peewee.IntegerField(default=0)
+    """How often what its workers have done was written."""
 
     class Meta:
         table_name = "action"
@@ -146,7 +181,40 @@ class Action(peewee.Model):
             (("status", "seq"), False),
             (("stack_id", "status"), False),
             (("parent_id", "status"), False),
+            # Pages of the list of a project.
+            (("project", "seq"), False),
+            (("project", "stack_id", "seq"), False),
+            (("project", "status", "seq"), False),
+            (("project", "name", "seq"), False),
+            (("project", "verb", "seq"), False),
         )
+
+
+class Dependency(peewee.Model):
+    dependent = peewee.CharField(max_length=36)
+    depended = peewee.CharField(max_length=36)
+    needs = peewee.CharField(max_length=16)
+    state = peewee.CharField(max_length=16)
+
+    class Meta:
+        table_name = "dependency"
+        primary_key = peewee.CompositeKey("dependent", "depended")
+        indexes = ((("depended", "state"), False),)
+
+
+class Transition(peewee.Model):
+    id = peewee.BigAutoField()
+    action_id = peewee.CharField(max_length=36)
+    time = peewee.DoubleField()
+    before = peewee.CharField(max_length=32)
+    after = peewee.CharField(max_length=32)
+    attempt = peewee.IntegerField()
+    owner = peewee.CharField(null=True)
+    reason = LongTextField()
+
+    class Meta:
+        table_name = "transition"
+        indexes = ((("action_id", "id"), False),)
 
 
 class Suppressed(peewee.Model):
@@ -159,9 +227,9 @@ class Suppressed(peewee.Model):
     detail = LongTextField()
     method = peewee.CharField(max_length=16)
     path = LongTextField()
-    body = LongTextField(null=True)
+    body = SealedField(null=True)
     digest = peewee.CharField(max_length=64)
-    """SHA-256 of the lock and the request: a client that tries again and again makes one row."""
+    """Of the lock and the request (`Sealing.digest`): a client that tries again and again makes one row."""
 
     class Meta:
         table_name = "suppressed"
@@ -174,7 +242,7 @@ class Mail(peewee.Model):
     digest = peewee.CharField(max_length=64)
     """SHA-256 of the key, which may be long."""
     key = LongTextField()
-    content = LongTextField()
+    content = SealedField()
 
     class Meta:
         table_name = "mail"
@@ -186,7 +254,7 @@ class SoftwareConfig(peewee.Model):
     project = peewee.CharField()
     name = LongTextField()
     group = LongTextField()
-    content = LongTextField()
+    content = SealedField()
     """config, inputs, outputs, options."""
     created_at = peewee.DoubleField()
 
@@ -200,8 +268,8 @@ class SoftwareDeployment(peewee.Model):
     project = peewee.CharField()
     server_id = peewee.CharField()
     config_id = peewee.CharField(max_length=36, index=True)
-    input_values = LongTextField()
-    output_values = LongTextField()
+    input_values = SealedField()
+    output_values = SealedField()
     action = peewee.CharField()
     status = peewee.CharField()
     status_reason = LongTextField()
@@ -241,7 +309,7 @@ class Snapshot(peewee.Model):
     status = peewee.CharField(max_length=16)
     status_reason = LongTextField()
     created_at = peewee.DoubleField()
-    data = LongTextField(null=True)
+    data = SealedField(null=True)
 
     class Meta:
         table_name = "snapshot"
@@ -258,7 +326,16 @@ class Service(peewee.Model):
         table_name = "service"
 
 
+class Credential(peewee.Model):
+    stack_id = peewee.CharField(max_length=36, primary_key=True)
+    """A root's."""
+    content = SealedField()
+
+    class Meta:
+        table_name = "credential"
+
+
 MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, Service, Mail, SoftwareConfig, SoftwareDeployment,
-    Sink, Snapshot,
+    Sink, Snapshot, Dependency, Transition, Credential,
 )  # fmt: skip

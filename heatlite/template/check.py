@@ -87,11 +87,39 @@ class Nested:
     children: "Mapping[str, Nested]"
     times: int = 1
     """How often the stack holds what the definition holds."""
+    given: Sequence[object] = ()
+    """The values of properties that are secret by their types; UNKNOWN stands for what is not known yet."""
+
+    @property
+    def hides(self) -> bool:
+        """Whether there is anything in it that must not be shown."""
+        own = bool(self.definition.template.hidden) or bool(self.given)
+        return own or any(child.hides for child in self.children.values())
 
     @property
     def resources(self) -> int:
         """How many resources the stack will have, those of the stacks within it counted."""
         return self.times * (len(self.definition.resources) + sum(child.resources for child in self.children.values()))
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of all resources in it, as the registries map them."""
+        own = frozenset(resource.mapped_type for resource in self.definition.resources.values())
+        return own.union(*(child.types for child in self.children.values()))
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The names of hidden parameters, those of the templates within too."""
+        own = self.definition.template.hidden
+        return own.union(*(child.hidden for child in self.children.values()))
+
+    @property
+    def secrets(self) -> list[object]:
+        """The values of hidden parameters and secret properties, as far as they are known; those of the templates
+        within too."""
+        within = (value for child in self.children.values() for value in child.secrets)
+        given = (value for value in self.given if value is not UNKNOWN)
+        return [*self.definition.secrets(self.hidden), *given, *within]
 
     def describe(self) -> JsonMap:
         """The `NestedParameters` of POST /validate?show_nested=true; {} where there are none."""
@@ -111,7 +139,7 @@ def examine(definition: Definition, types: TypeCatalog) -> tuple[list[Problem], 
     """As `check_definition`, and the nested templates that were met."""
     checker = _Checker(definition, types, _Run())
     checker.run()
-    return checker.findings.ordered(), Nested("", definition, checker.children)
+    return checker.findings.ordered(), Nested("", definition, checker.children, given=checker.secrets)
 
 
 class _Run:
@@ -121,6 +149,8 @@ class _Run:
         self.providers: dict[tuple[str, bool], Provider | list[Problem]] = {}
         self.nested: dict[str, Nested] = {}
         """By template and values."""
+        self.secret: dict[str, frozenset[str]] = {}
+        """Type → its properties that are secrets."""
         self.told: set[tuple[object, ...]] = set()
         """Faults of nested templates: each is told for the first resource that has it."""
         self.resources = 0
@@ -146,6 +176,8 @@ class _Checker:
         self.views: dict[str, ResourceTypeView | None] = {}
         self.required: dict[str, frozenset[Fault]] = {}
         self.children: dict[str, Nested] = {}
+        self.secrets: list[object] = []
+        """The values of secret properties."""
         self._run = run
         self._above = above
 
@@ -276,7 +308,7 @@ class _Checker:
                 return
             checker = _Checker(definition, self.types, self._run, (*self._above, key))
             checker.run()
-            known = self._run.nested[key] = Nested(resource.type, definition, checker.children)
+            known = self._run.nested[key] = Nested(resource.type, definition, checker.children, given=checker.secrets)
             for problem in checker.findings.ordered():
                 self._tell(resource, problem, Phase.RESOURCES, made)
         times = made.times if made is not None else 1
@@ -347,6 +379,9 @@ class _Checker:
         path = place(resource.name, "properties")
         given = self._resolved(resource.properties, path, "Property error")
         faults = self._property_faults(resource.mapped_type, view, given) if given is not None else ()
+        if faults and resource.external_id is not None:
+            missing = self._missing(resource.mapped_type, view)
+            faults = [fault for fault in faults if fault not in missing]
         for fault in faults:
             where = (*path, *fault.path)
             problem = stated(where, fault.text, "Property error", hint=fault.hint)
@@ -359,10 +394,18 @@ class _Checker:
             self._resolved(resource.metadata, place(resource.name, "metadata"), "")
         if isinstance(view, Provider):
             self._check_provided(resource, view, given or {})
-        elif given is not None and not faults:
+            return
+        self._note_secrets(resource.mapped_type, view, given or {})
+        if given is not None and not faults:
             made = view.nested_template(given)
             if made is not None:
                 self._check_made(resource, made)
+
+    def _note_secrets(self, kind: str, view: ResourceTypeView, given: Mapping[str, object]) -> None:
+        if kind not in self._run.secret:
+            known = view.property_types().items()
+            self._run.secret[kind] = frozenset(name for name, one in known if one.secret)
+        self.secrets += [value for name, value in given.items() if name in self._run.secret[kind] and value is not None]
 
     def _check_update_policy(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
         path = self.definition.place(resource.name, "update_policy")
@@ -386,10 +429,15 @@ class _Checker:
         if self.definition.strict:
             return view.check_properties(given) or view.check_installation(given, self.types.installation)
         # Values do not count, so only names are looked at; and nothing has to be given.
+        missing = self._missing(kind, view)
+        faults = view.check_properties(dict.fromkeys(given, UNKNOWN))
+        return [fault for fault in faults if fault not in missing]
+
+    def _missing(self, kind: str, view: ResourceTypeView) -> frozenset[Fault]:
+        """The faults of a resource that gives nothing."""
         if kind not in self.required:
             self.required[kind] = frozenset(view.check_properties({}))
-        faults = view.check_properties(dict.fromkeys(given, UNKNOWN))
-        return [fault for fault in faults if fault not in self.required[kind]]
+        return self.required[kind]
 
     def _resolved(
         self, section: Mapping[str, object] | Expression, path: Path, prefix: str, tell: bool = True

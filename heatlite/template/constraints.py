@@ -5,7 +5,9 @@ import ipaddress
 import json
 import re
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
@@ -135,12 +137,31 @@ CLOUD: Final = frozenset({
     "octavia.pool", "trove.flavor", "zaqar.queue", "ironic.node", "ironic.portgroup",
 })
 # fmt: on
-"""Constraints that only a cloud can check; until a plugin adds them they hold for every value."""
+"""Constraints that only a cloud can check; without one (`looked_up`) they hold for every value."""
 
 Check = Callable[[object], str | None]
 """Given a value, what is wrong with it; None if nothing is."""
 
 _added: dict[str, Check] = {}
+
+Lookup = Callable[[str, object], str]
+"""Given the name of a constraint of `CLOUD` and a value: what is wrong with it, "" if nothing is."""
+
+_lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
+
+
+@contextmanager
+def looked_up(lookup: Lookup) -> Iterator[None]:
+    """Inside, and in this thread, a cloud is asked whether what templates name is there.
+
+    (A context and no argument: whose cloud it is concerns the one who asks for a template to be checked, and none of
+    the many who check it.)
+    """
+    token = _lookup.set(lookup)
+    try:
+        yield
+    finally:
+        _lookup.reset(token)
 
 
 def add_constraint(name: str, check: Check) -> None:
@@ -155,4 +176,8 @@ def constraint_fault(name: str, value: object) -> str:
         return f"Error validating value '{value}': {text}" if text else ""
     if name in NAMED:
         return "" if NAMED[name](str(value)) else f'"{value}" does not validate {name}'
-    return "" if name in CLOUD else f'"{value}" does not validate {name} (constraint not found)'
+    if name in CLOUD:
+        lookup = _lookup.get()
+        text = lookup(name, value) if lookup is not None else ""
+        return f"Error validating value '{value}': {text}" if text else ""
+    return f'"{value}" does not validate {name} (constraint not found)'

@@ -1,7 +1,7 @@
 """A template, and the same bound to its parameters (hot-language §2, §3, §11)."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from heatlite.core.errors import (
@@ -16,12 +16,23 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.template.conditions import Conditions
 from heatlite.template.dialects import Dialect, dialect_of
 from heatlite.template.environment import Environment, TypeMapping
-from heatlite.template.expression import UNKNOWN, Expression, MapOf, NoResources, Parser, Unknown, fields, resolve, walk
+from heatlite.template.expression import (
+    UNKNOWN,
+    Expression,
+    MapOf,
+    NoResources,
+    Parser,
+    Unknown,
+    fields,
+    resolve,
+    sift,
+    walk,
+)
 from heatlite.template.functions_hot import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path
 from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
-from heatlite.template.types import TypeCatalog
+from heatlite.template.types import Referred, ResourceTypeView, TypeCatalog
 
 DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
 
@@ -96,6 +107,11 @@ class Template:
                 for problem in error.problems:
                     self.findings.add(Phase.PARAMETER_SCHEMAS, problem)
         self._check_groups()
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The names of the hidden parameters."""
+        return frozenset(name for name, schema in self.parameters.items() if schema.hidden)
 
     def bind(
         self,
@@ -237,13 +253,20 @@ class Definition:
         section = self.sections["resources"]
         return (section, resource, self.keys[key]) if key else (section, resource)
 
-    def describe(self) -> JsonMap:
-        """The answer of POST /validate."""
-        given = self.environment.parameters
-        schemas = self.template.parameters
-        described = self.template.describe(given)
-        described["Environment"] = self.environment.to_dict(name for name, schema in schemas.items() if schema.hidden)
+    def describe(self, hidden: Iterable[str] = ()) -> JsonMap:
+        """The answer of POST /validate; `hidden` are the names of hidden parameters of nested stacks."""
+        described = self.template.describe(self.environment.parameters)
+        described["Environment"] = self.environment.to_dict({*self.template.hidden, *hidden})
         return described
+
+    def secrets(self, hidden: Iterable[str] = ()) -> list[object]:
+        """The values of hidden parameters, and the secrets of sinks; `hidden` are names of those of nested stacks."""
+        given = self.environment
+        sinks = [sink["secret"] for sink in given.event_sinks if isinstance(sink, Mapping) and "secret" in sink]
+        names = {*self.template.hidden, *hidden}
+        places = (self.parameters, given.parameters, given.parameter_defaults)
+        found = [values[name] for name in names for values in places if name in values]
+        return [*sinks, *(value for value in found if value is not UNKNOWN)]
 
     # -- parameters --------------------------------------------------------------------------------
 
@@ -323,6 +346,56 @@ class Definition:
         names = {name for name, _ in enabled}
         for name, written in enabled:
             self.resources[name] = self._resource(name, written, names)
+        self._add_implied()
+
+    def _add_implied(self) -> None:
+        """Have resources require those that their types say come first though nothing refers to them.
+
+        What the template itself says comes first: nothing is added that would close a circle.
+        """
+        views = {name: self.mapping.view(resource.mapped_type) for name, resource in self.resources.items()}
+        firsts = {kind for view in views.values() if view is not None for kind in view.after}
+        if not firsts:
+            return
+        by_kind: dict[str, list[str]] = {}
+        for name, resource in self.resources.items():
+            if resource.mapped_type in firsts:
+                by_kind.setdefault(resource.mapped_type, []).append(name)
+        seen: dict[str, Mapping[str, object]] = {}
+        for name, view in views.items():
+            if view is not None and not by_kind.keys().isdisjoint(view.after):
+                implied = self._implied(name, view, by_kind, seen)
+                if implied:
+                    resource = self.resources[name]
+                    self.resources[name] = replace(resource, requires=resource.requires | implied)
+
+    def _implied(
+        self, name: str, view: ResourceTypeView, by_kind: Mapping[str, list[str]], seen: dict[str, Mapping[str, object]]
+    ) -> frozenset[str]:
+        found = set()
+        for kind in sorted(view.after):
+            for other in by_kind.get(kind, ()):
+                if other == name or other in self.resources[name].requires:
+                    continue
+                for one in (name, other):
+                    if one not in seen:
+                        seen[one] = _referring(self.resources[one].properties)
+                if view.comes_after(seen[name], kind, seen[other]) and not self._needs(other, name):
+                    found.add(other)
+        return frozenset(found)
+
+    def _needs(self, name: str, wanted: str) -> bool:
+        """Whether a resource requires another, by however many steps."""
+        known, todo = set(), [name]
+        while todo:
+            resource = self.resources.get(todo.pop())
+            for need in resource.requires if resource is not None else ():
+                if need == wanted:
+                    return True
+                if need not in known:
+                    known.add(need)
+                    todo.append(need)
+        return False
 
     def _resource(self, name: str, written: Mapping[str, Json], names: set[str]) -> ResourceDefinition:
         keys = self.keys
@@ -526,3 +599,19 @@ class Definition:
     ) -> None:
         """A problem whose text does not repeat its path."""
         self.findings.add(phase, Problem(path, text, hint, error, source))
+
+
+class _References:
+    """The scope in which references stand for themselves, and nothing else of resources is known."""
+
+    def reference(self, name: str) -> object:
+        return Referred(name)
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:  # noqa: ARG002
+        return UNKNOWN
+
+
+def _referring(properties: Mapping[str, object] | Expression) -> Mapping[str, object]:
+    """Properties as `ResourceTypeView.comes_after` sees them; what is wrong in them is told elsewhere."""
+    found = sift(properties, _References(), [])
+    return found if isinstance(found, Mapping) else {}

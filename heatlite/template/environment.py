@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import MASK
 from heatlite.template.expression import raise_together
 from heatlite.template.loader import Source
-from heatlite.template.parameters import MASK, ParameterSchema
+from heatlite.template.parameters import ParameterSchema
 from heatlite.template.problems import MAX_HINTS, nearest, raise_first
 from heatlite.template.replacement import Replacement, faults
 from heatlite.template.types import ResourceTypeView, TypeCatalog
@@ -25,6 +26,9 @@ SECTIONS: Final = (
 )
 HOOKS: Final = tuple(f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete"))
 RESTRICTED_ACTIONS: Final = ("update", "replace")
+LIFECYCLE_HOOK: Final = "lifecycle_hook"
+LONGEST_HOOK: Final = 2**31
+"""Seconds."""
 STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
 TEMPLATE_SUFFIXES: Final = (".yaml", ".template")
 _MOST_STEPS: Final = 100
@@ -137,6 +141,16 @@ class Environment:
         """The breakpoints of a resource of this stack, by its name or a pattern: ``pre-create`` and the like."""
         return self._listed(resource_name, "hooks")
 
+    def lifecycle_timeout(self, resource_name: str) -> float | None:
+        """Seconds for which an update lets a resource of this stack wait before it deletes it; None: it does not."""
+        timeout = None
+        blocks = self.resource_registry.get("resources")
+        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
+            hook = block.get(LIFECYCLE_HOOK) if isinstance(block, Mapping) else None
+            if isinstance(hook, Mapping) and fnmatchcase(resource_name, pattern):
+                timeout = hook["timeout"]
+        return float(timeout) if isinstance(timeout, int | float) else None
+
     def restricted_actions(self, resource_name: str) -> frozenset[str]:
         """What must not be done to a resource of this stack: `RESTRICTED_ACTIONS`."""
         return self._listed(resource_name, "restricted_actions")
@@ -177,7 +191,7 @@ class Environment:
                 for name, content in block.items():
                     if name == "replacement":
                         blocks["*"] = _deep(blocks.get("*", {}), {"replacement": content})
-                    elif isinstance(content, Mapping):
+                    elif name != LIFECYCLE_HOOK and isinstance(content, Mapping):
                         blocks[name] = _deep(blocks.get(name, {}), content)
         return replace(
             self,
@@ -357,10 +371,25 @@ def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], sou
             together = Replacement().refined(content).fault()
             if together is not None:
                 yield _wrong(together, here, source)
+        elif key == LIFECYCLE_HOOK:
+            yield from _hook_problems(content, here, source)
         elif isinstance(content, Mapping):
             yield from _block_problems(content, here, source)
         else:
             yield from _mapping_problems(key, content, here, source)
+
+
+def _hook_problems(hook: Json, path: tuple[str | int, ...], source: str) -> Iterator[Problem]:
+    form, example = "lifecycle_hook must be a map with the timeout, in seconds", "lifecycle_hook: {timeout: 600}"
+    if not isinstance(hook, Mapping):
+        yield _wrong(form, path, source, example)
+        return
+    for key in hook:
+        if key != "timeout":
+            yield _wrong(f'lifecycle_hook has no key "{key}"', (*path, str(key)), source, "timeout")
+    timeout = hook.get("timeout")
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < LONGEST_HOOK:
+        yield _wrong(f"{form}, more than 0 and less than {LONGEST_HOOK}", path, source, example)
 
 
 # -- merging ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Final
 
 from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import MASK
 from heatlite.template.constraints import constraint_fault
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.loader import Path, load_json_value, verify_json_value
@@ -26,7 +27,6 @@ TYPES: Final[Mapping[str, str]] = {
 """HOT's name of a type → its name in the API."""
 
 PSEUDO: Final = ("OS::stack_id", "OS::stack_name", "OS::project_id")
-MASK: Final = "******"
 
 _TRUE: Final = frozenset({"1", "t", "true", "on", "y", "yes"})
 _FALSE: Final = frozenset({"0", "f", "false", "off", "n", "no"})

@@ -38,6 +38,7 @@ class Provider:
 
     any_attribute = False
     snapshot_on_delete = False
+    after: frozenset[str] = frozenset()
 
     def __init__(self, name: str, template: Template, defaults: Mapping[str, Json]) -> None:
         self.name = name
@@ -81,6 +82,9 @@ class Provider:
 
     def check_installation(self, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG002
         return []
+
+    def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG002
+        return False
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         return [Fault((), f"Unknown Property {name}") for name in given]

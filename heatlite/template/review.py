@@ -1,10 +1,11 @@
 """Everything that is wrong with a template and what comes with it, in one run (`heatlite validate`, `all_errors`)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import JsonMap
+from heatlite.core.masking import Mask
 from heatlite.template.check import check
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
@@ -28,7 +29,7 @@ def review(
     `environment` is what `environments` (the texts, for the places) come to together; not `complete`, where one of
     them is broken: then nobody can tell which parameters have no value. `children` are the texts of those `files` that
     are templates. A parameter without a value is a warning here: the template asks for it, and that is no fault of its
-    own.
+    own. No message shows the value of a hidden parameter.
     """
     found = []
     for problem in check(template, environment, types, files):
@@ -37,15 +38,28 @@ def review(
         elif complete:
             found.append(replace(problem, severity="warning"))
     parsed = _template(template, files)
+    templates = [] if parsed is None else [parsed]
     if parsed is not None:
         found += template_warnings(template, parsed, types)
     for name, source in (children or {}).items():
         child = _template(source, files)
         if child is not None:
+            templates.append(child)
             found += [replace(problem, source=name) for problem in child_warnings(source, child, types)]
     for source in environments:
         found += [replace(problem, source=source.name) for problem in environment_warnings(source, parsed)]
-    return in_order(Places(template, environments, files, children).all(found))
+    mask = Mask(lambda: _hidden(templates, environment))
+    told = [replace(problem, text=mask.text(problem.text), hint=mask.text(problem.hint)) for problem in found]
+    return in_order(Places(template, environments, files, children).all(told))
+
+
+def _hidden(templates: Sequence[Template], environment: Environment) -> Iterator[object]:
+    """What must not be shown: what hidden parameters are given, and what they have without that."""
+    for template in templates:
+        for name in template.hidden:
+            places = (environment.parameters, environment.parameter_defaults)
+            yield from (values[name] for values in places if name in values)
+            yield template.parameters[name].default
 
 
 def _template(source: Source, files: Mapping[str, str]) -> Template | None:

@@ -17,6 +17,13 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Referred:
+    """Where get_resource stands in the properties that `ResourceTypeView.comes_after` sees."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class PropertyType:
     """One property, as far as a template that stands for its type has to know it."""
 
@@ -24,6 +31,8 @@ class PropertyType:
     """``string``, ``integer``, ``number``, ``boolean``, ``map``, ``list`` or ``any``."""
     required: bool
     updatable: bool
+    secret: bool = False
+    """Whether whoever gives it does not want to see it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,16 @@ class ResourceTypeView(Protocol):
     @property
     def snapshot_on_delete(self) -> bool:
         """Whether ``deletion_policy: Snapshot`` is possible."""
+
+    @property
+    def after(self) -> frozenset[str]:
+        """Types of the same template that a resource of this one may have to wait for though nothing refers to them."""
+
+    def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
+        """Whether a resource with the properties `own` waits for one of type `kind` (of `after`) with those of `other`.
+
+        References stand in both as `Referred`, and what is not known as UNKNOWN.
+        """
 
     def kind_of(self, path: Sequence[str | int]) -> str:
         """The type of a property, or of what `path` leads to within it: "string", "list" …; "" where it is open."""
@@ -82,6 +101,8 @@ class Installation:
     """Templates that the registry names, by the names that it gives them."""
     regions: frozenset[str] | None = None
     """Where else stacks can be made; None where that is not known, without a server."""
+    cloud: str | None = None
+    """The cloud in which resources are made, "" where there is none; None where that is not known, without a server."""
     max_nested_stack_depth: int = 5
     """How deep stacks may lie within each other below the first."""
 

@@ -56,19 +56,16 @@ def _group(stat: Path) -> int | None:
     return None if state in "ZX" else int(group)
 
 
-class Server:
-    """A `heatlite serve` of its own, in a process group of its own."""
+class Process:
+    """A `heatlite` command that runs until it is stopped, in a process group of its own."""
 
-    def __init__(self, home: Path, port: int = 0, **variables: str) -> None:
-        """`variables` are of its environment. Port 0: any free one."""
+    def __init__(self, home: Path, command: str, *words: str, **variables: str) -> None:
+        """`variables` are of its environment. Ready once `is_up`."""
         self.home = home
-        self.port = 0
-        self.log = home / f"serve-{sum(1 for _ in home.glob('serve-*.log'))}.log"
-        # Port 0: a port that was looked for beforehand may be somebody else's by then.
-        words = ["--host", "127.0.0.1", "--port", str(port), "--database", f"sqlite:///{home / 'heatlite.db'}"]
+        self.log = home / f"{command}-{sum(1 for _ in home.glob(f'{command}-*.log'))}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "heatlite", "serve", *words],
+                [sys.executable, "-m", "heatlite", command, *words],
                 cwd=home,
                 env=environment(home, **variables),
                 stdin=subprocess.DEVNULL,
@@ -77,13 +74,72 @@ class Server:
                 start_new_session=True,
             )
         try:
-            eventually(self._up, "the server answers")
+            eventually(self._up, f"heatlite {command} is ready")
         except AssertionError:
             self.kill()
-            raise AssertionError(f"the server does not start; its log:\n{self.log.read_text()}") from None
+            raise AssertionError(f"heatlite {command} does not start; its log:\n{self.log.read_text()}") from None
 
     def _up(self) -> bool:
         assert self.process.poll() is None
+        return self.is_up()
+
+    def is_up(self) -> bool:
+        """Whether it does what it is for."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """SIGTERM: it drains and leaves in good order."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(DRAIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it does not stop; its log:\n{self.log.read_text()}") from None
+        assert code == 0, (code, self.log.read_text())
+        assert not self._group_lives(), "a process is left behind"
+
+    def kill(self) -> None:
+        """SIGKILL for the whole group, as when the power fails."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        eventually(lambda: not self._group_lives(), "the processes are gone")
+
+    def complaints(self) -> str:
+        """What the log tells of faults of ours. That a type's own code has failed is none."""
+        entries = re.split(r"^(?=\[\d{4}-\d\d-\d\d )", self.log.read_text(), flags=re.MULTILINE)
+        of_types = re.compile(r"\[[^]]+\] \[\d+\] \[INFO\] (\[[^]]+\] )?resource ")
+        return "".join(entry for entry in entries if "Traceback" in entry and not of_types.match(entry))
+
+    def _group_lives(self) -> bool:
+        return any(_group(found) == self.process.pid for found in Path("/proc").glob("[0-9]*/stat"))
+
+
+class Worker(Process):
+    """A `heatlite worker`."""
+
+    def __init__(self, home: Path, database: str, **variables: str) -> None:
+        super().__init__(home, "worker", "--database", database, **variables)
+
+    def is_up(self) -> bool:
+        return "a worker, " in self.log.read_text()
+
+
+class Server(Process):
+    """A `heatlite serve`, or another command that answers requests."""
+
+    def __init__(
+        self, home: Path, port: int = 0, command: str = "serve", database: str | None = None, **variables: str
+    ) -> None:
+        """Port 0: any free one."""
+        self.port = 0
+        database = database or f"sqlite:///{home / 'heatlite.db'}"
+        # Port 0: a port that was looked for beforehand may be somebody else's by then.
+        super().__init__(
+            home, command, "--host", "127.0.0.1", "--port", str(port), "--database", database, **variables
+        )
+
+    def is_up(self) -> bool:
         listens = re.search(r"Listening at: http://127\.0\.0\.1:(\d+) ", self.log.read_text())
         if listens is None:
             return False
@@ -104,7 +160,7 @@ class Server:
         """One request; a body goes as JSON. A path without a leading /v1 and such is one below the project."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            target = path if path.startswith(("/v1", "/healthcheck")) else f"/v1/demo{path}"
+            target = path if path.startswith(("/v1", "/healthcheck", "/metrics")) else f"/v1/demo{path}"
             payload = None if body is None else json.dumps(body)
             connection.request(method, target, payload, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -145,27 +201,6 @@ class Server:
         """The state of a stack, once nothing is being done to it."""
         eventually(lambda: not self.stack(path)["stack_status"].endswith("_IN_PROGRESS"), f"{path} comes to rest")
         return self.stack(path)["stack_status"]
-
-    def stop(self) -> None:
-        """SIGTERM: the server drains and leaves in good order."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(DRAIN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"the server does not stop; its log:\n{self.log.read_text()}") from None
-        assert code == 0, self.log.read_text()
-        assert not self._group_lives(), "a process is left behind"
-
-    def kill(self) -> None:
-        """SIGKILL for the whole group, as when the power fails."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        eventually(lambda: not self._group_lives(), "the processes are gone")
-
-    def _group_lives(self) -> bool:
-        return any(_group(found) == self.process.pid for found in Path("/proc").glob("[0-9]*/stat"))
 
     def worker(self) -> int:
         """The id of the process that answers requests and runs the engine; 0 while there is none."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,16 @@ def test_down(run: Callable[..., str]) -> None:
     assert run("ls") == ""
 
 
+def test_checks(run: Callable[..., str]) -> None:
+    run(*UP)
+    assert "[story]: CHECK_COMPLETE" in run("check", "story", "--every", "10m")
+    told = run("check", "story", "--at", "2100-01-01T08:00:00+02:00")
+    assert told == "story: to be checked at 2100-01-01T06:00:00Z\n"
+    kept = json.loads(run("action", "list", "--status", "INIT", "-f", "json"))
+    assert [item["name"][:12] for item in kept] == ["stack_check_"] * 2
+    assert "a CHECK every 600 seconds already" in run("check", "story", "--every", "1h", code=1)
+
+
 def test_types_and_database(run: Callable[..., str]) -> None:
     assert "OS::Heat::Value" in run("types", "-f", "value", "-c", "resource_type").splitlines()
     shown = run("types", "show", "OS::Heat::RandomString")
@@ -227,21 +238,94 @@ def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: P
         "heat_template_version: 2018-08-31\n"
         "resources: {slow: {type: OS::Heat::TestResource, properties: {wait_secs: 1.5}}}\n"
     )
-    command = [sys.executable, "-m", "heatlite", "up", str(path)]
-    root = str(TEMPLATES.parent)
+    code, errors = interrupted(["up", str(path)], "slow.slow")
+    assert "go on with: heatlite up" in errors
+    assert code == 130
+    assert "[slow]: CREATE_COMPLETE" in run("up", str(path))
+    assert run("ls", "-f", "value", "-c", "stack_status") == "UPDATE_COMPLETE\n"
+
+
+def interrupted(command: list[str], until: str) -> tuple[int, str]:
+    """Run a command line, interrupt it once it has printed something, and tell its exit code and its errors."""
+    words = [sys.executable, "-m", "heatlite", *command]
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+        words,
+        cwd=TEMPLATES.parent,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        # A shell starts what runs in its background with SIGINT ignored, and so would the tests.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         for line in process.stdout:
-            if "slow.slow" in line:
+            if until in line:
                 break
         process.send_signal(signal.SIGINT)
-        assert "go on with: heatlite up" in process.stderr.read()
-    assert process.returncode == 130
-    assert "[slow]: CREATE_COMPLETE" in run("up", str(path))
-    assert run("ls", "-f", "value", "-c", "stack_status") == "UPDATE_COMPLETE\n"
+        errors = process.stderr.read()
+    return process.returncode, errors
+
+
+def test_actions(run: Callable[..., str], tmp_path: Path) -> None:
+    def write(name: str, properties: str) -> str:
+        resource = f"{{type: OS::Heat::TestResource, properties: {{{properties}}}}}"
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(f"heat_template_version: 2021-04-16\nresources: {{a: {resource}}}\n")
+        return str(path)
+
+    run("up", write("good", ""))
+    run("up", write("bad", "fail: true"), code=1)
+    listed = json.loads(run("action", "list", "-f", "json"))
+    assert [item["status"] for item in listed] == ["FAILED", "SUCCEEDED"]
+    bad, good = listed
+    assert run("action", "list", "--status", "FAILED,RUNNING", "-f", "value", "-c", "id") == f"{bad['id']}\n"
+    assert run("action", "list", "--target", "good", "-f", "value", "-c", "id") == f"{good['id']}\n"
+    assert run("action", "list", "--sort", "created_at", "--limit", "1", "-f", "value", "-c", "id") == f"{good['id']}\n"
+    assert run("action", "show", bad["id"][:8], "-f", "value", "-c", "action") == "STACK_CREATE\n"
+    moves = json.loads(run("action", "show", good["name"], "--history", "-f", "json"))
+    assert [move["to"] for move in moves] == ["READY", "RUNNING", "SUCCEEDED"]
+    assert f"{good['id']}: SUCCEEDED  Stack CREATE completed" in run("action", "wait", good["id"])
+    run("action", "wait", bad["id"], code=1)
+    assert "has ended already" in run("action", "signal", good["id"], "CANCEL", code=1)
+    assert "Unknown status DONE; there are: INIT, " in run("action", "list", "--status", "DONE", code=1)
+    assert "The Action (nope) could not be found" in run("action", "show", "nope", code=1)
+
+
+def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "slow.yaml").write_text(
+        "heat_template_version: 2021-04-16\n"
+        "resources: {a: {type: OS::Heat::TestResource, properties: {action_wait_secs: {create: 3}}}}\n"
+    )
+    assert interrupted(["up", str(tmp_path / "slow.yaml")], "slow.a")[0] == 130
+    action = run("action", "list", "-f", "value", "-c", "id").strip()
+    code, errors = interrupted(["action", "wait", action], ": R")
+    assert code == 130
+    assert f"nothing is lost; wait again with: heatlite action wait {action}" in errors
+    assert "It has not ended within 0 seconds." in run("action", "wait", action, "--timeout", "0", code=124)
+    assert ": SUCCEEDED" in run("action", "wait", action, "--timeout", "60")
+    assert "CANCEL" not in run("action", "show", action, "--history")
+
+
+def test_the_list_of_actions_goes_over_pages(run: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(
+        "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Heat::Value, properties: {value: v}}}\n"
+    )
+    run("up", str(tmp_path / "small.yaml"))
+    for _ in range(2):
+        run("up", str(tmp_path / "small.yaml"))
+    assert len(run("action", "list", "-f", "value", "-c", "id", "--limit", "0").splitlines()) == 3
+
+    def limited(limit: int) -> tuple[list[str], str]:
+        words = ["action", "list", "-f", "value", "-c", "id", "--limit", str(limit)]
+        command = [sys.executable, "-m", "heatlite", *words]
+        shown = subprocess.run(command, cwd=TEMPLATES.parent, capture_output=True, text=True, check=True)
+        return shown.stdout.splitlines(), shown.stderr
+
+    everything = run("action", "list", "-f", "value", "-c", "id").splitlines()
+    assert limited(2) == (everything[:2], "There are more: --limit 4 shows as many, --limit 0 all.\n")
+    assert limited(3) == (everything, "")
 
 
 def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> None:

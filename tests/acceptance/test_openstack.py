@@ -223,6 +223,37 @@ def test_hooks(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     assert server.settled(path) == "DELETE_COMPLETE"
 
 
+def test_hooks_of_the_members_of_a_group(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
+    """The client sends lifecycle hooks on as they are, and lets members go by the path to them."""
+    template, environment = tmp_path / "group.yaml", tmp_path / "environment.yaml"
+    member = {"type": "OS::Heat::TestResource", "properties": {"value": "m"}}
+    sizes = {"parameters": {"size": {"type": "number"}}}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": {"get_param": "size"}, "resource_def": member}}
+    template.write_text(json.dumps({"heat_template_version": "2018-08-31", **sizes, "resources": {"g": group}}))
+    hooks = {"lifecycle_hook": {"timeout": 600}, "hooks": "pre-delete"}
+    environment.write_text(json.dumps({"resource_registry": {"resources": {"g": {"*": hooks}}}}))
+    given = ("-t", str(template), "-e", str(environment))
+    openstack.ok("stack", "create", *given, "--parameter", "size=3", "members")
+    stack: Any = openstack.json("stack", "show", "members")
+    path, paused = f"/stacks/members/{stack['id']}", "DELETE paused until Hook pre-delete is cleared"
+    assert server.settled(path) == "CREATE_COMPLETE"
+
+    def told() -> int:
+        return openstack.ok("stack", "event", "list", "--nested-depth", "2", "members").out.count(paused)
+
+    openstack.ok("stack", "update", *given, "--parameter", "size=1", "members")
+    eventually(lambda: told() == 2, "two members wait")
+    openstack.ok("stack", "hook", "clear", "--pre-delete", "members", "g/1", "g/2")
+    assert server.settled(path) == "UPDATE_COMPLETE"
+
+    openstack.ok("stack", "delete", "--yes", "members")
+    eventually(lambda: told() == 3, "the last one waits")
+    found: Any = openstack.json("stack", "hook", "poll", "--nested-depth", "2", "members")
+    assert [row["Resource Status Reason"] for row in found] == [paused]
+    openstack.ok("stack", "hook", "clear", "members", "g/0")
+    assert server.settled(path) == "DELETE_COMPLETE"
+
+
 def test_snapshots(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     template = tmp_path / "value.yaml"
     made = {"type": "OS::Heat::TestResource", "properties": {"value": {"get_param": "p"}}}

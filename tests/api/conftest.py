@@ -19,14 +19,16 @@ HEADERS = {"Content-Type": "application/json"}
 class Heat:
     """A client of one project."""
 
-    def __init__(self, app: Any, project: str = "demo") -> None:
+    def __init__(self, app: Any, project: str = "demo", proof: Mapping[str, str] = {}) -> None:
+        """`proof` are headers that every request has."""
         self.wsgi = app
+        self.proof = proof
         self.app = TestApp(app)
         self.root = f"/v1/{project}"
 
     def of(self, project: str) -> "Heat":
         """The same server, another project."""
-        return Heat(self.wsgi, project)
+        return Heat(self.wsgi, project, self.proof)
 
     def call(
         self, method: str, path: str, body: object = None, code: int | None = None, headers: Mapping[str, str] = {}
@@ -34,7 +36,8 @@ class Heat:
         """One request. `path` is below the project, or whole if it starts with /v1; `body` is JSON or bytes."""
         url = path if path.startswith("/v1/") else self.root + path
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        response = self.app.request(url, method=method, body=raw, headers={**HEADERS, **headers}, expect_errors=True)
+        sent = {**HEADERS, **self.proof, **headers}
+        response = self.app.request(url, method=method, body=raw, headers=sent, expect_errors=True)
         if code is not None:
             assert response.status_int == code, f"{method} {url}: {response.status} {response.text}"
         return response

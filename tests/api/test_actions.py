@@ -1,8 +1,12 @@
 """POST …/actions, the maintenance lock and what it suppresses (heat-api §5, lock-and-health §2)."""
 
+import time
 from typing import Any
 
 import pytest
+
+from heatlite.engine.breakpoints import lifecycle_token
+from heatlite.store.store import Store
 
 from .conftest import Heat, template, value
 
@@ -81,6 +85,89 @@ class TestActions:
             assert int(response.headers["Retry-After"]) > 0
         heat.call("DELETE", path, code=204)
         heat.settle(path, "DELETE_COMPLETE")
+
+
+class TestTiming:
+    """What stands beside check, suspend and resume (issue: actions; seed: senlin-actions, interval)."""
+
+    @pytest.mark.parametrize("verb", ["check", "suspend", "resume"])
+    def test_later(self, heat: Heat, path: str, verb: str) -> None:
+        for text in ("2100-01-01T06:00:00Z", "2100-01-01T08:00:00+02:00", "2100-01-01T06:00:00"):
+            action = self.started(heat, path, **{verb: {"not_before": text, "timeout": 60}})
+            assert (action["status"], action["timeout"], action["depends_on"]) == ("INIT", 60, [])
+        assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+
+    def test_again_and_again(self, heat: Heat, path: str) -> None:
+        action = self.started(heat, path, check={"interval": 12.5})
+        assert action["interval"] == 12.5
+        heat.settle(path, "CHECK_COMPLETE")
+        waiting = heat.get("/actions?status=INIT")["actions"]
+        assert [(one["action"], one["cause"]) for one in waiting] == [("STACK_CHECK", "Scheduled Action")]
+        kind, message = heat.fault("POST", f"{path}/actions", {"check": {"interval": 60}}, code=409)
+        assert (kind, waiting[0]["id"] in message) == ("ActionConflict", True)
+
+    def test_after_others(self, heat: Heat, path: str) -> None:
+        first = self.started(heat, path, check=None)
+        heat.settle(path, "CHECK_COMPLETE")
+        action = self.started(heat, path, suspend={"depends_on": [first["id"], first["id"]]})
+        assert action["depends_on"] == [first["id"]]
+        heat.settle(path, "SUSPEND_COMPLETE")
+
+    @staticmethod
+    def started(heat: Heat, path: str, **action: object) -> Any:
+        response = heat.call("POST", f"{path}/actions", action)
+        assert response.text == "null"
+        return heat.get("/actions/" + response.headers["X-Heatlite-Action"].rpartition("/")[2])["action"]
+
+    @pytest.mark.parametrize(
+        ("asked", "message"),
+        [
+            ("now", "check: has to be an object or null, not text."),
+            (True, "check: has to be an object or null, not true or false."),
+            ({"zz": 1}, "check: unknown key zz; there are: interval, not_before, depends_on, timeout."),
+            ({"interval": "60"}, "check.interval: has to be a number or null, not text."),
+            ({"interval": True}, "check.interval: has to be a number or null, not true or false."),
+            ({"interval": 9.9}, "check.interval: has to be at least 10."),
+            ({"interval": 1e999}, None),
+            ({"interval": 315360001}, "check.interval: has to be at most 315360000."),
+            ({"timeout": -1}, "check.timeout: has to be at least 0."),
+            ({"timeout": 1.5}, "check.timeout: has to be a whole number or null, not a number."),
+            ({"timeout": 1e300}, "check.timeout: has to be at most 315360000."),
+            ({"not_before": "soon"}, 'check.not_before: "soon" is not a time in ISO 8601.'),
+            ({"not_before": "0001-01-01T00:00:00+14:00"}, None),
+            ({"not_before": 5}, "check.not_before: has to be text or null, not a number."),
+            ({"not_before": "2020-01-01T00:00:00Z"}, "not_before is 2020-01-01T00:00:00Z, which is not in the future."),
+            ({"depends_on": "a"}, "check.depends_on: has to be a list or null, not text."),
+            ({"depends_on": [1]}, "check.depends_on[0]: has to be text, not a number."),
+            ({"depends_on": ["a"] * 101}, "check.depends_on: may have at most 100 entries."),
+            ({"depends_on": ["a"]}, "depends_on: this project has no action with the id a."),
+            (
+                {"depends_on": ["a"], "not_before": "2100-01-01T06:00:00Z"},
+                "depends_on: this project has no action with the id a.",
+            ),
+        ],
+    )
+    def test_bad_bodies(self, heat: Heat, path: str, asked: object, message: str | None) -> None:
+        before = heat.get("/actions")
+        kind, found = heat.fault("POST", f"{path}/actions", {"check": asked})
+        assert kind == "HTTPBadRequest"
+        assert message is None or found == message
+        assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+        assert heat.get("/actions") == before
+
+    @pytest.mark.parametrize("verb", ["suspend", "resume"])
+    def test_only_a_check_is_repeated(self, heat: Heat, path: str, verb: str) -> None:
+        assert heat.fault("POST", f"{path}/actions", {verb: {"interval": 60}}) == (
+            "HTTPBadRequest",
+            f"{verb}: unknown key interval; there are: not_before, depends_on, timeout.",
+        )
+
+    def test_actions_of_another_project(self, heat: Heat, path: str) -> None:
+        theirs = heat.of("other")
+        theirs.create(PAIR)
+        (foreign,) = theirs.get("/actions")["actions"]
+        message = f"depends_on: this project has no action with the id {foreign['id']}."
+        assert heat.fault("POST", f"{path}/actions", {"check": {"depends_on": [foreign["id"]]}})[1] == message
 
 
 class TestLock:
@@ -237,3 +324,59 @@ class TestLock:
         heat.settle(path, "DELETE_COMPLETE")
         for action in ("lock", "unlock"):
             assert heat.fault("POST", f"{path}/actions", {action: None}, code=409)[0] == "InvalidStackState"
+
+
+def told(store: Store, stack_id: str) -> str:
+    """The token that a webhook would be told, once something waits."""
+    end = time.monotonic() + 20
+    while True:
+        for row in store.resources.with_token([stack_id]):
+            if (token := lifecycle_token(row)) is not None:
+                return token
+        assert time.monotonic() < end, "nothing waits"
+        time.sleep(0.003)
+
+
+class TestCompleteLifecycle:
+    @pytest.mark.parametrize(
+        ("beside", "text"),
+        [
+            (None, "complete_lifecycle: has to be an object, not nothing."),
+            ("t", "complete_lifecycle: has to be an object, not text."),
+            ({}, "complete_lifecycle: needs lifecycle_action_token."),
+            (
+                {"lifecycle_action_token": 7},
+                "complete_lifecycle.lifecycle_action_token: has to be text, not a number.",
+            ),
+            (
+                {"lifecycle_action_token": "t", "zz": 1},
+                "complete_lifecycle: unknown key zz; there are: lifecycle_action_token.",
+            ),
+        ],
+    )
+    def test_bad_bodies(self, heat: Heat, path: str, beside: object, text: str) -> None:
+        assert heat.fault("POST", f"{path}/actions", {"complete_lifecycle": beside}) == ("HTTPBadRequest", text)
+
+    def test_nothing_waits(self, heat: Heat, path: str) -> None:
+        asked = {"complete_lifecycle": {"lifecycle_action_token": "t"}}
+        assert heat.fault("POST", f"{path}/actions", asked) == (
+            "InvalidLifecycleActionToken",
+            "Nothing in stack s waits with this lifecycle_action_token: it was completed, its time is over, or it is "
+            "of another stack.",
+        )
+        assert heat.fault("POST", "/stacks/zz/1/actions", asked, code=404)[0] == "EntityNotFound"
+
+    def test_a_member_of_a_group(self, heat: Heat, store: Store) -> None:
+        member = {"type": "OS::Heat::TestResource"}
+        group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": member}}
+        hook = {"resource_registry": {"resources": {"g": {"*": {"lifecycle_hook": {"timeout": 600}}}}}}
+        path = heat.create(template(g=group), environment=hook)
+        nested = heat.get(f"{path}/resources/g")["resource"]["physical_resource_id"]
+        group["properties"]["count"] = 1  # type: ignore[index]
+        heat.call("PATCH", path, {"template": template(g=group), "environment": hook}, code=202)
+        token = {"lifecycle_action_token": told(store, nested)}
+        shown = heat.get(f"{path}/events?nested_depth=2"), heat.get(f"{path}/resources?nested_depth=2")
+        assert token["lifecycle_action_token"] not in str(shown)
+        act(heat, path, complete_lifecycle=token)
+        heat.settle(path, "UPDATE_COMPLETE")
+        assert heat.fault("POST", f"{path}/actions", {"complete_lifecycle": token})[0] == "InvalidLifecycleActionToken"

@@ -54,11 +54,7 @@ def test_a_template_of_a_type(refusing: Heat) -> None:
     for name in refusing.get("/resource_types")["resource_types"]:
         for language in ("hot", "cfn"):
             skeleton = refusing.get(f"/resource_types/{name}/template?template_type={language}")
-            answer = refusing.call("POST", "/validate", {"template": skeleton})
-            if answer.status_int != 200:
-                # What a group makes may be of a type that is not installed; nothing else may be wrong.
-                text = answer.json["error"]["message"]
-                assert re.search(r"<nested_stack>: The Resource Type \(AWS::EC2::Instance\) could not be found", text)
+            refusing.call("POST", "/validate", {"template": skeleton}, code=200)
     assert refusing.fault("GET", f"{url}?template_type=zz")[0] == "HTTPBadRequest"
     assert refusing.fault("GET", "/resource_types/No::Such/template", code=404)[0] == "EntityNotFound"
 
@@ -194,7 +190,7 @@ class TestValidate:
 
 def test_build_info(refusing: Heat) -> None:
     revision = {"revision": heatlite.__version__}
-    assert refusing.get("/build_info") == {"api": revision, "engine": revision}
+    assert refusing.get("/build_info") == {"api": revision, "engine": revision, "cloud": None}
 
 
 def test_services(heat: Heat) -> None:
@@ -208,8 +204,8 @@ def test_services(heat: Heat) -> None:
     (service,) = services
     assert service.keys() == {
         "id", "engine_id", "host", "hostname", "binary", "topic", "report_interval", "created_at", "updated_at",
-        "deleted_at", "status",
+        "deleted_at", "status", "running", "actions",
     }  # fmt: skip
-    assert service["status"] == "up"
+    assert (service["status"], service["running"], service["actions"]) == ("up", 0, [])
     assert service["deleted_at"] is None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", service["updated_at"])

@@ -155,7 +155,11 @@ class TestShow:
         assert stack["notification_topics"] == []
         assert stack["capabilities"] == []
         assert stack["locked"] is False
-        assert stack["links"] == [{"href": f"http://localhost:80/v1/demo{path}", "rel": "self"}]
+        actions = f"http://localhost:80/v1/demo/actions?target={stack['id']}"
+        assert stack["links"] == [
+            {"href": f"http://localhost:80/v1/demo{path}", "rel": "self"},
+            {"href": actions, "rel": "actions"},
+        ]
 
     def test_without_outputs(self, heat: Heat) -> None:
         path = heat.create(FULL)

@@ -110,6 +110,21 @@ def test_a_comment_breaks_the_silence(known: Store) -> None:
     client.close()
 
 
+def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -> None:
+    """A token may end, or be taken back, while its stream runs; a client that goes on is asked again."""
+    streams = Streams(known, most=1, heartbeat=0.02, longest=0.1)
+    of = stack(known, "s")
+    tell(known, (of, "a"), (of, "b"))
+    client = Client(streams, of)
+    assert client.names(2) == "ab"
+    assert client.lines.read().replace(":\n\n", "").strip() == ""
+    client.close()
+    again = Client(streams, of, marker="1")
+    assert again.names(1) == "b"
+    again.close()
+    streams.close()
+
+
 def test_what_a_slow_client_has_not_taken_waits_for_him(known: Store) -> None:
     streams = Streams(known, most=2)
     known.database.committed = streams.wake

@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heatlite.core.context import Context
-from heatlite.core.errors import InvalidBreakPointHook
-from heatlite.core.status import LockLevel, Verb, state
-from heatlite.engine.breakpoints import waits_at
+from heatlite.core.errors import (
+    ActionImmutable,
+    InvalidActionState,
+    InvalidBreakPointHook,
+    InvalidLifecycleActionToken,
+)
+from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
+from heatlite.engine.breakpoints import lifecycle_token, waits_at
 from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
 from heatlite.store.events import EventQuery
-from heatlite.store.records import SnapshotRecord, StackRecord
+from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.wiring import Embedded
 
 CALLER = Context("demo")
@@ -112,6 +117,27 @@ def create_groups_and_settle(server: Embedded) -> None:
     settle(server)
 
 
+def waiting_members() -> dict[str, object]:
+    """A group of stacks, each of which waits before a policy removes it."""
+    sizes = {"min_size": 1, "max_size": 3, "desired_capacity": 2}
+    by_one = {"adjustment_type": "change_in_capacity", "scaling_adjustment": -1}
+    member = {"type": "inner.yaml", "properties": {"v": "one"}}
+    return template(
+        s={"type": "OS::Heat::AutoScalingGroup", "properties": {**sizes, "resource": member}},
+        up={
+            "type": "OS::Heat::ScalingPolicy",
+            "properties": {**by_one, "auto_scaling_group_id": {"get_resource": "s"}},
+        },
+    )
+
+
+def create_waiting_members_and_settle(server: Embedded) -> None:
+    hook = {"lifecycle_hook": {"timeout": 600}}
+    environment = {"resource_registry": {"resources": {"s": {"*": hook}}}}
+    create(server, waiting_members(), files=FILES, environment=environment)
+    settle(server)
+
+
 def scale(server: Embedded) -> None:
     stack = stack_of(server)
     (policy,) = server.store.resources.by_name(stack.id, ["up"])
@@ -131,12 +157,16 @@ def stack_of(server: Embedded) -> StackRecord:
 def settle(server: Embedded) -> None:
     """Wait until nothing is queued or runs; clear every hook that is reached."""
     end = time.monotonic() + 30
-    while server.store.database.read("SELECT 1 FROM action WHERE status IN ('READY', 'WAITING', 'RUNNING') LIMIT 1"):
+    live = ", ".join(f"'{status}'" for status in LIVE_ACTIONS)
+    while server.store.database.read(f"SELECT 1 FROM action WHERE status IN ({live}) LIMIT 1"):
         assert time.monotonic() < end, "an action never ended"
-        for row in server.store.resources.of(stack_of(server).id):
-            if (hook := waits_at(row)) is not None:
-                with suppress(InvalidBreakPointHook):  # cleared already
-                    server.rooms.signals.signal(CALLER, stack_of(server), row, {"unset_hook": hook})
+        tree = {stack.id: stack for stack in (stack_of(server), *server.store.stacks.descendants(stack_of(server)))}
+        for row in server.store.resources.with_token([*tree]):
+            with suppress(InvalidBreakPointHook, InvalidLifecycleActionToken):  # cleared already
+                if (token := lifecycle_token(row)) is not None:
+                    server.rooms.signals.complete_lifecycle(stack_of(server), token)
+                elif (hook := waits_at(row)) is not None:
+                    server.rooms.signals.signal(CALLER, tree[row.stack_id], row, {"unset_hook": hook})
         time.sleep(0.002)
 
 
@@ -252,6 +282,40 @@ def start_and_delete(server: Embedded) -> None:
     server.stacks.delete(CALLER, stack_of(server))
 
 
+def aside(act: Callable[[Embedded], None]) -> Callable[[Embedded], None]:
+    """Does something, suspends it on its way, and resumes it."""
+
+    def suspend_and_resume(server: Embedded) -> None:
+        act(server)
+        wait_for_first_step(server)
+        tell(server, Signal.SUSPEND)
+        end = time.monotonic() + 30
+        while any(action.status is ActionStatus.RUNNING for action in live(server)):
+            assert time.monotonic() < end, "it does not let go of its worker"
+            time.sleep(0.001)
+        tell(server, Signal.RESUME)
+
+    return suspend_and_resume
+
+
+def live(server: Embedded) -> list[ActionRecord]:
+    tree = (stack_of(server), *server.store.stacks.descendants(stack_of(server)))
+    return server.store.actions.live([stack.id for stack in tree])
+
+
+def tell(server: Embedded, signal: Signal) -> None:
+    """Signal what there is to the stack's actions."""
+    for action in server.store.actions.live([stack_of(server).id]):
+        with suppress(ActionImmutable, InvalidActionState):
+            server.rooms.controls.signal(CALLER, action, signal)
+
+
+def resume_all(server: Embedded) -> None:
+    """Nobody else does, whatever has died."""
+    if server.store.database.read("SELECT 1 FROM stack LIMIT 1"):
+        tell(server, Signal.RESUME)
+
+
 def wait_for_first_step(server: Embedded) -> None:
     """Until a handler is under way, so that there is something to cut short."""
     end = time.monotonic() + 10
@@ -354,6 +418,11 @@ SCENARIOS = {
         create_and_settle, lambda s: s.stacks.delete(CALLER, stack_of(s)), (done(Verb.DELETE),), CREATED
     ),
     "delete during a create": Scenario(nothing, start_and_delete, (done(Verb.DELETE), CREATED)),
+    "create, suspended": Scenario(nothing, aside(create), (CREATED,), retry=resume_all),
+    "update, suspended": Scenario(
+        create_and_settle, aside(lambda s: update(s, SECOND)), (done(Verb.UPDATE),), CREATED, retry=resume_all
+    ),
+    "tree, create, suspended": Scenario(nothing, aside(create_tree), (CREATED,), retry=resume_all),
     "create with hooks": Scenario(
         nothing, lambda s: create(s, environment=hooks(a=["pre-create", "post-create"], c="post-create")), (CREATED,)
     ),
@@ -420,6 +489,7 @@ SCENARIOS = {
     "groups, rolling update": Scenario(
         create_groups_and_settle, lambda s: update(s, groups(2, "two")), (done(Verb.UPDATE),), CREATED
     ),
+    "groups, members that wait": Scenario(create_waiting_members_and_settle, scale, (CREATED,)),
     "groups, signal": Scenario(create_groups_and_settle, scale, (CREATED,)),
     **{
         f"tree, lock {before or 'within'} to {after or 'none'}": Scenario(

@@ -1,11 +1,18 @@
-"""A whole engine in this process, on a database of its own, with a clock that the test holds."""
+"""A whole engine in this process, on a database of its own, with a clock that the test holds.
 
+Which kind of database, and whether a broker is between who takes requests and who does the work, is a matter of the
+environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
+"""
+
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +25,25 @@ from heatlite.core.context import Context
 from heatlite.core.json import Json
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
+from heatlite.plugin import registry
 from heatlite.store.events import EventQuery
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
+from tests.databases import PLACES
+from tests.engine.dispatching import DISPATCHING, NAME
 
 HERE = Path(__file__).parent
 START = 1_800_000_000.0
-PATIENCE = 30
+PATIENCE = 60
 """Real seconds after which a test gives up waiting for the engine."""
 
 MEMBER = Context("demo", user="mia", roles=frozenset({"member", "reader"}))
 ADMIN = Context("demo", user="ada", roles=frozenset({"admin", "member", "reader"}))
 READER = Context("demo", user="rob", roles=frozenset({"reader"}))
+
+
+def examples(count: int) -> int:
+    """How many examples a law is tried on: with another database or a broker it is not the law that is new."""
+    return count if PLACES.are_files and NAME is None else max(2, count // 5)
 
 
 class HeldClock(Clock):
@@ -89,20 +104,33 @@ class Engine:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.clock = HeldClock()
         # Leases are of real machines; a jump of the clock must not end one.
-        self.settings = Settings(database=f"sqlite:///{folder / 'heat.db'}", lease_seconds=1e10, **settings)
+        settings = {**DISPATCHING.settings, **settings}
+        self.settings = Settings(database=PLACES.url(folder), lease_seconds=1e10, **settings)
         self.who = MEMBER
+        self.by_hand = False
+        """Whether the test has written rows that no operation would have."""
         self.open()
 
     def open(self) -> None:
         """Start the process."""
-        self.server = wiring.embedded(self.settings, clock=self.clock)
-        self.rooms = self.server.rooms
-        self.stacks = self.server.stacks
-        self.store = self.server.store
+        if hasattr(self, "store"):
+            self.store.close()  # a test may have looked at what the process before has left
+        self.server = self.front = wiring.embedded(self.settings, clock=self.clock)
+        """What carries actions out; with a broker another one takes the requests, over a store of its own."""
+        if self.settings.broker is not None:
+            self.front = wiring.api(self.settings, clock=self.clock)
+        self.rooms = self.front.rooms
+        self.stacks = self.front.stacks
+        self.store = self.front.store
 
     def close(self) -> None:
-        """End the process; what runs is given back."""
+        """End the process; what runs is given back. Nothing is orphaned, whatever the test has done."""
         self.server.close()
+        if self.front is not self.server:
+            self.front.close()
+        if not self.by_hand:
+            assert self.store.inconsistencies(self.clock.now(), 0.0) == []
+        self.store.close()
 
     # -- operations: all wait until the stack has come to rest, unless told not to ---------------------
 
@@ -136,15 +164,17 @@ class Engine:
         return self.settle(stack) if wait else self.get(stack)
 
     def cancel(self, stack: StackRecord, rollback: bool, wait: bool = True) -> StackRecord:
-        held = self.clock.is_held()
-        if held:
-            self.wait_for(self.clock.at_rest)
-        before = self.clock.woken
-        self.stacks.cancel(self.who, self.get(stack), rollback)
-        if held:
-            # Time must not go on before the engine has heard of it.
-            self.wait_for(lambda: self.clock.woken > before)
+        with self.heard() if self.clock.is_held() else nullcontext():
+            self.stacks.cancel(self.who, self.get(stack), rollback)
         return self.settle(stack) if wait else self.get(stack)
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """While time is held: inside, something is asked of what runs. Time must not go on before it has heard."""
+        self.wait_for(self.clock.at_rest)
+        before = self.clock.woken
+        yield
+        self.wait_for(lambda: self.clock.woken > before)
 
     def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
         self.rooms.health.mark(self.who, self.get(stack), name, unhealthy, reason)
@@ -171,7 +201,7 @@ class Engine:
         end = time.monotonic() + PATIENCE
         while not what():
             assert time.monotonic() < end, "the engine does not get there"
-            time.sleep(0.001)
+            time.sleep(0.005)
 
     def begun(self, what: Callable[[], object]) -> None:
         """Until `what` is true and the engine has nothing left to do before time goes on."""
@@ -238,6 +268,7 @@ class Engine:
 
     def put_stack(self, stack: StackRecord, verb: Verb, status: Status, lock: LockRecord | None = None) -> StackRecord:
         """Write the stack into a state."""
+        self.by_hand = True
         stack = replace(self.get(stack), verb=verb, status=status, lock=lock)
         with self.store.transaction():
             self.store.stacks.save(stack)
@@ -245,9 +276,23 @@ class Engine:
 
     def put_row(self, stack: StackRecord, name: str, verb: Verb, status: Status, reason: str = "") -> None:
         """Write a resource into a state."""
+        self.by_hand = True
         row = replace(self.row(stack, name), verb=verb, status=status, status_reason=reason)
         with self.store.transaction():
             self.store.resources.save_many([row])
+
+
+@cache
+def _announced(path: tuple[str, ...]) -> EntryPoints:
+    return entry_points()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages() -> Iterator[None]:
+    """What packages announce is read once for each path: it takes longer than many a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", lambda: _announced(tuple(sys.path)))
+        yield
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def test_values_that_turn_out_bad_fail_the_resource(engine: Engine) -> None:
 def test_timeout(engine: Engine, minutes: int | None) -> None:
     before = engine.clock.now()
     stack = engine.create(template(a=thing(wait_secs=-1), b=thing(depends_on="a")), timeout_mins=minutes)
-    assert engine.clock.now() - before == (120 if minutes else engine.settings.stack_action_timeout)
+    assert engine.clock.now() - before == (120 if minutes else engine.settings.default_action_timeout)
     assert (state(stack.verb, stack.status), stack.status_reason) == ("CREATE_FAILED", "Timed out")
     assert engine.states(stack) == {"a": "CREATE_FAILED", "b": "INIT_COMPLETE"}
     assert engine.row(stack, "a").status_reason == "CREATE aborted: Timed out"

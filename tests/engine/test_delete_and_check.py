@@ -268,3 +268,14 @@ class TestCheck:
         rows = engine.rows(stack)
         assert final(engine.patch(stack)) == "UPDATE_COMPLETE"
         assert engine.rows(stack) == rows
+
+
+@pytest.mark.parametrize("again", ["delete", "check", "suspend"])
+def test_a_request_that_has_met_the_end_of_its_stack_begins_nothing(engine: Engine, again: str) -> None:
+    """It has looked before the stack was gone, and writes after that."""
+    stack = engine.create(template(a=thing()))
+    engine.delete(stack)
+    with pytest.raises(StackNotFound):
+        getattr(engine.stacks, again)(engine.who, stack)
+    assert engine.store.actions.live([stack.id]) == []
+    assert state(engine.get(stack).verb, engine.get(stack).status) == "DELETE_COMPLETE"

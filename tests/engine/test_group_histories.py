@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.status import Status
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import Engine, template
+from tests.engine.conftest import Engine, examples, template
 from tests.engine.test_groups import group, nested, outcome, policy, scaling, signal, thing
 
 LOW, HIGH = 1, 4
@@ -145,7 +145,7 @@ STEPS: st.SearchStrategy[tuple[Callable[..., None], int]] = st.tuples(
 
 
 @given(steps=st.lists(STEPS, min_size=6, max_size=14))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("plugins")
 def test_groups_become_what_they_are_to_be(steps: list[tuple[Callable[..., None], int]]) -> None:
     memory = Path("/dev/shm")

@@ -402,8 +402,11 @@ def test_servers_follow_their_launch_configuration(
 def test_servers_go_back_with_their_launch_configuration(engine: Engine) -> None:
     server = template(
         a={"type": "OS::Heat::TestResource", "properties": {"fail": param("InstanceType")}},
-        parameters={"ImageId": {"type": "string"}, "InstanceType": {"type": "string"}, "Tags": {"type": "json"}},
-    )
+        parameters={
+            "ImageId": {"type": "string"}, "InstanceType": {"type": "string"}, "Tags": {"type": "comma_delimited_list"},
+        },
+        outputs=dict.fromkeys(("AvailabilityZone", "PrivateDnsName", "PrivateIp", "PublicDnsName", "PublicIp"), ""),
+    )  # fmt: skip
 
     def wanted(fails: str) -> Any:
         config = resource("AWS::AutoScaling::LaunchConfiguration", ImageId="i", InstanceType=fails)

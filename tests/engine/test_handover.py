@@ -15,7 +15,7 @@ from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 
-from .conftest import Engine, attr, param, ref, resource, template, thing
+from .conftest import Engine, attr, examples, param, ref, resource, template, thing
 
 
 def final(stack: StackRecord) -> str:
@@ -282,7 +282,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @given(document=templates())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_there_and_back_is_an_empty_preview(shared: Engine, document: Any) -> None:
     """Abandon then adopt: nothing would be changed by an update, and whatever can be read is the same."""
     stack = shared.create(document)

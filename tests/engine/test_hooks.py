@@ -31,7 +31,9 @@ def reach(engine: Engine, stack: StackRecord, **where: str) -> None:
 
 
 def _parked(engine: Engine, stack: StackRecord) -> bool:
-    return [action.status for action in engine.store.actions.live([stack.id])] == [ActionStatus.WAITING]
+    found = [action.status for action in engine.store.actions.live([stack.id])]
+    deletes = "pre-delete" in at(engine, stack).values()
+    return found == [ActionStatus.WAITING_LIFECYCLE_COMPLETION if deletes else ActionStatus.WAITING]
 
 
 def clear(engine: Engine, stack: StackRecord, name: str, hook: str) -> None:

@@ -22,7 +22,7 @@ from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 
-from .conftest import ADMIN, MEMBER, READER, START, Engine, ref, resource, template, thing
+from .conftest import ADMIN, MEMBER, START, Engine, ref, resource, template, thing
 
 ALL, STACKS = LockLevel.ALL, LockLevel.STACKS
 
@@ -429,15 +429,6 @@ class TestExpiry:
 
 
 class TestWho:
-    def test_a_reader_may_not(self, engine: Engine) -> None:
-        stack = engine.create(template())
-        with pytest.raises(Forbidden):
-            engine.rooms.maintenance.lock(READER, stack, ALL, None, None)
-        stack = engine.lock(stack)
-        with pytest.raises(Forbidden):
-            engine.rooms.maintenance.unlock(READER, stack)
-        assert engine.get(stack) == stack
-
     def test_an_administrators_lock_is_the_administrators(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing(fail_lock=True)))
         engine.who = ADMIN

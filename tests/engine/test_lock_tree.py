@@ -17,7 +17,7 @@ from heatlite.api import views
 from heatlite.core.errors import ActionInProgress, Conflict, Forbidden, HeatliteError, ResourceIsLocked, StackLocked
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, param, resource, template, thing
+from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, examples, param, resource, template, thing
 
 ALL, STACKS = LockLevel.ALL, LockLevel.STACKS
 NAMES = ("root", "middle", "leaf")
@@ -534,7 +534,8 @@ class TestMarks:
         slow = root(slow=thing("s", wait_secs=50))
         with engine.clock.held():
             engine.put(tree.root, slow, files=FILES, wait=False)
-            engine.begun(lambda: engine.states(tree.root).get("slow") == "CREATE_IN_PROGRESS")
+            under_way = {"slow": "CREATE_IN_PROGRESS", "middle": "UPDATE_COMPLETE"}
+            engine.begun(lambda: engine.states(tree.root).items() >= under_way.items())
             one = {"root": "w", "middle": "y", "leaf": "x"}[name]
             refused(tree, lambda: engine.mark(tree[name], one), ActionInProgress)
             if name != "root":
@@ -601,7 +602,7 @@ def do(tree: Tree, step: str, what: str, level: LockLevel | None, changed: dict[
             tree.put(**changed)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEPS, max_size=10))
 def test_any_history_of_locks(plugins: Path, steps: list[tuple[str, str, LockLevel | None]]) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Engine(Path(folder))) as engine:

@@ -1,7 +1,6 @@
 """What a plan says is what the update then does: for every resource of a tree, or else the update is refused."""
 
 import json
-import sqlite3
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from heatlite.core.errors import PlanChanged
 from heatlite.engine.requests import PlannedResource, Request, ShownPlan
 from heatlite.store.records import StackRecord
+from tests.databases import dump
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
 from .test_nested import child
@@ -47,12 +47,6 @@ def actions(plan: ShownPlan) -> dict[str, str]:
 
 def differences(item: PlannedResource) -> dict[str, tuple[object, object]]:
     return {found.name: (found.old, found.new) for found in item.differences}
-
-
-def dump(engine: Engine) -> list[str]:
-    """All that the database holds."""
-    with sqlite3.connect(engine.settings.database.removeprefix("sqlite:///")) as connection:
-        return list(connection.iterdump())
 
 
 # -- what is in it -------------------------------------------------------------------------------------
@@ -364,10 +358,10 @@ def test_an_update_that_carries_the_digest_does_just_that(engine: Engine) -> Non
     assert planned(engine, stack, document, files=files).digest == plan.digest
     nested = child(engine, stack)
     engine.mark(nested, "b")
-    seen = dump(engine)
+    seen = dump(engine.store)
     with pytest.raises(PlanChanged, match="would do something else now"):
         engine.put(stack, document, files=files, plan_digest=plan.digest)
-    assert dump(engine) == seen
+    assert dump(engine.store) == seen
     plan = planned(engine, stack, document, files=files)
     assert actions(plan) == {"c": "update", "c/b": "replace", "a": "update"}
     ids = engine.ids(nested)

@@ -14,9 +14,10 @@ from heatlite.core.errors import PlanChanged
 from heatlite.core.status import Status
 from heatlite.engine.requests import PlannedResource, Request
 from heatlite.store.records import ResourceRecord, StackRecord
+from tests.databases import dump
 
-from .conftest import Engine, attr, param, resource, template, thing
-from .test_plan import actions, dump, planned
+from .conftest import Engine, attr, examples, param, resource, template, thing
+from .test_plan import actions, planned
 
 NAMES = "abcd"
 OUTPUTS = {"thing": "output", "value": "value", "random": "value", "k1.yaml": "out", "k2.yaml": "out"}
@@ -112,7 +113,7 @@ def what_happened(before: ResourceRecord | None, after: ResourceRecord | None) -
 def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
     numbers = count()
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(wishes(), min_size=2, max_size=3), st.data())
     def law(history: list[dict[str, Wish]], data: st.DataObject) -> None:
         stack = engine.create(document(history[0]), f"s{next(numbers)}", files=FILES, parameters={"secret": "hunter"})
@@ -120,11 +121,11 @@ def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
             if marks:
                 row, owner = data.draw(st.sampled_from([found for _, found in tree(engine, stack)]))
                 engine.mark(owner, row.name)
-            seen = dump(engine)
+            seen = dump(engine.store)
             given = {"secret": f"hunter{data.draw(st.integers(1, 2))}"}
             plan = planned(engine, stack, document(wanted), files=FILES, parameters=given)
             assert "hunter" not in repr(plan)
-            assert dump(engine) == seen, "a preview writes nothing"
+            assert dump(engine.store) == seen, "a preview writes nothing"
             others = [planned(engine, stack, document(other), files=FILES, parameters=given) for other in history]
             for other in others:
                 assert (other.resources == plan.resources) == (other.digest == plan.digest)
@@ -133,7 +134,7 @@ def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
                         engine.put(
                             stack, document(wanted), files=FILES, parameters=given, plan_digest=other.digest
                         )
-            assert dump(engine) == seen, "a refused update writes nothing"
+            assert dump(engine.store) == seen, "a refused update writes nothing"
             before = {path: row for path, (row, _) in tree(engine, stack)}
             stack = engine.put(stack, document(wanted), files=FILES, parameters=given, plan_digest=plan.digest)
             assert stack.status is Status.COMPLETE

@@ -1,6 +1,9 @@
 """What is not kept for good goes by itself, a little at a time."""
 
+import json
 from pathlib import Path
+
+from heatlite.store.records import ServiceRecord, StackRecord
 
 from .conftest import START, Engine, template, thing
 
@@ -37,3 +40,61 @@ def test_old_events_and_stacks_deleted_long_ago_go(plugins: Path, place: Path) -
     engine.wait_for(lambda: engine.events(kept) == newest)
     assert len(newest) == 2
     engine.close()
+
+
+def actions_of(engine: Engine, stack: StackRecord) -> list[str]:
+    """The verbs of a stack's actions, oldest first."""
+    rows = engine.store.database.read(f"SELECT verb FROM action WHERE stack_id = '{stack.id}' ORDER BY seq")
+    return [verb for (verb,) in rows]
+
+
+def left_over(engine: Engine) -> tuple[int, int]:
+    """How much is known of actions that are not known."""
+    known = "NOT IN (SELECT id FROM action)"
+    counts = (
+        engine.store.database.read(f"SELECT COUNT(*) FROM {table} WHERE {column} {known}")
+        for table, column in (("transition", "action_id"), ("dependency", "dependent"))
+    )
+    (moves,), (dependencies,) = (rows[0] for rows in counts)
+    return moves, dependencies
+
+
+def test_the_newest_actions_are_kept_and_those_of_the_last_days(plugins: Path, place: Path) -> None:
+    engine = Engine(place, max_actions_per_stack=3, action_days=5)
+    stack, other = engine.create(template(a=thing())), engine.create(template(a=thing()), name="other")
+    for _ in range(4):
+        engine.check(stack)
+    engine.patch(stack)
+    assert len(actions_of(engine, stack)) == 6
+    engine.clock.pass_(60)
+    engine.wait_for(lambda: actions_of(engine, stack) == ["CHECK", "CHECK", "UPDATE"])
+    assert actions_of(engine, other) == ["CREATE"]
+    engine.clock.pass_(6 * DAY)
+    engine.wait_for(lambda: actions_of(engine, stack) + actions_of(engine, other) == [])
+    assert left_over(engine) == (0, 0)
+    engine.close()
+
+
+def test_what_has_not_ended_is_kept_with_what_was_derived_from_it(plugins: Path, place: Path) -> None:
+    engine = Engine(place, max_actions_per_stack=1, action_days=1)
+    slow, quick = {"resources": {"a": thing(wait_secs=30 * DAY)}}, {"resources": {"a": thing()}}
+    files = {f"{name}.yaml": json.dumps(template() | body) for name, body in (("slow", slow), ("quick", quick))}
+    nested = template(slow={"type": "slow.yaml"}, quick={"type": "quick.yaml"})
+    with engine.clock.held():
+        stack = engine.create(nested, files=files, timeout_mins=60 * 24 * 60, wait=False)
+        engine.begun(lambda: engine.states(stack).get("quick") == "CREATE_COMPLETE")
+        engine.clock.pass_(3 * DAY)
+        engine.wait_for(lambda: any(service.updated_at > START + 2 * DAY for service in engine.store.services.list()))
+        engine.clock.pass_(60)
+        engine.begun(lambda: True)
+        assert len(engine.store.database.read("SELECT id FROM action")) == 3
+    assert engine.settle(stack).status == "COMPLETE"
+    engine.close()
+
+
+def test_an_engine_that_was_killed_is_forgotten_after_a_day(engine: Engine) -> None:
+    with engine.store.transaction():
+        engine.store.services.beat(ServiceRecord("gone", "host", "heatlite-engine", START, START))
+    engine.clock.pass_(DAY + 61)
+    engine.wait_for(lambda: "gone" not in [service.id for service in engine.store.services.list()])
+    engine.wait_for(engine.store.services.list)  # the living one has reported

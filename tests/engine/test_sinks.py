@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.json import JsonMap
-from heatlite.core.status import state
+from heatlite.core.status import Status, state
 from heatlite.store.records import StackRecord
 from heatlite.store.sinks import digest_of
 
@@ -101,6 +101,42 @@ def until(engine: Engine, what: Callable[[], object]) -> None:
         return what()
 
     engine.wait_for(looked)
+
+
+def test_who_is_told_of_a_wait_before_a_deletion_can_end_it(listing: Engine, receiver: Receiver) -> None:
+    blocks = {"g": {"*": {"lifecycle_hook": {"timeout": 300}}}}
+    environment = {**sinks(receiver.url)["environment"], "resource_registry": {"resources": blocks}}
+    member = {"type": "OS::Heat::TestResource", "properties": {"value": "m"}}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": member}}
+    stack = listing.create(template(g=group), environment=environment)
+    (nested,) = listing.store.stacks.descendants(stack)
+    (row,) = listing.rows(nested)
+
+    def paused() -> list[JsonMap]:
+        payloads = [json.loads(body)["payload"] for _, body in receiver.got]
+        return [one for one in payloads if one["resource_status_reason"].startswith("DELETE paused")]
+
+    with listing.clock.held():
+        group["properties"]["count"] = 0  # type: ignore[index]
+        listing.put(stack, template(g=group), environment=environment, wait=False)
+        assert listing.server.sinks is not None
+        listing.server.sinks.wake()
+        listing.wait_for(paused)
+        (told,) = paused()
+        assert {key: told[key] for key in told if not key.startswith(("resource_", "physical_", "version"))} == {
+            "stack_id": nested.id,
+            "stack_name": nested.name,
+            "node_id": "0",
+            "lifecycle_transition_type": "termination",
+            "lifecycle_action_token": told["lifecycle_action_token"],
+        }
+        assert told["resource_id"] == row.physical_id
+        token = str(told["lifecycle_action_token"])
+        answering = listing.store.stacks.get(str(told["stack_id"]))
+        assert answering is not None
+        listing.rooms.signals.complete_lifecycle(answering, token)
+    assert listing.settle(stack).status is Status.COMPLETE
+    assert token not in str(listing.events(nested)), "who may read events later has no use for it"
 
 
 def test_what_is_told(listing: Engine, receiver: Receiver) -> None:

@@ -112,7 +112,7 @@ def test_it_ends_when_its_time_is_up(engine: Engine, verb: Verb, part: str, minu
     # Of a nested stack the time is up at the same moment; which of the two notices first is open.
     assert stack.status_reason == "Timed out" or part == "nested"
     assert stack.status_reason.endswith("Timed out")
-    limit = engine.settings.stack_action_timeout if minutes is None else minutes * 60
+    limit = engine.settings.default_action_timeout if minutes is None else minutes * 60
     assert limit <= engine.clock.now() - began < limit + 60
     last = engine.events(stack)[-1]
     assert (state(last.verb, last.status), last.status_reason) == (f"{verb}_FAILED", stack.status_reason)

@@ -48,7 +48,7 @@ def test_an_action_given_back_in_the_middle_begins_anew(engine: Engine, monkeypa
 def test_a_walk_outlasts_a_database_that_is_away(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    calls = away_once(monkeypatch, engine.store.actions, name)
+    calls = away_once(monkeypatch, engine.server.store.actions, name)
     stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
     assert stack_state(stack) == "CREATE_COMPLETE"
     assert len(calls) > 1
@@ -58,7 +58,7 @@ def test_a_walk_outlasts_a_database_that_is_away(
 def test_a_resource_does_not_fail_because_the_database_is_away(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = away_once(monkeypatch, engine.store.resources, "count_in_tree")
+    calls = away_once(monkeypatch, engine.server.store.resources, "count_in_tree")
     stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
     assert stack_state(stack) == "CREATE_COMPLETE"
     assert len(calls) > 1
@@ -87,7 +87,7 @@ def test_a_cancel_that_another_process_hears_of_first(engine: Engine, control: s
         engine.close()
         (action,) = engine.store.actions.live([stack.id])
         with engine.store.transaction():
-            assert engine.store.actions.signal(action.id, Control(control))
+            assert engine.store.actions.signal(action.id, Control(control), engine.clock.now())
         engine.open()
     stack = engine.settle(stack)
     assert stack_state(stack) == ends
@@ -129,7 +129,7 @@ def test_after_a_fault_of_ours_nothing_is_at_work_below(engine: Engine, monkeypa
         own = thing(wait_secs=5)
         stack = engine.create(template(a=own, c=resource("c.yaml")), wait=False, files={"c.yaml": SLOW})
         engine.begun(lambda: actions(engine, ActionStatus.RUNNING) == 2)
-        monkeypatch.setattr(engine.store.actions, "ended", fail)
+        monkeypatch.setattr(engine.server.store.actions, "ended", fail)
         engine.clock.pass_(5)
         stack = engine.settle(stack)
         assert (stack_state(stack), "Internal error" in stack.status_reason) == ("CREATE_FAILED", True)

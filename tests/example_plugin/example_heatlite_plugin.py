@@ -4,10 +4,13 @@ It shows every part of a type: an object that can be found again after a crash, 
 place, check, a look at what is there, suspend, snapshot, and a lock that restores what it found.
 """
 
+import logging
 import os
 from pathlib import Path
 
 from heatlite.plugin import Change, Json, Resource, Schema, prop
+
+log = logging.getLogger(__name__)  # its lines say for which request, action, stack and resource they were written
 
 DIRECTORY_VARIABLE = "EXAMPLE_FILES"
 JOURNAL = "journal"
@@ -48,6 +51,7 @@ class File(Resource[FileProps], type="Example::Local::File"):
             file.write(self.props.content)
         with self.path.with_name(JOURNAL).open("a") as journal:
             journal.write(f"{self.physical_name}\n")
+        log.info("made %s", self.path)
         self.physical_id = str(self.path)
         return self.facts.now() + self.props.slow_secs
 

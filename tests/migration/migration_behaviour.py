@@ -1,13 +1,18 @@
 """What migrations do on every database. Test modules take these tests over; they bring `empty_url`."""
 
+import json
 import multiprocessing
 from collections.abc import Callable, Iterator
 
 import pytest
 from playhouse.schema_diff import diff_models
 
+from heatlite.core.status import ActionStatus, Verb
 from heatlite.store import migrate
+from heatlite.store.database import Value
+from heatlite.store.encryption import Cipher, new_key
 from heatlite.store.errors import SchemaMismatch
+from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 
@@ -83,3 +88,125 @@ def test_of_four_processes_that_start_at_once_one_upgrades(empty_url: str) -> No
     assert sorted(applied, key=len) == [[], [], [], names(store)]
     store.close()
     results.close()
+
+
+ACTIONS = "0007_actions"
+SECRETS = "0008_secrets"
+
+
+def before(store: Store, migration: str) -> None:
+    """Make the tables what they were before a migration."""
+    store.upgrade()
+    while any(one.name == migration and one.applied for one in store.status()):
+        migrate.downgrade(store.database)
+
+
+def change(store: Store, sql: str, *values: Value) -> None:
+    with store.transaction():
+        store.database.write(sql.replace("?", store.database.mark), values)
+
+
+def put_old(store: Store, stack_id: str, status: str, **columns: Value) -> str:
+    """An action, and its stack, as they were before there were scheduled actions, dependencies and histories."""
+    action_id = f"action of {stack_id}"
+    live = status in ("READY", "WAITING", "RUNNING")
+    values: dict[str, Value] = {
+        "id": action_id, "stack_id": stack_id, "root_id": stack_id, "project": "acme", "verb": "CHECK",
+        "status": status, "requested_by": "ann", "created_at": 1.0, "inputs": "{}", "status_reason": "",
+        "attempt": 1, "exclusive_key": stack_id if live else None, "urgent": False, "open_children": 0,
+        **columns,
+    }  # fmt: skip
+    change(store, f"INSERT INTO action ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", *values.values())
+    return action_id
+
+
+@everywhere
+def test_actions_of_before_are_as_those_of_now(database: Store) -> None:
+    before(database, ACTIONS)
+    for status in ("SUCCEEDED", "FAILED", "CANCELLED"):
+        # Whoever ended them once left his name.
+        put_old(database, status, status, owner="engine", finished_at=2.0)
+    put_old(database, "given back", "READY", owner="engine")
+    put_old(database, "runs", "RUNNING", owner="engine", lease_until=1e10, started_at=1.0)
+    holder = put_old(database, "going", "RUNNING", owner="engine", lease_until=1e10, started_at=1.0)
+    put_old(database, "waits", "WAITING", waits_for=holder)
+    database.upgrade()
+    found = {f"{one.rule}: {one.id}" for one in database.inconsistencies(3.0, 0.0)}
+    assert {text for text in found if not text.startswith("an action has a stack")} == set()
+    claimed = database.actions.claim("one", 5.0, 1.0)
+    assert claimed is not None
+    assert claimed.stack_id == "given back"
+
+
+def put_old_stack(store: Store, stack_id: str, template_id: str, root_id: str | None = None) -> None:
+    """A stack as it was before anything was encrypted."""
+    values: dict[str, Value] = {
+        "id": stack_id, "name": stack_id, "project": "acme", "username": "ann", "template_id": template_id,
+        "environment": "{}", "verb": "CREATE", "status": "COMPLETE", "status_reason": "", "created_at": 1.0,
+        "root_id": root_id, "disable_rollback": True, "tags": "", "depth": 0,
+    }  # fmt: skip
+    change(store, f"INSERT INTO stack ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", *values.values())
+
+
+@everywhere
+def test_what_is_hidden_was_so_before(database: Store) -> None:
+    before(database, SECRETS)
+    for template_id, document, files in (
+        ("hot", '{"parameters":{"p":{"hidden":true}}}', "{}"),
+        ("cfn", '{"Parameters":{"P":{"NoEcho":true}}}', "{}"),
+        ("file", "{}", '{"a.yaml":"parameters: {p: {hidden: true}}"}'),
+        ("plain", "{}", "{}"),
+    ):
+        change(database, "INSERT INTO template (id, document, files) VALUES (?, ?, ?)", template_id, document, files)
+        put_old_stack(database, template_id, template_id)
+    put_old_stack(database, "root", "plain")
+    put_old_stack(database, "child", "hot", "root")
+    put_old_stack(database, "sister", "plain", "root")
+    database.upgrade()
+    stacks = ("hot", "cfn", "file", "plain", "root", "child", "sister")
+    found = {stack_id: stack.sealed for stack_id in stacks if (stack := database.stacks.get(stack_id))}
+    assert found == {stack_id: stack_id != "plain" for stack_id in stacks}
+
+
+@everywhere
+def test_what_callers_prove_themselves_with_changes_its_form_and_back(database: Store) -> None:
+    database.upgrade()
+    kept = Cipher([new_key()], "").encrypt({"token": "sesame"})
+    action = ActionRecord("a", "s", "s", "acme", Verb.CHECK, ActionStatus.INIT, "ann", 1.0, secrets=kept)
+    with database.transaction():
+        database.actions.put(action)
+    before(database, SECRETS)
+    ((old,),) = database.database.read("SELECT secrets FROM action")
+    assert json.loads(old) == {"v": "fernet1", "d": kept.removeprefix("fernet1:")}
+    database.upgrade()
+    found = database.actions.get("a")
+    assert found is not None
+    assert found.secrets == kept
+
+
+@everywhere
+def test_the_older_version_takes_up_what_has_not_ended(database: Store) -> None:
+    """It knows no SUSPEND: neither as what is asked, nor as a status. What has changed its stack's state must end."""
+    before(database, ACTIONS)
+    for stack_id, started in {"begun": 1.0, "not begun": None, "asked": 1.0, "other": None}.items():
+        put_old(database, stack_id, "READY", started_at=started)
+    put_old(database, "later", "READY")
+    waiting = put_old(database, "waiting", "READY")
+    database.upgrade()
+    change(database, "UPDATE action SET status = 'SUSPENDED' WHERE stack_id IN ('begun', 'not begun')")
+    change(database, "UPDATE action SET control = 'SUSPEND' WHERE stack_id = 'asked'")
+    change(database, "UPDATE action SET control = 'ABORT' WHERE stack_id = 'other'")
+    change(database, "UPDATE action SET status = 'SUSPENDED', pending = 1 WHERE stack_id = 'waiting'")
+    change(database, "INSERT INTO dependency VALUES (?, 'action of other', 'success', 'open')", waiting)
+    key = "exclusive_key = 'later:every:CHECK'"
+    change(database, f"UPDATE action SET status = 'INIT', not_before = 1e10, {key} WHERE stack_id = 'later'")
+    before(database, ACTIONS)
+    columns = "stack_id, status, control, exclusive_key, waits_for"
+    assert sorted(database.database.read(f"SELECT {columns} FROM action ORDER BY stack_id")) == [
+        ("asked", "READY", None, "asked", None),
+        ("begun", "READY", None, "begun", None),
+        ("later", "CANCELLED", None, None, None),
+        ("not begun", "READY", None, "not begun", None),
+        ("other", "READY", "ABORT", "other", None),
+        ("waiting", "WAITING", None, "waiting", "action of other"),
+    ]

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json
+from heatlite.core.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.breakpoints import Breakpoints
 from heatlite.engine.executor import Executor
 from heatlite.engine.journal import Journal
 from heatlite.engine.scope import PlannedValues, Resources, Surroundings
+from heatlite.engine.stopping import Stopping
 from heatlite.engine.transitions import Transitions
 from heatlite.plugin import Change, Resource, Schema, Services, prop
 from heatlite.plugin.registry import Registry
@@ -206,17 +208,16 @@ class World:
             for key in writes.gone:
                 del self.rows[key]
 
-        executor = Executor(
-            Clock(), Inline(), transitions, NoChildren(), commit, no_park, patience=0.0, rolls_back=False, deadline=None
-        )
+        stopping = Stopping(Clock(), lambda: None, patience=0.0, rolls_back=False, deadline=None)
+        executor = Executor(Clock(), Inline(), transitions, NoChildren(), Meter(), commit, no_park, bool, stopping)
         plan = planner.plan_converge(definition, journal.rows.values(), PlannedValues(self.resources))
         transitions.start_converging(definition, plan)
         list(executor.walk(plan, transitions.begin_converge))
-        if executor.stop is None:
+        if stopping.stop is None:
             keep = [row.id for row in transitions.chosen.values()]
             list(executor.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.begin_delete))
         commit()  # with what tells how the stack has ended
-        return executor.stop is None
+        return stopping.stop is None
 
     def update(self, wishes: Mapping[str, Wish], crashes: list[tuple[int | None, int | None]]) -> bool:
         """An update, taken up again after each crash (at a commit, or within a call of the cloud)."""

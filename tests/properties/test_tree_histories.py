@@ -30,7 +30,7 @@ from heatlite.core.errors import (
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
 from heatlite.store.records import ResourceRecord, StackRecord
-from tests.engine.conftest import Engine, attr, param, resource, template
+from tests.engine.conftest import Engine, attr, examples, param, resource, template
 from tests.engine.test_groups import group, policy, scaling
 
 DRAWN = os.environ.get("HEATLITE_TREE_HISTORIES")
@@ -403,7 +403,7 @@ class History:
         self.rest()
         assert self.outcome() == "DELETE_COMPLETE"
         assert self.stack_ids("WHERE deleted_at IS NULL") == []
-        assert self.engine.store.database.read("SELECT name FROM resource") == []
+        assert not self.engine.store.database.read("SELECT name FROM resource")
 
     def get(self, stack_id: str) -> StackRecord:
         found = self.engine.store.stacks.get(stack_id)
@@ -538,7 +538,7 @@ STEP = st.one_of(
 
 @given(steps=st.lists(STEP, min_size=3, max_size=10), deleted_during=st.booleans())
 @settings(
-    max_examples=int(DRAWN or 12),
+    max_examples=int(DRAWN or examples(12)),
     derandomize=DRAWN is None,
     database=None,
     deadline=None,

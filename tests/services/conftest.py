@@ -1,13 +1,9 @@
-"""Databases with a server, where one is reachable.
-
-HEATLITE_TEST_POSTGRES_URL and HEATLITE_TEST_MYSQL_URL name a database of a server, by a user who may make others;
-without them a server on loopback is tried. Each process of the tests makes a database of its own there, which goes
-when they end.
-"""
+"""Databases with a server, where one is reachable; `tests/databases.py` says how it is found."""
 
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,33 +13,25 @@ from heatlite.store.database import Database
 from heatlite.store.errors import MissingDriver
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
+from tests import brokers
+from tests.brokers import BROKERS, Broker
+from tests.databases import SERVERS, empty
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "unit" / "store"), str(TESTS / "migration")]
-pytest.register_assert_rewrite("store_behaviour", "migration_behaviour")
-
-SERVERS = {
-    "PostgreSQL": ("HEATLITE_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres"),
-    "MariaDB": ("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/mysql"),
-}
+pytest.register_assert_rewrite("store_behaviour", "sealing_behaviour", "migration_behaviour")
 
 
 @pytest.fixture(scope="session", params=list(SERVERS))
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a database that the tests may do with as they like."""
-    variable, loopback = SERVERS[request.param]
-    given = os.environ.get(variable, loopback)
-    name = f"heatlite_test_{os.getpid()}"
-    try:
-        database = Database(given)
-        database.read("SELECT 1")
-    except (DatabaseUnavailable, MissingDriver) as error:
-        pytest.skip(f"no {request.param} to test with ({variable} names one): {error}")
-    database.peewee.execute_sql(f"CREATE DATABASE {name}")
-    yield given.rpartition("/")[0] + "/" + name
-    force = " WITH (FORCE)" if request.param == "PostgreSQL" else ""
-    database.peewee.execute_sql(f"DROP DATABASE {name}{force}")
-    database.close()
+    found = SERVERS[request.param]
+    with ExitStack() as made:
+        try:
+            url = made.enter_context(found.database(f"heatlite_test_{os.getpid()}"))
+        except (DatabaseUnavailable, MissingDriver) as error:
+            pytest.skip(f"no {request.param} to test with ({found.variable} names one): {error}")
+        yield url
 
 
 @pytest.fixture
@@ -67,12 +55,21 @@ def connected(server: str) -> Iterator[Store]:
 def store(connected: Store) -> Store:
     """A database with empty tables."""
     connected.upgrade()
-    with connected.transaction():
-        for model in MODELS:
-            connected.database.change(model.delete())
+    empty(connected)
     return connected
 
 
 @pytest.fixture
 def url(store: Store) -> str:
     return store.database.url
+
+
+@pytest.fixture(params=list(BROKERS))
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A broker, with queues that are this test's alone."""
+    with ExitStack() as made:
+        try:
+            found = made.enter_context(brokers.broker(request.param))
+        except brokers.NoBroker as error:
+            pytest.skip(str(error))
+        yield found

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import Conflict
-from heatlite.core.status import LockLevel, state
-from heatlite.engine.requests import Request
+from heatlite.core.errors import ActionImmutable, Conflict, InvalidActionState
+from heatlite.core.status import LockLevel, Signal, state
+from heatlite.engine.requests import Request, Timing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
@@ -241,3 +242,91 @@ def test_two_engines_share_a_tree(url: str, engine: Embedded) -> None:
 def _reached(store: Store, stack_id: str) -> tuple[str, str]:
     stack = settle(store, stack_id)
     return stack.verb, stack.status
+
+
+NESTED = {"in.yaml": json.dumps(template(2, wait=0.3))}
+
+
+def tell(engine: Embedded, stack: StackRecord, asked: Signal, force: bool = False) -> None:
+    for action in engine.store.actions.live([stack.id]):
+        with suppress(ActionImmutable, InvalidActionState):
+            engine.rooms.controls.signal(CALLER, action, asked, force)
+
+
+def test_a_signal_is_heard_whichever_engine_it_was_given_to(url: str) -> None:
+    """The one works, the other takes the signals; who goes on need not be who had it before."""
+    engines = [wiring.embedded(settings(url)) for _ in range(2)]
+    try:
+        slow = template(3, wait=2.0)
+        for giver in engines:
+            stack = giver.stacks.create(CALLER, Request(name=f"s{engines.index(giver)}", template=slow))
+            for other in engines:
+                tell(other, stack, Signal.SUSPEND)
+                end = time.monotonic() + 30
+                while [action.status for action in giver.store.actions.live([stack.id])] != ["SUSPENDED"]:
+                    assert time.monotonic() < end, "nobody hears it"
+                    time.sleep(0.01)
+                tell(giver, stack, Signal.RESUME)
+            assert reached(giver, stack) == "CREATE_COMPLETE"
+    finally:
+        for engine in engines:
+            engine.close()
+
+
+def test_many_signals_to_one_tree_do_not_block_each_other(url: str) -> None:
+    """Requests, workers and signals take the rows of a tree from its root downwards."""
+    engines = [wiring.embedded(settings(url)) for _ in range(2)]
+    document = {
+        "heat_template_version": "2021-04-16",
+        "resources": {f"n{number}": {"type": "in.yaml"} for number in range(4)},
+    }
+    try:
+        stack = engines[0].stacks.create(CALLER, Request(name="s", template=document, files=NESTED))
+
+        def hammer(number: int) -> None:
+            engine = engines[number % 2]
+            for turn in range(6):
+                found = engine.store.stacks.get(stack.id)
+                assert found is not None
+                for one in (found, *engine.store.stacks.descendants(found)):
+                    tell(engine, one, Signal.RESUME if turn % 2 else Signal.SUSPEND)
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(hammer, number) for number in range(4)]:
+                done.result()
+        end = time.monotonic() + 60
+        while engines[0].store.actions.live([stack.id]):
+            assert time.monotonic() < end, "it does not end"
+            tell(engines[0], stack, Signal.RESUME)
+            time.sleep(0.1)
+        assert reached(engines[0], stack) == "CREATE_COMPLETE"
+        engines[1].stacks.update(CALLER, engines[1].store.stacks.get(stack.id) or stack, Request(), existing=True)
+        tell(engines[0], stack, Signal.CANCEL, force=True)
+        engines[1].stacks.delete(CALLER, engines[1].store.stacks.get(stack.id) or stack)
+        assert reached(engines[1], stack) == "DELETE_COMPLETE"
+    finally:
+        for engine in engines:
+            engine.close()
+
+
+def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
+    """A lease is renewed while whoever looks after what is due has to wait for others."""
+    engines = [wiring.embedded(settings(url)) for _ in range(2)]
+    store = engines[0].store
+    try:
+        other = engines[0].stacks.create(CALLER, Request(name="other", template=template(0)))
+        settle(store, other.id)
+        stack = engines[0].stacks.create(CALLER, Request(name="s", template=template(1, wait=30.0)))
+        end = time.monotonic() + 20
+        while len(store.actions.at_work()) != 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        engines[0].stacks.check(CALLER, other, Timing(not_before=time.time() + 0.5))
+        with store.transaction():
+            store.stacks.hold(other.id)  # so nobody lets the check in
+            time.sleep(2.5 * settings(url).lease_seconds)
+        (action,) = store.actions.live([stack.id])
+        assert action.attempt == 1
+    finally:
+        for engine in engines:
+            engine.close()

@@ -1,14 +1,19 @@
-"""A resource built by hand: facts with a clock that the test holds."""
+"""A resource built by hand: facts with a clock that the test holds; and an engine on a simulated cloud."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import pytest
 
+from heatlite.clients.simulated.simulation import ADMIN, View
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.engine.software import Software
-from heatlite.plugin import Facts, Resource, Schema, Services
+from heatlite.plugin import CloudResource, Facts, Resource, Schema, Services
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import Engine, _packages, place, template  # noqa: F401 - fixtures
 from tests.memory_mailbox import MemoryMailbox
 from tests.ports import NoRegions, make_software
 
@@ -72,3 +77,83 @@ def build(clock: HeldClock, software: Software, project: str) -> Callable[..., A
         )
 
     return build
+
+
+class Cloudy(Engine):
+    """An engine on a simulated cloud, and what there is to see of the cloud."""
+
+    def __init__(self, folder: Path, **scenario: Any) -> None:
+        """`scenario` is what the file of `simulation` says: ``faults=[{"verb": …, "raises": "lost"}]``."""
+        settings = {}
+        if scenario:
+            file = folder / "simulation.yaml"
+            file.write_text(json.dumps(scenario))
+            settings["simulation"] = str(file)
+        super().__init__(folder, cloud="simulated", **settings)
+        self.view().simulation.verbs["network.security_groups"](self.view())  # now there is the project's default group
+
+    def view(self, project: str | None = None) -> View:
+        """The cloud as a project sees it; without a name: the project whose stacks these are."""
+        clouds = self.server.rooms.surroundings.services.clouds
+        return cast(View, clouds.of(project or self.who.project).cloud)
+
+    @property
+    def admin(self) -> View:
+        """The cloud as its administrator sees it: all objects of all projects."""
+        return self.view(ADMIN)
+
+    def thing(self, stack: StackRecord, name: str) -> JsonMap:
+        """The object of a resource as it is in the cloud. Raises CloudNotFound."""
+        row = self.row(stack, name)
+        cls = self.rooms.types.get(row.type)
+        assert issubclass(cls, CloudResource)
+        return self.admin.thing(cls.kind, row.physical_id)
+
+    def count(self, kind: str) -> int:
+        """How many objects of a kind (``network.port``) there are in the whole cloud."""
+        return len(self.admin.simulation.all(kind))
+
+    def census(self) -> dict[str, int]:
+        """How many objects there are of each kind, to see that nothing is left."""
+        with self.admin.simulation.lock:
+            kinds = {kind: self.count(kind) for kind in list(self.admin.simulation._objects)}
+        return {kind: count for kind, count in kinds.items() if count}
+
+    def made(self, resources: Mapping[str, object], name: str = "s", **more: Any) -> StackRecord:
+        """A stack of these resources, which has to become complete."""
+        stack = self.create(template(**resources), name, **more)
+        assert stack.status == "COMPLETE", self.why(stack)
+        return stack
+
+    def changed(self, stack: StackRecord, resources: Mapping[str, object], **more: Any) -> StackRecord:
+        """The stack with these resources instead, which has to become complete."""
+        stack = self.put(stack, template(**resources), **more)
+        assert stack.status == "COMPLETE", self.why(stack)
+        return stack
+
+    def why(self, stack: StackRecord) -> Sequence[str]:
+        """Why the stack and its resources are as they are."""
+        rows = [f"{row.name}: {row.status_reason}" for row in self.rows(stack) if row.status == "FAILED"]
+        return [stack.status_reason, *rows]
+
+
+@pytest.fixture
+def cloudy(place: Path) -> Iterator[Cloudy]:  # noqa: F811 - the fixture
+    """An engine on a simulated cloud that does what it is asked."""
+    engine = Cloudy(place)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def troubled(place: Path) -> Iterator[Callable[..., Cloudy]]:  # noqa: F811 - the fixture
+    """`troubled(faults=[…], quotas={…}, …)` → an engine on a simulated cloud that behaves as the scenario says."""
+    engines: list[Cloudy] = []
+
+    def begin(**scenario: Any) -> Cloudy:
+        engines.append(Cloudy(place, **scenario))
+        return engines[-1]
+
+    yield begin
+    for engine in engines:
+        engine.close()

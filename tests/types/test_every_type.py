@@ -84,7 +84,7 @@ def test_skeletons_mirror_the_type(registry: Registry, shown: ResourceType) -> N
 @pytest.mark.parametrize("language", ["hot", "cfn"])
 def test_a_skeleton_is_a_valid_template(registry: Registry, shown: ResourceType, language: str) -> None:
     found = check(registry.skeleton(shown.type_name, language), Environment(), registry, strict=False)
-    assert [problem.text for problem in found if "(AWS::EC2::Instance) could not be found" not in problem.text] == []
+    assert [problem.text for problem in found] == []
 
 
 def section(template: JsonMap, name: str) -> JsonMap:
@@ -130,7 +130,7 @@ def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_coercion_is_idempotent_and_equal_to_itself(registry: Registry, name: str, data: st.DataObject) -> None:
     schema = registry.get(name).schema

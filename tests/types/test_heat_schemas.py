@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from heatlite.plugin import Schema
+from heatlite.plugin import CloudResource, Schema
 from heatlite.plugin.registry import Registry
+from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
 
 FILE = os.environ.get("HEATLITE_HEAT_SCHEMAS", "")
@@ -47,7 +48,16 @@ def flat(properties: dict[str, Any], prefix: str = "") -> dict[str, dict[str, An
 
 def described(schema: type[Schema]) -> dict[str, Any]:
     """Hidden ones too."""
-    return {name: field.describe() for name, field in schema.fields.items()}
+    return {name: shown(field) for name, field in schema.fields.items()}
+
+
+def shown(field: Field) -> dict[str, Any]:
+    found: dict[str, Any] = field.describe()
+    if field.schema is not None:
+        found["schema"] = described(field.schema)
+    elif field.item is not None:
+        found["schema"] = {"*": shown(field.item)}
+    return found
 
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))
@@ -68,3 +78,6 @@ def test_the_schema_is_heats(heat: dict[str, Any], name: str) -> None:
     assert cls.snapshot_on_delete == heat[name]["capabilities"]["snapshot_on_delete"]
     for verb in ("suspend", "update"):
         assert cls.has(verb) == heat[name]["capabilities"][verb]
+    if issubclass(cls, CloudResource):
+        kept = cls.kept_when_well or cls.needs_replace_failed is not CloudResource.needs_replace_failed
+        assert kept == heat[name]["capabilities"]["failed_may_be_kept"]

@@ -1,6 +1,7 @@
 """Resource types that show one peculiarity each. Their package stands beside the tests, as any other plugin would."""
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -438,3 +439,71 @@ class Prompt(Plain, type="Test::Prompt"):
 
     def check_create_complete(self, token: Json) -> bool:
         return True
+
+
+class PacedProps(Schema):
+    folder: str = prop(doc="Where its objects lie, one file each; while there is a file `hang`, slow handlers hang.")
+    slow: str = prop("", update=True, doc="Which of its operations takes a minute: create, update …")
+    value: str = prop("", update=True, doc="What the object says.")
+
+
+class Paced(Resource[PacedProps], type="Test::Paced"):
+    """Takes a minute for one of its operations, or hangs in it for as long as the test wants."""
+
+    @property
+    def _file(self) -> Path:
+        return Path(self.props.folder) / self.physical_name
+
+    def _begin(self, verb: str) -> Json:
+        if self.props.slow != verb:
+            return 0.0
+        hang = Path(self.props.folder) / "hang"
+        if hang.exists():
+            (Path(self.props.folder) / "hangs").touch()
+            while hang.exists():
+                time.sleep(0.002)
+            return 0.0
+        return self.facts.now() + 60
+
+    def _left(self, token: Json) -> bool | float:
+        left = float(token or 0) - self.facts.now()  # type: ignore[arg-type]
+        return left if left > 0 else True
+
+    def find(self) -> str | None:
+        return self.physical_name if self._file.exists() else None
+
+    def handle_create(self) -> Json:
+        self._file.write_text(self.props.value)
+        token = self._begin("create")
+        self.physical_id = self.physical_name
+        return token
+
+    def handle_update(self, change: Change) -> Json:
+        self._file.write_text(self.props.value)
+        return self._begin("update")
+
+    def handle_delete(self) -> Json:
+        self._file.unlink(missing_ok=True)
+        return self._begin("delete")
+
+    def handle_check(self) -> Json:
+        return self._begin("check")
+
+    def handle_suspend(self) -> Json:
+        return self._begin("suspend")
+
+    def handle_resume(self) -> Json:
+        return self._begin("resume")
+
+    def handle_snapshot(self, name: str) -> Json:
+        return self._begin("snapshot")
+
+    def handle_lock(self) -> Json:
+        return self._begin("lock")
+
+    def handle_unlock(self) -> Json:
+        return self._begin("unlock")
+
+    check_create_complete = check_update_complete = check_delete_complete = check_check_complete = _left
+    check_suspend_complete = check_resume_complete = check_snapshot_complete = _left
+    check_lock_complete = check_unlock_complete = _left

@@ -49,6 +49,15 @@ class Recorder:
     def migration_status(self, settings: Settings) -> Sequence[tuple[str, bool]]:
         return [("0001_initial", self.applied)]
 
+    def new_key(self) -> str:
+        return "a-key"
+
+    def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], bool]:
+        return (2, [], True) if settings.encryption_keys else (1, ["action one", "stack two"], False)
+
+    def inconsistencies(self, settings: Settings) -> Sequence[tuple[str, str, str, str]]:
+        return [("a rule", "action", "a1", "x")] if settings.database.endswith("bad.db") else []
+
     def types(self) -> TypeCatalog:
         raise NotImplementedError
 
@@ -75,11 +84,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "events -f story --endpoint http://h:1 --project p",
         "events story --format json -c id",
         "lock story --level stacks --reason why --expires +2h",
+        "check story --every 10m --at +2h",
         "action-lock story",
         "action-unlock story",
         "lock-status story --replay 7",
         "mark-healthy story db --reason fixed",
         "types show OS::Heat::Value -f yaml",
+        "action list --status FAILED,CANCELLED --status RUNNING --action STACK_CHECK --target a --target b --name n",
+        "action list --sort status:desc,name --limit 0 -f json -c id",
+        "action show stack_update_1a2b3c4d --history -f yaml",
+        "action signal 1a2b cancel --force",
+        "action wait 1a2b --timeout 0.5 --endpoint http://h:1 --project p",
         "serve --host 127.0.0.1 --port 0 --database sqlite:///x.db --config c.toml",
         "db status -f json",
     ],
@@ -104,6 +119,11 @@ def test_the_seeds_names_are_the_same_commands() -> None:
         ("lock s --level some", "invalid choice: 'some'"),
         ("lock-status s --replay 1 --drop 2", "not allowed with argument"),
         ("ls -f xml", "invalid choice: 'xml'"),
+        ("action", "the following arguments are required: COMMAND"),
+        ("action list --limit -1", "'-1' is no whole number"),
+        ("action signal 1a2b STOP", "invalid choice: 'STOP'"),
+        ("action wait 1a2b --timeout nan", "'nan' is no number of seconds"),
+        ("action wait 1a2b --timeout -1", "'-1' is no number of seconds"),
     ],
 )
 def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +146,8 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
         ("serve --port -1", "heatlite: --port: port has to be greater than 0, not -1."),
         ("serve --port 70000", "heatlite: --port: a port is at most 65535, not 70000."),
         ("lock s --expires soon", "heatlite: --expires soon: a time is given as 2026-11-21T18:00:00Z"),
+        ("check s --at soon", "heatlite: --at soon: a time is given as 2026-11-21T18:00:00Z"),
+        ("check s --every often", "heatlite: --every often: a pause is given as 30s, 10m, 1h or 1d."),
         ("types OS::Heat::Value", "heatlite: Either: heatlite types, or: heatlite types show TYPE"),
     ],
 )
@@ -145,6 +167,30 @@ def test_serve_and_db_get_the_settings(place: Path, capsys: pytest.CaptureFixtur
     assert run(["db", "status", "-f", "value"], program) == 0
     assert run(["db", "upgrade", "-f", "value"], program) == 0
     assert capsys.readouterr().out == "0001_initial false\n0001_initial true\n"
+
+
+def test_fsck(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fsck"], Recorder()) == 0
+    assert capsys.readouterr().out == "Nothing is orphaned.\n"
+    assert run(["fsck", "-f", "json"], Recorder()) == 0
+    assert capsys.readouterr().out == "[]\n"
+    assert run(["fsck", "--database", "sqlite:///bad.db", "-f", "value"], Recorder()) == 1
+    assert capsys.readouterr().out == "action a1 x a rule\n"
+
+
+def test_keys(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["keys", "new"], Recorder()) == 0
+    assert capsys.readouterr().out == "a-key\n"
+    assert run(["keys", "rotate"], Recorder()) == 1
+    shown = capsys.readouterr()
+    assert shown.out == (
+        "Rows encrypted with the first key: 1\n"
+        "Something else uses the database: what was there before may still lie in the file. Do it again alone.\n"
+    )
+    assert "No key opens what is encrypted in action one, stack two. Add the key" in shown.err
+    monkeypatch.setenv("HEATLITE_ENCRYPTION_KEYS", "a,b")
+    assert run(["keys", "rotate"], Recorder()) == 0
+    assert capsys.readouterr() == ("Rows encrypted with the first key: 2\n", "")
 
 
 @pytest.mark.parametrize(

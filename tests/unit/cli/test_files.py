@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import MAX_FILE_SIZE, gather
@@ -88,6 +89,18 @@ def test_environments_are_merged_in_order_and_their_templates_travel(folder: Pat
     body = bundle.body({"a": "9"})
     assert body["parameters"] == {"a": "9"}
     assert "environment_files" not in body
+
+
+def test_what_is_no_type_is_no_file(folder: Path) -> None:
+    block = {
+        "hooks": "pre-delete",
+        "restricted_actions": "replace",
+        "replacement": {"order": "delete_first"},
+        "lifecycle_hook": {"timeout": 600},
+    }
+    (folder / "env.yaml").write_text(yaml.safe_dump({"resource_registry": {"resources": {"g": {"*": block}}}}))
+    bundle = gather(folder / "main.yaml", [folder / "env.yaml"])
+    assert bundle.environment["resource_registry"] == {"resources": {"g": {"*": block}}}
 
 
 def test_merge_strategies_are_the_servers_work(folder: Path) -> None:

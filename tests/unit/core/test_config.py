@@ -9,7 +9,11 @@ from heatlite.core.config import BadSetting, Settings, default_database, load
 
 def test_later_places_win(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
-    assert load(environ=home) == Settings(database=f"sqlite:///{tmp_path}/data/heatlite/heatlite.db")
+    assert load(environ=home) == Settings(
+        database=f"sqlite:///{tmp_path}/data/heatlite/heatlite.db",
+        users_file=f"{tmp_path}/heatlite/users",
+        tokens_file=f"{tmp_path}/heatlite/tokens.toml",
+    )
     (tmp_path / "heatlite").mkdir()
     (tmp_path / "heatlite" / "heatlite.toml").write_text('port = 1\nhost = "file"\nlease_seconds = 2\nthreads = 3\n')
     environ = {**home, "HEATLITE_PORT": "11", "HEATLITE_THREADS": "13", "HEATLITE_ENDPOINT": "http://no-setting"}
@@ -112,3 +116,26 @@ def test_some_limits_can_be_switched_off(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(BadSetting, match="has to be greater than 0"):
             load(file=path, environ={})
+
+
+def test_the_form_of_the_log_is_one_of_two(tmp_path: Path) -> None:
+    path = tmp_path / "heatlite.toml"
+    assert load(environ={"HEATLITE_LOG_FORMAT": "json", "XDG_CONFIG_HOME": "/nowhere"}).log_format == "json"
+    for wrong in ('"xml"', "true", "1"):
+        path.write_text(f"log_format = {wrong}\n")
+        with pytest.raises(BadSetting, match="log_format has to be text or json, not"):
+            load(file=path, environ={})
+
+
+def test_the_table_of_keystone(tmp_path: Path) -> None:
+    file = tmp_path / "heatlite.toml"
+    file.write_text('auth = "keystone"\n[keystone]\nauth_url = "http://k/v3"\nport = 1\ninsecure = true\n')
+    found = load(file=file, environ={"HEATLITE_KEYSTONE_PASSWORD": "sesame", "HEATLITE_KEYSTONE_AUTH_URL": "http://e"})
+    assert found.auth == "keystone"
+    assert found.keystone == {"auth_url": "http://e", "port": "1", "insecure": "True", "password": "sesame"}
+    assert "sesame" not in repr(found)
+    for wrong in ("keystone = 1", "[keystone]\npassword = ['sesame']", "token = 1", "auth = 'ldap'"):
+        file.write_text(wrong)
+        with pytest.raises(BadSetting) as caught:
+            load(file=file, environ={})
+        assert "sesame" not in caught.value.message

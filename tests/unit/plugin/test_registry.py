@@ -91,7 +91,7 @@ def test_a_broken_type_is_reported_and_harms_no_other(packages: Path, value: str
     assert [fault.text for fault in view.check_properties({"any": 1})] == [caught.value.message]
     assert view.any_attribute
     assert registry.get("Sound::A").type_name == "Sound::A"
-    assert registry.listing(name=".*::A$", with_description=True) == [
+    assert registry.described(registry.listing(name=".*::A$")) == [
         {"resource_type": "Broken::A", "description": f"Not available: {reason}"},
         {"resource_type": "Sound::A", "description": "Sound."},
     ]

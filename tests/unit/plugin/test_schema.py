@@ -369,3 +369,36 @@ def test_a_property_has_one_type_of_json(annotation: object) -> None:
 def test_a_default_obeys_the_rules() -> None:
     with pytest.raises(TypeError, match=r"Invalid default of a: 5 is out of range \(min: 1, max: 3\)"):
         type("Bad", (Schema,), {"__annotations__": {"a": int}, "a": prop(5, between=(1, 3))})
+
+
+# -- names of old, and written nulls ------------------------------------------------------------------
+
+
+class Moved(Schema):
+    network: str = prop(update=True, doc="A network.")
+    network_id: str | None = prop(hidden=True, means="network", doc="An old name.")
+    agents: list[str] | None = prop(doc="Agents.")
+    agent: str | None = prop(hidden=True, means="agents", doc="An old name.")
+    gateway: str | None = prop(null=True, doc="A gateway.")
+
+
+@pytest.mark.parametrize(
+    ("given_values", "coerced"),
+    [
+        ({"network_id": "n"}, {"network": "n"}),
+        ({"network": "n", "network_id": None}, {"network": "n"}),
+        ({"network": "n", "agent": "a"}, {"network": "n", "agents": ["a"]}),
+        ({"network": "n", "gateway": None}, {"network": "n", "gateway": ""}),
+    ],
+)
+def test_an_old_name_gives_the_property_its_value(
+    given_values: dict[str, object], coerced: dict[str, object]
+) -> None:
+    assert Moved.coerce(given_values) == coerced
+
+
+def test_a_property_by_both_names() -> None:
+    with pytest.raises(StackValidationFailed, match="Cannot use network and network_id at the same time"):
+        Moved.coerce({"network": "n", "network_id": "m"})
+    assert Moved.check({"network": UNKNOWN, "network_id": UNKNOWN}) == []
+    assert [fault.text for fault in Moved.check({"network_id": None})] == ["Property network not assigned"]

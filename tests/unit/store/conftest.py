@@ -8,7 +8,7 @@ from heatlite.store.store import Store
 
 # The same tests run on SQLite here and on servers in tests/services.
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("store_behaviour")
+pytest.register_assert_rewrite("store_behaviour", "sealing_behaviour")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What the store does on every database. Test modules take these tests over; they bring `store` and `url`."""
 
 import multiprocessing
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.errors import ActionConflict, Invalid, NotFound, StackExists
-from heatlite.core.ids import new_id
-from heatlite.core.status import ActionStatus, Control, LockLevel, Status, Verb
+from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
+from heatlite.core.ids import new_id, random_id
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.retention import Retention
+from heatlite.store.action_list import ActionQuery
+from heatlite.store.consistency import RULES
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.events import EventQuery
 from heatlite.store.records import (
@@ -101,7 +105,7 @@ def an_action(stack_id: str | None = None, **fields: object) -> ActionRecord:
         "root_id": stack_id,
         "project": "acme",
         "verb": Verb.UPDATE,
-        "status": ActionStatus.READY,
+        "status": ActionStatus.INIT,
         "requested_by": "ann",
         "created_at": 100.0,
     }
@@ -133,6 +137,12 @@ def put(store: Store, *records: ActionRecord) -> None:
     with store.transaction():
         for record in records:
             store.actions.put(record)
+
+
+def put_after(store: Store, record: ActionRecord, *others: ActionRecord, needs: Needs = Needs.END) -> None:
+    """Queue an action that depends on others."""
+    with store.transaction():
+        store.actions.put(record, [(other.id, needs) for other in others])
 
 
 def names(store: Store, query: StackQuery, project: str | None = "acme") -> list[str]:
@@ -254,6 +264,7 @@ FULL_STACK = {
     "depth": 3,
     "inherited": {"facade": {}, "without": ["x.yaml"]},
     "before_lock": "CHECK_FAILED",
+    "sealed": True,
 }
 
 
@@ -269,7 +280,7 @@ def test_a_stack_comes_back_as_it_was_given(store: Store) -> None:
         store.stacks.save(changed)
         store.stacks.save(a_stack("other", id=full.id))
     assert store.stacks.get(plain.id) == changed
-    assert store.stacks.get(full.id) == a_stack("other", id=full.id)
+    assert store.stacks.get(full.id) == a_stack("other", id=full.id, sealed=True)
 
 
 @everywhere
@@ -425,6 +436,12 @@ def test_the_list_of_stacks(store: Store, query: StackQuery, expected: str) -> N
     assert "".join(names(store, query)) == expected
     if query.limit is None:
         assert store.stacks.count("acme", query) == len(expected)
+
+
+@everywhere
+def test_a_list_of_all_there_is(store: Store) -> None:
+    insert(store, a_stack(project="acme"), a_stack(project="other"))
+    assert len(store.stacks.list(None, StackQuery(show_deleted=True, show_nested=True))) == 2
 
 
 @everywhere
@@ -717,6 +734,29 @@ def test_events_that_may_go(store: Store) -> None:
 
 
 @everywhere
+def test_what_is_kept_of_actions_does_not_keep_others(store: Store) -> None:
+    """What is for later, and what a parent may still ask for, is the oldest there is, and stays."""
+    with store.transaction():
+        for stack_id in ("a", "b"):
+            for number in range(3):
+                store.actions.schedule(an_action(stack_id, id=f"{stack_id} later {number}", not_before=1e10))
+    put(store, parent := an_action("p"))
+    for number in range(3):
+        put(store, child := an_action("c", id=f"c derived {number}", parent_id=parent.id))
+        with store.transaction():
+            store.actions.end(replace(child, status=ActionStatus.READY), ActionStatus.FAILED, "", 5.0)
+    for number in range(3):
+        put(store, one := an_action("b", id=f"b ended {number}"))
+        with store.transaction():
+            store.actions.end(replace(one, status=ActionStatus.READY), ActionStatus.FAILED, "", 5.0 + number)
+    assert store.actions.older(7.0, 2) == ["b ended 0", "b ended 1"]
+    assert store.actions.older(6.0, 10) == ["b ended 0"]
+    assert store.actions.beyond(2, 10) == ["b ended 0"]
+    assert store.actions.beyond(1, 10) == ["b ended 0", "b ended 1"]
+
+
+
+@everywhere
 def test_a_deleted_stack_is_forgotten_whole(store: Store) -> None:
     gone, late, kept = a_stack("gone", deleted_at=7.0), a_stack("late", deleted_at=8.0), a_stack("kept")
     with store.transaction():
@@ -863,12 +903,23 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
         control=Control.CANCEL,
         deadline=900.5,
         verb=Verb.DELETE,
+        cause=Cause.DERIVED,
+        outputs={"result": "OK"},
+        data={"deletion": {"count": 2}},
+        context={"roles": ["member"]},
+        secrets="fernet1:sealed",
+        interval=600.0,
+        not_before=90.0,
+        timeout=60,
+        zone="north",
+        urgent=True,
+        parent_id="p",
     )
     put(store, given)
     found = store.actions.get(given.id)
     assert found is not None
     assert found.seq > 0
-    assert replace(found, seq=0) == given
+    assert replace(found, seq=0) == replace(given, status=ActionStatus.READY)
     assert store.actions.get("none") is None
 
 
@@ -889,6 +940,70 @@ def test_the_oldest_ready_action_is_claimed_first(store: Store) -> None:
 
 
 @everywhere
+def test_live_actions_are_counted_and_the_oldest_ready_one_is_known(store: Store) -> None:
+    def ready_since(now: float) -> float | None:
+        return store.actions.ready_since(now)
+
+    assert (store.actions.live_counts(), ready_since(500.0)) == ({}, None)
+    first, second, later = an_action(), an_action(created_at=110.0), an_action(verb=Verb.CHECK, not_before=300.0)
+    put(store, first, second, later)
+    put_after(store, an_action(created_at=50.0), second)
+    assert store.actions.live_counts() == {
+        (Verb.UPDATE, ActionStatus.READY): 2,
+        (Verb.UPDATE, ActionStatus.WAITING): 1,
+        (Verb.CHECK, ActionStatus.READY): 1,
+    }
+    # Who waits for others is not there to be taken, nor one whose time is still to come.
+    assert ready_since(200.0) == 100.0
+    claimed = store.actions.claim("me", 200.0, 30.0)
+    assert claimed is not None
+    assert ready_since(200.0) == 110.0
+    with store.transaction():
+        store.actions.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
+    again = store.actions.claim("me", 220.0, 30.0)
+    assert again is not None
+    assert ready_since(230.0) is None
+    with store.transaction():
+        store.actions.retry(again, "others", 240.0, not_before=250.0)
+    assert ready_since(245.0) is None
+    assert (ready_since(400.0), store.actions.live_counts()) == (
+        250.0,  # counted from when it might begin again, not from when it was put
+        {
+            (Verb.UPDATE, ActionStatus.READY): 1,
+            (Verb.UPDATE, ActionStatus.WAITING): 1,
+            (Verb.CHECK, ActionStatus.READY): 1,
+        },
+    )
+
+
+@everywhere
+def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
+    reported: list[tuple[str, str, str, str]] = []
+    store.actions.moved = lambda action, after, reason: reported.append(
+        (action.id, action.status.value, after.value, reason)
+    )
+    action = an_action()
+    with pytest.raises(LookupError), store.transaction():
+        store.actions.put(an_action())
+        raise LookupError
+    assert reported == []
+    put(store, action)
+    claimed = store.actions.claim("me", 200.0, 30.0)
+    assert claimed is not None
+    with store.transaction():
+        store.actions.finish(claimed, ActionStatus.FAILED, "why", 210.0)
+        assert len(reported) == 2
+    store.actions.moved = lambda *_: None
+    assert reported == [
+        (action.id, "INIT", "READY", ""),
+        (action.id, "READY", "RUNNING", ""),
+        (action.id, "RUNNING", "FAILED", "why"),
+    ]
+    kept = store.actions.history(action.id)
+    assert [(move.before, move.after, move.reason) for move in kept] == [move[1:] for move in reported]
+
+
+@everywhere
 def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(store: Store) -> None:
     put(store, an_action())
     old = store.actions.claim("old", now=200.0, lease=30.0)
@@ -899,16 +1014,16 @@ def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(sto
     assert (new.id, new.attempt, new.owner, new.started_at) == (old.id, 2, "new", 200.0)
     with pytest.raises(Fenced), store.transaction():
         store.resources.insert_many([a_resource()])
-        store.actions.hold(old.id, "old", 1, 231.0, 30.0)
+        store.actions.hold(old, 231.0, 30.0)
     assert store.resources.of("s1") == []
     with pytest.raises(Fenced), store.transaction():
         store.actions.finish(old, ActionStatus.SUCCEEDED, "", 231.0)
     # The same worker, but an attempt that is over, is fenced just the same.
     with pytest.raises(Fenced), store.transaction():
-        store.actions.hold(new.id, "new", 1, 231.0, 30.0)
+        store.actions.hold(replace(new, attempt=1), 231.0, 30.0)
     with store.transaction():
-        assert store.actions.hold(new.id, "new", 2, 231.0, 30.0) is None
-        assert store.actions.hold(new.id, "new", 2, 231.0, 30.0) is None  # a write that changes nothing counts
+        assert store.actions.hold(new, 231.0, 30.0) is None
+        assert store.actions.hold(new, 231.0, 30.0) is None  # a write that changes nothing counts
     found = store.actions.get(new.id)
     assert found is not None
     assert found.lease_until == 261.0
@@ -923,10 +1038,11 @@ def test_a_finished_action_is_over_for_its_worker_too(store: Store) -> None:
         store.actions.finish(action, ActionStatus.FAILED, "no luck", 210.0)
     found = store.actions.get(action.id)
     assert found == replace(
-        action, status=ActionStatus.FAILED, status_reason="no luck", finished_at=210.0, lease_until=None
-    )
+        action, status=ActionStatus.FAILED, status_reason="no luck", finished_at=210.0, updated_at=210.0,
+        lease_until=None, owner=None,
+    )  # fmt: skip
     with pytest.raises(Fenced), store.transaction():
-        store.actions.hold(action.id, "me", 1, 211.0, 30.0)
+        store.actions.hold(action, 211.0, 30.0)
     assert store.actions.claim("me", 1e9, 30.0) is None
 
 
@@ -973,8 +1089,9 @@ def test_live_is_what_has_not_ended_on_the_stacks_asked_for(store: Store) -> Non
 @everywhere
 def test_an_action_waits_for_another(store: Store) -> None:
     first = an_action("s1")
-    second = an_action("s1", verb=Verb.DELETE, status=ActionStatus.WAITING, waits_for=first.id)
-    put(store, first, second)
+    second = an_action("s1", verb=Verb.DELETE)
+    put(store, first)
+    put_after(store, second, first)
     running = store.actions.claim("me", 200.0, 30.0)
     assert running is not None
     assert running.id == first.id
@@ -994,8 +1111,8 @@ def test_to_wait_for_what_has_ended_is_not_to_wait(store: Store) -> None:
     assert running is not None
     with store.transaction():
         store.actions.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
-    second = an_action("s1", status=ActionStatus.WAITING, waits_for=first.id)
-    put(store, second)
+    second = an_action("s1")
+    put_after(store, second, first)
     woken = store.actions.claim("me", 220.0, 30.0)
     assert woken is not None
     assert woken.id == second.id
@@ -1008,11 +1125,11 @@ def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store
         put(store, first)
         running = store.actions.claim("me", 200.0, 30.0)
         assert running is not None
-        second = an_action(status=ActionStatus.WAITING, waits_for=first.id)
+        second = an_action()
 
         def work(number: int, running: ActionRecord = running, second: ActionRecord = second) -> None:
             if number == 0:
-                put(store, second)
+                put_after(store, second, running)
             else:
                 with store.transaction():
                     store.actions.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
@@ -1028,8 +1145,10 @@ def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store
 @everywhere
 def test_only_what_has_not_been_started_is_cancelled_in_the_queue(store: Store) -> None:
     running, queued, waiting, other = an_action("s1"), an_action("s2"), an_action("s3"), an_action("s4")
-    after = an_action("s5", status=ActionStatus.WAITING, waits_for=queued.id)
-    put(store, running, queued, replace(waiting, status=ActionStatus.WAITING, waits_for=running.id), other, after)
+    after = an_action("s5")
+    put(store, running, queued, other)
+    put_after(store, waiting, running)
+    put_after(store, after, queued)
     assert store.actions.claim("me", 200.0, 30.0) is not None
     with store.transaction():
         cancelled = store.actions.cancel_queued(["s1", "s2", "s3"], "the stack is being deleted", 210.0)
@@ -1055,15 +1174,16 @@ def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store
 
     def signal(control: Control) -> bool:
         with store.transaction():
-            return store.actions.signal(mine.id, control)
+            return store.actions.signal(mine.id, control, 205.0)
 
     assert store.actions.controls("me") == {}
     assert signal(Control.CANCEL)
     assert signal(Control.CANCEL_ROLLBACK)
     assert store.actions.controls("me") == {mine.id: Control.CANCEL_ROLLBACK}
     assert store.actions.controls("you") == {}
+    assert store.actions.asked(mine) is Control.CANCEL_ROLLBACK
     with store.transaction():
-        assert store.actions.hold(mine.id, "me", 1, 210.0, 30.0) is Control.CANCEL_ROLLBACK
+        assert store.actions.hold(mine, 210.0, 30.0) is Control.CANCEL_ROLLBACK
     assert signal(Control.ABORT)
     assert signal(Control.ABORT)
     assert not signal(Control.CANCEL)
@@ -1072,6 +1192,8 @@ def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store
         store.actions.finish(mine, ActionStatus.CANCELLED, "", 220.0)
     assert not signal(Control.ABORT)
     assert store.actions.controls("me") == {}
+    with pytest.raises(Fenced):
+        store.actions.asked(mine)
 
 
 @everywhere
@@ -1087,29 +1209,12 @@ def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
         store.actions.renew("me", yours.id, 300.0)
     assert [found.lease_until for found in store.actions.live(["s1", "s2"])] == [300.0, 230.0]
     with store.transaction():
-        store.actions.give_back("me")
+        store.actions.give_back("me", 205.0, "its worker has stopped")
     with pytest.raises(Fenced), store.transaction():
-        store.actions.hold(mine.id, "me", 1, 210.0, 30.0)
+        store.actions.hold(mine, 210.0, 30.0)
     again = store.actions.claim("her", 210.0, 30.0)
     assert again is not None
     assert (again.id, again.attempt, again.started_at) == (mine.id, 2, 200.0)
-    assert store.actions.claim("her", 210.0, 30.0) is None
-
-
-@everywhere
-def test_a_worker_may_give_back_one_of_its_actions(store: Store) -> None:
-    put(store, an_action("s1"), an_action("s2"))
-    first = store.actions.claim("me", 200.0, 30.0)
-    assert first is not None
-    assert store.actions.claim("me", 200.0, 30.0) is not None
-    with store.transaction():
-        store.actions.give_back("you", first.id)
-    assert store.actions.claim("her", 210.0, 30.0) is None
-    with store.transaction():
-        store.actions.give_back("me", first.id)
-    again = store.actions.claim("her", 210.0, 30.0)
-    assert again is not None
-    assert again.id == first.id
     assert store.actions.claim("her", 210.0, 30.0) is None
 
 
@@ -1127,9 +1232,9 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
             if number == 0:
                 store.stacks.hold(stack.id)
                 time.sleep(0.05)
-                assert store.actions.signal(action.id, Control.ABORT)
+                assert store.actions.signal(action.id, Control.ABORT, 205.0)
             else:
-                store.actions.hold(action.id, "me", 1, 210.0, 30.0)
+                store.actions.hold(action, 210.0, 30.0)
                 time.sleep(0.05)
                 store.stacks.save(stack)
 
@@ -1422,3 +1527,245 @@ def test_a_resource_is_found_by_its_object(store: Store) -> None:
     assert not store.resources.has_object("acme", f"SRV-{mine.name}-acme")
     assert not store.resources.has_object("acme", f"srv-{gone.name}-acme")
     assert not store.resources.has_object("acme", f"srv-{other.name}-ACME")
+
+
+@everywhere
+def test_what_waits_for_a_time_is_woken_when_that_has_come(store: Store) -> None:
+    insert(store, a_stack(id="s-a"), a_stack("other", id="s-b"))
+    put(store, an_action("s-a", id="a"), an_action("s-b", id="b"))
+    for wake_at in (200.0, None):
+        claimed = store.actions.claim("me", 100.0, 30.0)
+        assert claimed is not None
+        with store.transaction():
+            assert store.actions.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, wake_at)
+    assert store.actions.wake_parked(199.0) == 0
+    assert store.actions.wake_parked(200.0) == 1
+    (first, second) = store.actions.live(["s-a", "s-b"])
+    assert (first.status, second.status) == (ActionStatus.READY, ActionStatus.WAITING_LIFECYCLE_COMPLETION)
+    claimed = store.actions.claim("me", 300.0, 30.0)
+    assert claimed is not None
+    with store.transaction():
+        assert store.actions.park(claimed, 0, ActionStatus.WAITING, 300.0)
+    assert store.actions.wake_parked(400.0) == 0, "it waits for no time any more"
+
+
+@everywhere
+def test_rows_that_wait_are_found_in_many_stacks(store: Store) -> None:
+    tokens: list[JsonMap | None] = [{"hook": "x"}, None, {"hook": "y"}]
+    rows = [a_resource(id=f"r{i}", stack_id=f"s{i}", token=token) for i, token in enumerate(tokens)]
+    insert(store, *(a_stack(f"n{i}", id=f"s{i}") for i in range(3)))
+    with store.transaction():
+        store.resources.insert_many(rows)
+    assert store.resources.with_token(["s0", "s1", "s2"]) == [rows[0], rows[2]]
+    assert store.resources.with_token(["s1"]) == store.resources.with_token([]) == []
+
+
+# -- what must be true of all rows -----------------------------------------------------------------
+
+BREAKS = {
+    "a credential has a stack": "UPDATE credential SET stack_id = 'gone'",
+    "an action that has ended holds nothing": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
+    "an action that has ended keeps no secrets": "UPDATE action SET secrets = 'x' WHERE id = 'ended'",
+    "an action that has not ended holds its target": "UPDATE action SET exclusive_key = NULL WHERE id = 'ready'",
+    "only a running action has a worker and a lease": "UPDATE action SET owner = 'me' WHERE id = 'ready'",
+    "a running action has a worker and a lease": "UPDATE action SET lease_until = NULL WHERE id = 'runs'",
+    "a lease that has run out is taken over by a worker": "UPDATE action SET lease_until = 900 WHERE id = 'runs'",
+    "an action that is not begun yet has a time at which it will be, and that is not long past": (
+        "UPDATE action SET not_before = 900 WHERE id = 'later'"
+    ),
+    "an action that waits for others counts them rightly": "UPDATE action SET pending = 2 WHERE id = 'waits'",
+    "nobody waits for what has ended": "UPDATE dependency SET depended = 'ended' WHERE dependent = 'waits'",
+    "an action that waits for derived ones is woken when one has ended": (
+        "UPDATE action SET open_children = 2, updated_at = 900 WHERE id = 'parent'"
+    ),
+    "an action that waits until a time is woken when that has come": (
+        "UPDATE action SET wake_at = 900 WHERE id = 'parent'"
+    ),
+    "a derived action has a parent that waits for it": "UPDATE action SET parent_id = 'ended' WHERE id = 'child'",
+    "an action has a stack": "UPDATE action SET stack_id = 'nowhere' WHERE id = 'ready'",
+    "the last line of its history says how an action stands": (
+        "UPDATE action SET status = 'SUSPENDED' WHERE id = 'ready'"
+    ),
+    "a stack that is in progress has an action": "UPDATE stack SET status = 'IN_PROGRESS' WHERE id = 's-ended'",
+    "a nested stack has a parent": "UPDATE stack SET parent_id = 'nowhere' WHERE id = 's-child'",
+    "a resource that is in progress, or waits, has an action on its stack": (
+        "UPDATE resource SET status = 'IN_PROGRESS' WHERE stack_id = 's-ended'"
+    ),
+    "a resource has a stack": "UPDATE resource SET stack_id = 'nowhere' WHERE stack_id = 's-ended'",
+    "a snapshot that is in progress has an action on its stack": (
+        "UPDATE snapshot SET status = 'IN_PROGRESS' WHERE stack_id = 's-ended'"
+    ),
+}
+"""Each rule, and what breaks it."""
+
+
+def something_of_everything(store: Store) -> None:
+    """Stacks with actions in all states, as they come to be."""
+    known = ("ended", "runs", "parent", "waits", "child", "ready", "later")
+    with store.transaction():
+        for name in known:
+            nested = {"parent_id": "s-parent", "root_id": "s-parent"} if name == "child" else {}
+            busy = Status.COMPLETE if name in ("ended", "later") else Status.IN_PROGRESS
+            store.stacks.insert(a_stack(name, id=f"s-{name}", status=busy, **nested))
+        busy_row = a_resource(stack_id="s-runs", status=Status.IN_PROGRESS, token={"token": 1})
+        store.resources.insert_many([a_resource(stack_id="s-ended"), busy_row])
+        taken = SnapshotRecord("snap", "s-ended", None, Verb.CREATE, Status.COMPLETE, "", 100.0)
+        store.snapshots.insert(taken)
+        store.database.write("INSERT INTO credential (stack_id, content) VALUES ('s-ready', 'x')")
+    for name in ("ended", "runs", "parent"):
+        put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
+        claimed = store.actions.claim("me", 990.0, 30.0)
+        assert claimed is not None
+        with store.transaction():
+            if name == "ended":
+                store.actions.finish(claimed, ActionStatus.SUCCEEDED, "", 995.0)
+            elif name == "parent":
+                store.actions.put_many([an_action("s-child", id="child", parent_id="parent")])
+                assert store.actions.park(claimed, 1, ActionStatus.WAITING, 995.0)
+    (runs,) = store.actions.live(["s-runs"])
+    put_after(store, an_action("s-waits", id="waits"), runs, needs=Needs.SUCCESS)
+    put(store, an_action("s-ready", id="ready"))
+    with store.transaction():
+        store.actions.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
+
+
+@everywhere
+def test_what_should_not_be_is_found(store: Store) -> None:
+    assert {rule.text for rule in RULES} == BREAKS.keys()
+    something_of_everything(store)
+    assert store.inconsistencies(1000.0, 30.0) == []
+    for rule, sql in BREAKS.items():
+
+        class Undone(Exception):
+            pass
+
+        with pytest.raises(Undone), store.transaction():
+            assert store.database.write(sql) > 0
+            found = store.inconsistencies(1000.0, 30.0)
+            assert rule in {one.rule for one in found}, rule
+            raise Undone
+    assert store.inconsistencies(1000.0, 30.0) == []
+
+
+# -- the list of actions -------------------------------------------------------------------------
+
+LISTED_STACKS = tuple(f"{digit * 8}-0000-7000-8000-{digit * 12}" for digit in "0a5f")
+LISTED_VERBS = (Verb.UPDATE, Verb.CHECK, Verb.CREATE)
+LISTED_STATUSES = (ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED, ActionStatus.INIT)
+WIRE = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status"}
+
+
+def listed_actions(store: Store) -> list[ActionRecord]:
+    """Sixty actions of all kinds, in the order of their creation; there are as many of another project."""
+    mine = "SELECT id FROM action WHERE project = 'acme' ORDER BY seq"
+    if not store.database.read(mine):
+        put_listed(store)
+    found = [store.actions.get(key) for (key,) in store.database.read(mine)]
+    return [record for record in found if record is not None]
+
+
+def put_listed(store: Store) -> None:
+    chance = random.Random(7)
+    records = [
+        an_action(
+            chance.choice(LISTED_STACKS),
+            id=random_id(),
+            project=project,
+            verb=chance.choice(LISTED_VERBS),
+            status=chance.choice(LISTED_STATUSES),
+            created_at=chance.uniform(1, 9),  # clocks of several machines
+        )
+        for project in ("acme", "other") * 60
+    ]
+    with store.transaction():
+        for record in records:
+            (store.actions.schedule if record.status is ActionStatus.INIT else store.actions.put)(record)
+
+
+def chosen(values: Sequence[str]) -> st.SearchStrategy[list[str]]:
+    return st.just([]) | st.lists(st.sampled_from(values), min_size=1, max_size=3)
+
+
+@everywhere
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, data: st.DataObject) -> None:
+    everything = listed_actions(store)
+    filters = {
+        "target": data.draw(chosen(LISTED_STACKS)),
+        "name": data.draw(chosen(sorted({record.name for record in everything}))),
+        "verb": data.draw(chosen(LISTED_VERBS)),
+        "status": data.draw(chosen([*LISTED_STATUSES, ActionStatus.RUNNING])),
+    }
+    keys = data.draw(st.lists(st.sampled_from(sorted(WIRE)), max_size=3, unique=True))
+    sort = [(key, data.draw(st.booleans())) for key in keys]
+    columns = {"target": "stack_id"}
+    expected = [
+        record
+        for record in everything
+        if all(getattr(record, columns.get(name, name)) in values for name, values in filters.items() if values)
+    ]
+    expected.sort(key=lambda record: record.seq, reverse=sort[-1][1] if sort else True)
+    for key, descending in reversed(sort):
+        expected.sort(key=lambda record, column=WIRE[key]: getattr(record, column), reverse=descending)  # type: ignore[misc]
+    limit = data.draw(st.integers(1, 9))
+    query = ActionQuery(limit=limit, sort=sort, **filters)  # type: ignore[arg-type]
+    walked: list[ActionRecord] = []
+    while True:
+        page = store.action_list.page("acme", replace(query, marker=walked[-1].id if walked else None))
+        walked += page
+        if len(page) < limit:
+            break
+    assert [record.id for record in walked] == [record.id for record in expected]
+    assert walked == expected
+
+
+@everywhere
+def test_a_marker_is_an_action_of_the_project(store: Store) -> None:
+    put(store, ours := an_action(), theirs := an_action(project="other"))
+    assert store.action_list.page("acme", ActionQuery(limit=9, marker=ours.id)) == []
+    for marker in (theirs.id, "nope", ""):
+        with pytest.raises(HTTPBadRequest, match="marker has to be the id of an action of this project"):
+            store.action_list.page("acme", ActionQuery(limit=9, marker=marker))
+
+
+@everywhere
+def test_an_action_is_found_by_id_then_by_name_then_by_the_beginning_of_its_id(store: Store) -> None:
+    def found(reference: str, project: str = "acme") -> list[str]:
+        return [record.id for record in store.action_list.find(project, reference, 3)]
+
+    ids = [f"abcd{number}000-0000-4000-8000-000000000000" for number in range(4)]
+    put(store, *(an_action(LISTED_STACKS[0], id=key, status=ActionStatus.FAILED) for key in ids))
+    put(store, an_action(id="abcdf000-0000-4000-8000-000000000000", project="other"))
+    put(store, an_action(id="abcdffff-ffff-4fff-8fff-ffffffffffff"))
+    name = f"stack_update_{LISTED_STACKS[0][-8:]}"
+    assert found(ids[2]) == found("abcd2") == found("ABCD2000-0000") == found(ids[2].replace("-", "")) == [ids[2]]
+    assert found(name) == ids[:0:-1]  # the newest three
+    assert len(found("abcd")) == 3
+    assert found("abcdf") == ["abcdffff-ffff-4fff-8fff-ffffffffffff"]
+    assert found("abc") == found("abcde") == found("abcd_") == found("%") == found("") == []
+    assert found(ids[2], "other") == found(name, "other") == []
+
+
+@everywhere
+def test_what_actions_depend_on(store: Store) -> None:
+    first, second, waiting = an_action(), an_action(), an_action()
+    child = an_action(parent_id=first.id, cause=Cause.DERIVED)
+    put(store, first, second, child)
+    put_after(store, waiting, first, second)
+    found = store.action_list.relations([first, second, waiting, child])
+    assert set(found[waiting.id].depends_on) == {first.id, second.id}
+    assert (found[first.id].depends_on, found[first.id].depended_by) == ((child.id,), (waiting.id,))
+    assert (found[second.id].depends_on, found[second.id].depended_by) == ((), (waiting.id,))
+    assert (found[child.id].depends_on, found[child.id].depended_by) == ((), (first.id,))
+    assert store.action_list.relations([]) == {}
+
+
+@everywhere
+def test_secrets_and_records_of_stacks_are_not_read_for_lists(store: Store) -> None:
+    put(store, given := an_action(inputs={"resources": {"db": "x" * 99}}, secrets="sealed"))
+    put(store, other := an_action(inputs={"resource": 1}))
+    latest, shown = store.action_list.page("acme", ActionQuery(limit=9))
+    assert (shown.id, shown.inputs, shown.secrets) == (given.id, {}, None)
+    assert latest.inputs == other.inputs
+    assert store.action_list.find("acme", given.id, 2) == [shown]

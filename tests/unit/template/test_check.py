@@ -23,6 +23,8 @@ class Type:
 
     attribute_names = frozenset({"value"})
 
+    after: frozenset[str] = frozenset()
+
     def __init__(self, required: str = "", any_attribute: bool = False, snapshot_on_delete: bool = False) -> None:
         self.required = required
         self.any_attribute = any_attribute

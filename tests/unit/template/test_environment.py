@@ -1,10 +1,12 @@
 """Environments: form, mapping of types, merging (hot-language §8)."""
 
+from typing import Any
+
 import pytest
 
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.environment import Environment, TypeMapping, merge
+from heatlite.template.environment import Environment, Target, TypeMapping, merge
 from heatlite.template.loader import Source, load_mapping
 from heatlite.template.parameters import ParameterSchema
 
@@ -256,3 +258,40 @@ def test_later_files_win_and_sections_add_up() -> None:
 
 def test_a_source_built_by_hand() -> None:
     assert Environment.parse(Source("environment", {"parameters": {"a": 1}})).parameters == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("hook", "reason"),
+    [
+        (300, "lifecycle_hook must be a map with the timeout, in seconds"),
+        (None, "lifecycle_hook must be a map with the timeout, in seconds"),
+        ({}, "in seconds, more than 0"),
+        ({"timeout": 0}, "in seconds, more than 0"),
+        ({"timeout": "5m"}, "in seconds, more than 0"),
+        ({"timeout": True}, "in seconds, more than 0"),
+        ({"timeout": 2**31}, "less than 2147483648"),
+        ({"timeout": 5, "queue": "q"}, 'lifecycle_hook has no key "queue"'),
+    ],
+)
+def test_bad_lifecycle_hooks(hook: Any, reason: str) -> None:
+    for blocks in ({"g": {"lifecycle_hook": hook}}, {"g": {"*": {"lifecycle_hook": hook}}}):
+        with pytest.raises(HTTPBadRequest, match=reason):
+            parse({"resource_registry": {"resources": blocks}})
+
+
+def test_lifecycle_hooks_hold_where_they_are_written() -> None:
+    environment = parse(
+        {
+            "resource_registry": {
+                "resources": {
+                    "web*": {"lifecycle_hook": {"timeout": 5}},
+                    "web2": {"lifecycle_hook": {"timeout": 7.5}},
+                    "g": {"*": {"lifecycle_hook": {"timeout": 9}}},
+                }
+            }
+        }
+    )
+    assert [environment.lifecycle_timeout(name) for name in ("web1", "web2", "g")] == [5, 7.5, None]
+    within = environment.for_child("g", Target("g"), {})
+    assert [within.lifecycle_timeout(name) for name in ("0", "lifecycle_hook")] == [9, 9]
+    assert within.for_child("0", Target("0"), {}).resource_registry["resources"] == {}, "not within the members"

@@ -1,0 +1,284 @@
+"""Actions: who is refused and how fast, how soon an accepted one begins, and many stacks with several workers.
+
+Each on SQLite, PostgreSQL and MariaDB, dispatched within the process and through a broker. The servers and brokers are
+those on loopback; HEATLITE_TEST_POSTGRES_URL, HEATLITE_TEST_MYSQL_URL, HEATLITE_TEST_AMQP_URL and
+HEATLITE_TEST_REDIS_URL name others. What is not there is not measured, and the run says so.
+"""
+
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.cases import Bench
+from benchmarks.client import Client
+from benchmarks.lifecycle import PROJECT, Stack, template
+from benchmarks.processes import Process, Server, free_port
+from heatlite.core.errors import HeatliteError
+from heatlite.store.database import Database
+from heatlite.store.store import Store
+
+SERVERS = {
+    "PostgreSQL": ("HEATLITE_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres"),
+    "MariaDB": ("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/mysql?ssl_disabled=true"),
+}
+BROKERS = {
+    "RabbitMQ": ("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//"),
+    "Redis": ("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
+}
+AT_ONCE = 100
+SUBMITTED = 100
+STACKS = 1000
+WAITING = 250
+EACH = 10
+FLEETS = (
+    ("PostgreSQL", "RabbitMQ", 1),
+    ("PostgreSQL", "RabbitMQ", 2),
+    ("PostgreSQL", "RabbitMQ", 4),
+    ("PostgreSQL", "Redis", 2),
+    ("MariaDB", "RabbitMQ", 2),
+)
+"""Database, broker and number of workers: the last is varied with one of the others only."""
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A running heatlite."""
+
+    client: Client
+    ports: list[int]
+    """Where the processes that do the work show their metrics."""
+    database: str
+    """Its URL."""
+
+
+@contextmanager
+def fresh_database(bench: Bench, kind: str) -> Iterator[str]:
+    """The URL of a fresh database with its tables. Raises HeatliteError where there is no such server."""
+    if kind == "SQLite":
+        yield f"sqlite:///{bench.new_folder() / 'heat.db'}"
+        return
+    variable, loopback = SERVERS[kind]
+    given = os.environ.get(variable, loopback)
+    name = f"heatlite_benchmark_{os.getpid()}_{next(_numbers)}"
+    database = Database(given)
+    database.read("SELECT 1")
+    database.peewee.execute_sql(f"CREATE DATABASE {name}")
+    try:
+        url = urlsplit(given)._replace(path=f"/{name}").geturl()
+        store = Store.open(url)
+        store.upgrade()
+        store.close()
+        yield url
+    finally:
+        force = " WITH (FORCE)" if kind == "PostgreSQL" else ""
+        database.peewee.execute_sql(f"DROP DATABASE {name}{force}")
+        database.close()
+
+
+@contextmanager
+def _installation(
+    bench: Bench, database: str, broker: str | None, workers: int = 1
+) -> Iterator[Installation]:
+    """A server and its workers, each a process.
+
+    Without a broker, or on SQLite, one process is both.
+    """
+    port = free_port()
+    with ExitStack() as stack:
+        url = stack.enter_context(fresh_database(bench, database))
+        settings = {"HEATLITE_DATABASE": url, "HEATLITE_METRICS": "true", "HEATLITE_MAX_STACKS_PER_TENANT": "-1"}
+        if broker is not None:
+            variable, loopback = BROKERS[broker]
+            settings["HEATLITE_BROKER"] = os.environ.get(variable, loopback)
+            settings["HEATLITE_QUEUE_PREFIX"] = f"heatlite-benchmark-{os.getpid()}-{next(_numbers)}"
+        apart = broker is not None and database != "SQLite"
+        command = [sys.executable, "-m", "heatlite", "api" if apart else "serve", "--port", str(port)]
+        stack.enter_context(Server(command, port, bench.new_folder(), "/healthcheck", settings))
+        ports = [port]
+        if apart:
+            ports = [free_port() for _ in range(workers)]
+            for each in ports:
+                own = {**settings, "HEATLITE_METRICS_PORT": str(each)}
+                stack.enter_context(Process([sys.executable, "-m", "heatlite", "worker"], bench.new_folder(), own))
+            _wait_for_engines(Client(port), workers)
+        yield Installation(Client(port), ports, url)
+
+
+def _wait_for_engines(client: Client, count: int) -> None:
+    ends = time.monotonic() + 60
+    while sum(one["status"] == "up" for one in client.json("GET", f"{PROJECT}/services")["services"]) < count:
+        if time.monotonic() > ends:
+            raise RuntimeError(f"there are not {count} workers")
+        time.sleep(0.1)
+
+
+COMBINATIONS = (
+    ("SQLite", None),
+    ("PostgreSQL", None),
+    ("MariaDB", None),
+    ("SQLite", "RabbitMQ"),
+    ("PostgreSQL", "RabbitMQ"),
+    ("MariaDB", "RabbitMQ"),
+    ("PostgreSQL", "Redis"),
+)
+
+
+def _named(database: str, broker: str | None) -> str:
+    return f"{database}, {broker or 'in process'}"
+
+
+def _each(bench: Bench, what: str) -> Iterator[tuple[str, Installation]]:
+    """A fresh installation of each combination that there is."""
+    for database, broker in COMBINATIONS:
+        case = _named(database, broker)
+        bench.say(f"{what}: {case}")
+        try:
+            with _installation(bench, database, broker) as installation:
+                yield case, installation
+        except HeatliteError as error:
+            bench.say(f"NOT MEASURED: {case}: {error}")
+
+
+def refused(bench: Bench) -> None:
+    """100 clients scale the same group in at the same moment."""
+    for case, installation in _each(bench, f"{AT_ONCE} scale-ins"):
+        client = installation.client
+        for _ in range(bench.repeat):
+            stack = Stack(client, bench.new_name())
+            stack.create(_group(8))
+            answers = _at_once(client, stack.path, {"template": _group(4), "existing": True})
+            codes = [code for code, _ in answers]
+            bench.add(f"accepted.{case}", codes.count(202))
+            bench.add(f"refused.{case}", codes.count(409))
+            times = sorted(seconds for _, seconds in answers)
+            bench.add(f"scale_in_p50_ms.{case}", times[len(times) // 2] * 1000)
+            bench.add(f"scale_in_p99_ms.{case}", times[int(len(times) * 0.99) - 1] * 1000)
+            stack.wait("UPDATE_COMPLETE")
+            stack.delete()
+
+
+def _group(count: int) -> dict[str, Any]:
+    member = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "action_wait_secs": {"delete": 5}}}
+    made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": count, "resource_def": member}}
+    return {"heat_template_version": "2018-08-31", "resources": {"group": made}}
+
+
+def _at_once(client: Client, path: str, body: object) -> list[tuple[int, float]]:
+    """Code and seconds of each of the requests; all connections are open before the first is sent."""
+    data = json.dumps(body).encode()
+    answers: list[tuple[int, float]] = []
+    ready = threading.Barrier(AT_ONCE)
+
+    def ask() -> None:
+        connection = HTTPConnection("127.0.0.1", client.port, timeout=60)
+        connection.connect()
+        ready.wait()
+        began = time.perf_counter()
+        connection.request("PATCH", path, data, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        answers.append((answer.status, time.perf_counter() - began))
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def latency(bench: Bench) -> None:
+    """From the row of an accepted action until a worker has it: one after the other, on an idle installation."""
+    for case, installation in _each(bench, "submit to start"):
+        stack = Stack(installation.client, bench.new_name())
+        stack.create(template(1))
+        for _ in range(SUBMITTED):
+            stack.check()
+        database = Database(installation.database)
+        rows = database.read("SELECT created_at, started_at FROM action WHERE verb = 'CHECK'")
+        database.close()
+        for created_at, started_at in rows:
+            bench.add(f"start_ms.{case}", (started_at - created_at) * 1000)
+
+
+def fleet(bench: Bench) -> None:
+    """1000 stacks of 10 resources, with 1, 2 and 4 workers as processes of their own."""
+    for database, broker, workers in FLEETS:
+        case = f"{_named(database, broker)}, {workers}"
+        bench.say(f"{STACKS} stacks: {case}")
+        try:
+            with _installation(bench, database, broker, workers) as installation:
+                _fleet(bench, case, installation)
+        except HeatliteError as error:
+            bench.say(f"NOT MEASURED: {case}: {error}")
+    with _installation(bench, "SQLite", None) as installation:
+        bench.say(f"{STACKS} stacks: SQLite")
+        _fleet(bench, f"{_named('SQLite', None)}, 1", installation)
+
+
+def _fleet(bench: Bench, case: str, installation: Installation) -> None:
+    client, ports = installation.client, installation.ports
+    made = template(EACH, "OS::Heat::TestResource")
+    began = time.perf_counter()
+    for _ in range(STACKS):
+        client.json("POST", f"{PROJECT}/stacks", {"stack_name": bench.new_name(), "template": made}, 201)
+    submitted = time.perf_counter()
+    while client.json("GET", f"{PROJECT}/stacks?limit=1&status=IN_PROGRESS")["stacks"]:
+        time.sleep(0.1)
+    seconds = time.perf_counter() - began
+    states = client.json("GET", f"{PROJECT}/stacks?limit={STACKS}&status=COMPLETE")["stacks"]
+    if len(states) != STACKS:
+        raise RuntimeError(f"{case}: only {len(states)} of {STACKS} stacks are COMPLETE")
+    handlers = sum(_metric(port, "heatlite_handler_duration_seconds_sum") for port in ports)
+    bench.add(f"fleet_seconds.{case}", seconds)
+    bench.add(f"fleet_submitting_seconds.{case}", submitted - began)
+    bench.add(f"fleet_outside_handlers_percent.{case}", 100 * (1 - handlers / (seconds * len(ports))))
+
+
+def waiting(bench: Bench) -> None:
+    """Threads of a server with 500 actions that wait: each for a signal, below a parent that waits for it."""
+    handle = {"type": "OS::Heat::WaitConditionHandle"}
+    condition = {
+        "type": "OS::Heat::WaitCondition",
+        "properties": {"handle": {"get_resource": "handle"}, "timeout": 3600},
+    }
+    head = {"heat_template_version": "2018-08-31"}
+    within = {**head, "resources": {"handle": handle, "condition": condition}}
+    outer = {**head, "resources": {"within": {"type": "within.yaml"}}}
+    body = {"template": outer, "files": {"within.yaml": json.dumps(within)}, "timeout_mins": 60}
+    with bench.heatlite() as server:
+        client = Client(server.port)
+        Stack(client, bench.new_name()).create(template(1))
+        bench.add("waiting_threads.0", server.threads())
+        for _ in range(WAITING):
+            client.json("POST", f"{PROJECT}/stacks", {**body, "stack_name": bench.new_name()}, 201)
+        status = "status=RUNNING&status=WAITING&status=READY&limit=1000"
+        for _ in range(600):
+            actions = client.json("GET", f"{PROJECT}/actions?{status}")["actions"]
+            if len(actions) == 2 * WAITING and all(action["status"] != "READY" for action in actions):
+                break
+            time.sleep(0.1)
+        else:
+            raise RuntimeError("not all actions wait")
+        time.sleep(1.0)
+        bench.add(f"waiting_threads.{2 * WAITING}", server.threads())
+
+
+def _metric(port: int, name: str) -> float:
+    """The sum of a metric over its labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))

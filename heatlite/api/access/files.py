@@ -1,0 +1,209 @@
+"""Accounts in files: passwords as `htpasswd -B` writes them, tokens, and who has which roles in which projects.
+
+A file that was changed counts from the next request on. They hold hashes, no passwords and no tokens.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Generic, TypeVar
+
+from heatlite.core.clock import to_text
+from heatlite.core.config import BadSetting
+from heatlite.core.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Projects = Mapping[str, frozenset[str]]
+"""Project → roles in it."""
+
+BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """A token that was given out."""
+
+    sha256: str
+    user: str
+    projects: Projects
+    expires: datetime | None = None
+
+
+class Watched(Generic[T]):
+    """What a file says, as it is now."""
+
+    def __init__(self, path: Path, what: str, parse: Callable[[str, Path], T]) -> None:
+        """`what` it is, for errors. Raises BadSetting for a file that cannot be read, or that `parse` refuses."""
+        self._path = path
+        self._what = what
+        self._parse = parse
+        self._seen: tuple[int, int, int] | None = None
+        self._read()
+
+    def get(self) -> T:
+        """Raises Unavailable while the file is away or wrong: who was taken off it must not come in."""
+        try:
+            if self._stamp() != self._seen:
+                self._read()
+        except (BadSetting, OSError) as error:
+            self._seen = None
+            log.error("%s", error)
+            raise Unavailable(service=self._what, reason="it cannot be read; the log says why") from error
+        return self._content
+
+    def _read(self) -> None:
+        try:
+            seen = self._stamp()  # first: what is written meanwhile is read the next time
+            self._content = self._parse(self._path.read_text("utf-8"), self._path)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise BadSetting(f"{self._what} ({self._path}) cannot be read: {reason}.") from error
+        self._seen = seen
+
+    def _stamp(self) -> tuple[int, int, int]:
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+# -- what is in them -----------------------------------------------------------------------------------
+
+
+def parse_passwords(text: str, path: Path) -> dict[str, str]:
+    """User → bcrypt hash. Raises BadSetting."""
+    out: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        user, colon, hashed = line.strip().partition(":")
+        if not (user and colon and BCRYPT.fullmatch(hashed)):
+            raise BadSetting(f"{path}: line {number} is not USER:HASH with a bcrypt hash ($2y$…), as of `htpasswd -B`.")
+        if user in out:
+            raise BadSetting(f"{path}: line {number}: {user} is there twice.")
+        out[user] = hashed
+    return out
+
+
+def parse_roles(text: str, path: Path) -> dict[str, Projects]:
+    """User → projects → roles. Raises BadSetting."""
+    return {user: _projects(table, f"{path}: [{user}]") for user, table in _toml(text, path).items()}
+
+
+def parse_tokens(text: str, path: Path) -> dict[str, TokenRecord]:
+    """SHA-256 → the token. Raises BadSetting."""
+    entries = _toml(text, path).get("tokens", [])
+    if not isinstance(entries, list):
+        raise BadSetting(f"{path}: [[tokens]] has two pairs of brackets.")
+    tokens = [_token(entry, f"{path}: token {number}") for number, entry in enumerate(entries, 1)]
+    return {token.sha256: token for token in tokens}
+
+
+def _token(entry: object, place: str) -> TokenRecord:
+    match entry:
+        case {"sha256": str(sha256), "user": str(user), "projects": projects, **rest} if DIGEST.fullmatch(sha256):
+            expires = rest.pop("expires", None)
+            if rest:
+                raise BadSetting(f"{place}: there is no key {', '.join(map(str, rest))}.")
+            if expires is not None and (not isinstance(expires, datetime) or expires.tzinfo is None):
+                raise BadSetting(f"{place}: `expires` has to be a time with a zone: 2027-01-31T12:00:00Z.")
+            return TokenRecord(sha256, user, _projects(projects, place), expires)
+    raise BadSetting(f"{place} needs `sha256` (64 digits), `user` and `projects`.")
+
+
+def _projects(table: object, place: str) -> Projects:
+    out = {}
+    for project, roles in table.items() if isinstance(table, dict) else [("", None)]:
+        if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
+            raise BadSetting(f'{place}: projects are given as PROJECT = ["member"], with a list of roles each.')
+        out[project] = frozenset(roles)
+    return out
+
+
+def _toml(text: str, path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadSetting(f"{path}: not valid TOML: {error}.") from None
+
+
+# -- written -------------------------------------------------------------------------------------------
+
+
+def roles_file(users_file: Path) -> Path:
+    """Where the roles of the users of a file are: ``users.toml`` beside ``users``."""
+    return users_file.with_name(users_file.name + ".toml")
+
+
+def write_password(path: Path, user: str, hashed: str) -> None:
+    """Set a user's password. Raises BadSetting."""
+    if not user or ":" in user or not user.isprintable() or user != user.strip() or user.startswith("#"):
+        raise BadSetting(f"{user!r} is no name of a user: it may not have a colon, nor begin with #.")
+    known = {**_known(path, parse_passwords), user: hashed}
+    _replace(path, "".join(f"{name}:{one}\n" for name, one in known.items()))
+
+
+def write_roles(path: Path, user: str, projects: Projects) -> None:
+    """Set a user's roles in these projects; those in others stay. Raises BadSetting."""
+    known = _known(path, parse_roles)
+    known[user] = {**known.get(user, {}), **projects}
+    tables = (f"[{_quoted(name)}]\n{_lines(own)}" for name, own in known.items())
+    _replace(path, "# User, and his roles in each project.\n" + "\n".join(tables))
+
+
+def add_token(path: Path, user: str, projects: Projects, expires: float | None) -> str:
+    """Give out a token: it is in the answer, and nowhere else. Raises BadSetting."""
+    known = _known(path, parse_tokens)
+    token = secrets.token_urlsafe(32)
+    moment = None if expires is None else datetime.fromisoformat(str(to_text(expires)))
+    new = TokenRecord(digest(token), user, projects, moment)
+    entries = (
+        f'[[tokens]]\nsha256 = "{one.sha256}"\nuser = {_quoted(one.user)}\n'
+        + ("" if one.expires is None else f"expires = {one.expires.isoformat()}\n")
+        + f"[tokens.projects]\n{_lines(one.projects)}"
+        for one in (*known.values(), new)
+    )
+    _replace(path, "\n".join(entries))
+    return token
+
+
+def digest(token: str) -> str:
+    """What is kept of a token. It is random and long, so one round of SHA-256 is enough."""
+    return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+
+
+def _known(path: Path, parse: Callable[[str, Path], dict[str, T]]) -> dict[str, T]:
+    return parse(path.read_text("utf-8"), path) if path.exists() else {}
+
+
+def _lines(projects: Projects) -> str:
+    return "".join(f"{_quoted(name)} = {json.dumps(sorted(roles))}\n" for name, roles in projects.items())
+
+
+def _quoted(text: str) -> str:
+    """A TOML string; JSON's form is one."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file as a whole: whoever reads it meanwhile has the old one. Its owner alone may."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # 0600
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise BadSetting(f"{path}: cannot be written: {error.strerror}.") from error

@@ -1,0 +1,134 @@
+"""`auth` = ``keystone``: whoever has a token of OpenStack's Keystone. Its own middleware looks at the token."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from keystoneauth1 import loading
+from keystoneauth1.exceptions import ClientException, NoMatchingPlugin
+from keystonemiddleware.auth_token import AuthProtocol, list_opts
+from oslo_config import cfg
+
+from heatlite.api.access.door import Identity, secrets_of
+from heatlite.api.request import Request
+from heatlite.core.config import BadSetting
+from heatlite.core.context import ADMIN
+from heatlite.core.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "keystone_authtoken"
+
+DEFAULTS: Final = {
+    "auth_type": "password",
+    "service_type": "orchestration",
+    "http_connect_timeout": "5",
+    "http_request_max_retries": "1",
+}
+"""Where keystonemiddleware would wait for ever, or has none."""
+
+DOMAINS: Final = {"user_domain_name": "Default", "project_domain_name": "Default"}
+
+
+class Keystone:
+    """Knows people by what Keystone says of their token."""
+
+    def __init__(self, table: Mapping[str, str]) -> None:
+        """`table` has the options of ``[keystone_authtoken]``, as other services of a cloud have them. Raises
+        BadSetting."""
+        if "auth_url" not in table:
+            raise BadSetting(
+                "auth = keystone needs the table [keystone]: auth_url, username, password, project_name, and domains"
+                " that are not Default."
+            )
+        by_id = {name.removesuffix("_id") + "_name" for name in table}
+        domains = {name: value for name, value in DOMAINS.items() if name not in by_id}
+        if table.get("auth_type", "password") != "password":
+            domains = {}
+        conf = _configure({**DEFAULTS, "www_authenticate_uri": table["auth_url"], **domains, **table})
+        self.challenge = f'Keystone uri="{conf[GROUP].www_authenticate_uri}"'
+        self._middleware = AuthProtocol(_confirmed, {"oslo_config_config": conf})
+
+    def identify(self, req: Request) -> Identity | None:
+        if not all(str(req.env.get(header, "")).isascii() for header in TOKENS):
+            return None  # no token has such letters, and none could be sent
+        environ = {**req.env, SEEN: []}
+        status: list[str] = []
+
+        def start_response(
+            line: str, _headers: list[tuple[str, str]], _exc_info: object = None, /
+        ) -> Callable[[bytes], object]:
+            status.append(line)
+            return lambda _chunk: None
+
+        try:
+            self._middleware(environ, start_response)
+        except UNREADABLE as error:
+            log.error("Keystone's answer makes no sense", exc_info=error)
+            raise _away() from error
+        if environ[SEEN]:
+            return _identity(environ[SEEN][0], req)
+        if status[0].startswith("401"):
+            return None
+        raise _away()
+
+
+UNREADABLE: Final = (ClientException, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What the middleware raises when Keystone says something else than it should."""
+
+TOKENS: Final = ("HTTP_X_AUTH_TOKEN", "HTTP_X_SERVICE_TOKEN")
+
+SEEN: Final = "heatlite.seen"
+"""In the environment of a request that is looked at: where `_confirmed` puts what Keystone says."""
+
+
+def _confirmed(environ: dict[str, object], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """What the middleware stands in front of: a request comes so far if its token is good."""
+    seen = environ[SEEN]
+    assert isinstance(seen, list)
+    seen.append(environ)
+    start_response("204 No Content", [])
+    return []
+
+
+def _identity(environ: Mapping[str, object], req: Request) -> Identity:
+    def said(name: str) -> str:
+        return str(environ.get(f"HTTP_X_{name}") or "")
+
+    roles = frozenset(filter(None, said("ROLES").split(",")))
+    if said("IS_ADMIN_PROJECT") == "False":
+        roles -= {ADMIN}
+    project = said("PROJECT_ID")
+    return Identity(
+        user=said("USER_NAME"),
+        projects={project: roles} if project else {},
+        user_id=said("USER_ID"),
+        user_domain_id=said("USER_DOMAIN_ID"),
+        project_domain_id=said("PROJECT_DOMAIN_ID"),
+        secrets=secrets_of(req),
+    )
+
+
+def _away() -> Unavailable:
+    return Unavailable(service="Keystone", reason="it cannot be asked who you are; try again later")
+
+
+def _configure(options: Mapping[str, str]) -> cfg.ConfigOpts:
+    """These options, and no file that lies about. Raises BadSetting."""
+    conf = cfg.ConfigOpts()
+    conf([], project="heatlite", default_config_files=[], default_config_dirs=[])
+    for group, known in list_opts():
+        conf.register_opts(known, group=group)
+    try:
+        plugin: loading.BaseLoader[Any] = loading.get_plugin_loader(options["auth_type"])
+    except NoMatchingPlugin as error:
+        raise BadSetting(f"[keystone]: {error}") from None
+    conf.register_opts(loading.get_auth_plugin_conf_options(plugin), group=GROUP)
+    for name, value in options.items():
+        try:
+            conf.set_override(name, value, group=GROUP)
+        except cfg.NoSuchOptError:
+            raise BadSetting(f"[keystone]: there is no key {name!r}; there are those of [{GROUP}].") from None
+        except ValueError:
+            raise BadSetting(f"[keystone]: {name} has a value that cannot be read.") from None
+    return conf

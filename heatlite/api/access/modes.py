@@ -1,0 +1,72 @@
+"""The ways to prove who one is, and which one the settings choose. Libraries that only one of them needs are imported
+with it."""
+
+from pathlib import Path
+
+from heatlite.api.access.door import Authenticator, Door
+from heatlite.api.access.files import Projects, add_token, roles_file, write_password, write_roles
+from heatlite.api.access.policy import Policy, Table
+from heatlite.api.access.tokens import Tokens
+from heatlite.core.clock import Clock
+from heatlite.core.config import Auth, Settings
+from heatlite.core.errors import Invalid
+from heatlite.engine.ourselves import Ourselves
+
+
+class MissingLibrary(Invalid):
+    """The settings ask for something that is not installed."""
+
+    text = "The setting {setting} needs {library}, which is not installed: pip install 'heatlite[{extra}]'"
+
+
+def open_door(settings: Settings, clock: Clock, ourselves: Ourselves | None = None) -> Door:
+    """The door that the settings ask for. Raises BadSetting and MissingLibrary."""
+    return Door(_authenticator(settings, clock), _policy(settings), ourselves)
+
+
+def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
+    match settings.auth:
+        case Auth.NONE:
+            return None
+        case Auth.TOKENS:
+            return Tokens(Path(settings.tokens_file), clock)
+        case Auth.BASIC:
+            try:
+                from heatlite.api.access.passwords import Basic
+            except ImportError as error:
+                raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
+            return Basic(Path(settings.users_file))
+        case Auth.KEYSTONE:
+            try:
+                from heatlite.api.access.keystone import Keystone
+            except ImportError as error:
+                raise MissingLibrary(setting="auth = keystone", library=error.name, extra="keystone") from error
+            return Keystone(settings.keystone)
+
+
+def _policy(settings: Settings) -> Policy:
+    if settings.policy_file is None:
+        return Table()
+    try:
+        from heatlite.api.access.policy_file import PolicyFile
+    except ImportError as error:
+        raise MissingLibrary(setting="policy_file", library=error.name, extra="keystone") from error
+    return PolicyFile(Path(settings.policy_file))
+
+
+def add_user(settings: Settings, user: str, password: str, projects: Projects) -> Path:
+    """Write a user's password and roles; the file. Raises BadSetting and MissingLibrary."""
+    try:
+        from heatlite.api.access.passwords import hash_password
+    except ImportError as error:
+        raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
+    path = Path(settings.users_file)
+    hashed = hash_password(password)
+    write_roles(roles_file(path), user, projects)  # first: whoever may log in finds his projects
+    write_password(path, user, hashed)
+    return path
+
+
+def give_token(settings: Settings, user: str, projects: Projects, expires: float | None) -> str:
+    """Give out a token, and note it. Raises BadSetting."""
+    return add_token(Path(settings.tokens_file), user, projects, expires)

@@ -1,0 +1,91 @@
+"""`auth` = ``basic``: a name and a password (RFC 7617)."""
+
+import binascii
+import hashlib
+import os
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+import bcrypt
+
+from heatlite.api.access.door import Identity
+from heatlite.api.access.files import Watched, parse_passwords, parse_roles, roles_file
+from heatlite.api.request import Request
+from heatlite.core.config import BadSetting
+
+REMEMBERED_SECONDS = 60.0
+"""How long a password that was right needs no bcrypt, which takes a quarter of a second."""
+MOST_REMEMBERED = 1000
+ROUNDS = 10
+LONGEST = 72
+"""Bytes of a password that bcrypt looks at."""
+
+
+class Basic:
+    """Knows people by name and password."""
+
+    challenge = 'Basic realm="heatlite", charset="UTF-8"'
+
+    def __init__(self, users_file: Path, now: Callable[[], float] = time.monotonic) -> None:
+        """Raises BadSetting."""
+        self._passwords = Watched(users_file, "The list of users", parse_passwords)
+        self._roles = Watched(roles_file(users_file), "The list of roles", parse_roles)
+        self._now = now
+        self._salt = os.urandom(32)
+        self._right: dict[bytes, float] = {}
+        """Digest of name, password and hash → until when nobody need look again."""
+        self._lock = Lock()
+
+    def identify(self, req: Request) -> Identity | None:
+        user, password = credentials(req.env.get("HTTP_AUTHORIZATION", ""))
+        if not user:
+            return None
+        known = self._passwords.get()
+        if user not in known:
+            for hashed in [*known.values()][:1]:
+                self._check(password, hashed)  # whoever is not known takes as long as whoever is
+            return None
+        if not self._is_right(user, password, known[user]):
+            return None
+        return Identity(user, self._roles.get().get(user, {}))
+
+    def _is_right(self, user: str, password: bytes, hashed: str) -> bool:
+        parts = (self._salt, user.encode(), hashed.encode(), password)
+        key = hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in parts)).digest()
+        now = self._now()
+        if self._right.get(key, 0.0) > now:
+            return True
+        if not self._check(password, hashed):
+            return False
+        with self._lock:
+            if len(self._right) >= MOST_REMEMBERED:
+                self._right.clear()
+            self._right[key] = now + REMEMBERED_SECONDS
+        return True
+
+    @staticmethod
+    def _check(password: bytes, hashed: str) -> bool:
+        return b"\0" not in password and bcrypt.checkpw(password[:LONGEST], hashed.encode())
+
+
+def credentials(header: str) -> tuple[str, bytes]:
+    """Name and password of a header Authorization; an empty name where there is none, or it cannot be read."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return "", b""
+    try:
+        name, _, password = b64decode(encoded.strip(), validate=True).partition(b":")
+        return name.decode(), password
+    except (binascii.Error, ValueError):
+        return "", b""
+
+
+def hash_password(password: str) -> str:
+    """As it lies in the file. Raises BadSetting for a password that bcrypt cannot tell from others."""
+    raw = password.encode()
+    if not raw or len(raw) > LONGEST or b"\0" in raw:
+        raise BadSetting(f"A password has 1 to {LONGEST} bytes, and no NUL.")
+    return bcrypt.hashpw(raw, bcrypt.gensalt(ROUNDS)).decode()

@@ -1,0 +1,164 @@
+"""What each role may do: one table, rule by rule.
+
+Names of rules are Heat's; what only heatlite has is named in the same style.
+"""
+
+from collections.abc import Container
+from typing import Final, Protocol
+
+from heatlite.core.context import ADMIN, Context
+
+STACK_USER: Final = "heat_stack_user"
+"""The role of machines: they hear what concerns them, and signal."""
+
+READERS: Final = frozenset({"reader", "member", ADMIN})
+MEMBERS: Final = frozenset({"member", ADMIN})
+ADMINS: Final = frozenset({ADMIN})
+
+OPEN: Final = ""
+"""In place of a rule: for everybody, whoever he is."""
+
+SIGNAL: Final = "resource:signal"
+
+TABLE: Final = {
+    "actions:action": READERS,
+    "actions:cancel_update": MEMBERS,
+    "actions:cancel_without_rollback": MEMBERS,
+    "actions:check": READERS,
+    "actions:complete_lifecycle": MEMBERS,
+    "actions:force": ADMINS,
+    "actions:history": READERS,
+    "actions:list": READERS,
+    "actions:lock": MEMBERS,
+    "actions:resume": MEMBERS,
+    "actions:retry": MEMBERS,
+    "actions:show": READERS,
+    "actions:signal": MEMBERS,
+    "actions:suspend": MEMBERS,
+    "actions:unlock": MEMBERS,
+    "build_info:build_info": READERS,
+    "events:index": READERS,
+    "events:show": READERS,
+    "resource:index": READERS,
+    "resource:mark_unhealthy": MEMBERS,
+    "resource:metadata": READERS | {STACK_USER},
+    "resource:show": READERS,
+    SIGNAL: MEMBERS | {STACK_USER},
+    "service:index": ADMINS,
+    "software_configs:create": MEMBERS,
+    "software_configs:delete": MEMBERS,
+    "software_configs:global_index": ADMINS,
+    "software_configs:index": READERS,
+    "software_configs:show": READERS,
+    "software_deployments:create": MEMBERS,
+    "software_deployments:delete": MEMBERS,
+    "software_deployments:index": READERS,
+    "software_deployments:metadata": READERS | {STACK_USER},
+    "software_deployments:show": READERS,
+    "software_deployments:update": MEMBERS,
+    "stacks:abandon": MEMBERS,
+    "stacks:create": MEMBERS,
+    "stacks:delete": MEMBERS,
+    "stacks:delete_snapshot": MEMBERS,
+    "stacks:detail": READERS,
+    "stacks:drop_suppressed": MEMBERS,
+    "stacks:environment": READERS,
+    "stacks:export": MEMBERS,
+    "stacks:files": READERS,
+    "stacks:generate_template": MEMBERS,
+    "stacks:global_index": ADMINS,
+    "stacks:index": READERS,
+    "stacks:list_outputs": READERS,
+    "stacks:list_resource_types": READERS,
+    "stacks:list_snapshots": READERS,
+    "stacks:list_template_functions": READERS,
+    "stacks:list_template_versions": READERS,
+    "stacks:lookup": READERS | {STACK_USER},
+    "stacks:preview": READERS,
+    "stacks:preview_update": MEMBERS,
+    "stacks:preview_update_patch": MEMBERS,
+    "stacks:replay_suppressed": MEMBERS,
+    "stacks:resource_schema": READERS,
+    "stacks:restore_snapshot": MEMBERS,
+    "stacks:show": READERS,
+    "stacks:show_lock": READERS,
+    "stacks:show_output": READERS,
+    "stacks:show_snapshot": READERS,
+    "stacks:snapshot": MEMBERS,
+    "stacks:template": READERS,
+    "stacks:update": MEMBERS,
+    "stacks:update_patch": MEMBERS,
+    "stacks:validate_template": MEMBERS,
+}
+"""Rule → the roles of which one is enough (heat-api §13). A request has been let into the project by then.
+
+``actions:action`` stands before each POST …/actions; the rule of the action it names is asked as well.
+"""
+
+
+TYPE: Final = "resource_types:"
+"""What the rule of a resource type begins with, or of all types of a service (``OS::Keystone::*``). A type without one
+is for whoever may make stacks."""
+
+TABLE.update(
+    dict.fromkeys(
+        (
+            TYPE + name
+            for name in (
+                "OS::Blazar::Host",
+                "OS::Cinder::EncryptedVolumeType",
+                "OS::Cinder::QoSAssociation",
+                "OS::Cinder::QoSSpecs",
+                "OS::Cinder::Quota",
+                "OS::Cinder::VolumeType",
+                "OS::Keystone::*",
+                "OS::Manila::ShareType",
+                "OS::Neutron::ProviderNet",
+                "OS::Neutron::QoSBandwidthLimitRule",
+                "OS::Neutron::QoSDscpMarkingRule",
+                "OS::Neutron::QoSMinimumBandwidthRule",
+                "OS::Neutron::QoSMinimumPacketRateRule",
+                "OS::Neutron::QoSPolicy",
+                "OS::Neutron::Quota",
+                "OS::Neutron::Segment",
+                "OS::Nova::Flavor",
+                "OS::Nova::HostAggregate",
+                "OS::Nova::Quota",
+                "OS::Octavia::AvailabilityZone",
+                "OS::Octavia::AvailabilityZoneProfile",
+                "OS::Octavia::Flavor",
+                "OS::Octavia::FlavorProfile",
+                "OS::Octavia::Quota",
+            )
+        ),
+        ADMINS,
+    )
+)
+
+
+def rule_of(rule: str, known: Container[str]) -> str | None:
+    """The rule to ask for: that of a resource type may be that of its service; None: there is none, everybody may."""
+    if not rule.startswith(TYPE):
+        return rule
+    return next((one for one in (rule, rule.rpartition("::")[0] + "::*") if one in known), None)
+
+
+class Policy(Protocol):
+    """Decides."""
+
+    def allows(self, rule: str, caller: Context) -> bool:
+        """Whether the caller may do, in the project he acts in, what the rule names."""
+
+    def is_admin(self, caller: Context) -> bool:
+        """Whether the caller is an administrator of the installation."""
+
+
+class Table:
+    """Decides by `TABLE`."""
+
+    def allows(self, rule: str, caller: Context) -> bool:
+        asked = rule_of(rule, TABLE)
+        return asked is None or not caller.roles.isdisjoint(TABLE[asked])
+
+    def is_admin(self, caller: Context) -> bool:
+        return caller.is_admin

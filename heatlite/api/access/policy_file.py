@@ -1,0 +1,66 @@
+"""`policy_file`: a policy.yaml that overrides rules of the table, in oslo.policy's language. A file that was changed
+counts from the next request on."""
+
+from pathlib import Path
+
+import yaml
+from oslo_config.cfg import ConfigOpts
+from oslo_policy.policy import Enforcer, Rules, parse_file_contents
+
+from heatlite.api.access.files import Watched
+from heatlite.api.access.policy import TABLE, rule_of
+from heatlite.core.config import BadSetting
+from heatlite.core.context import ADMIN, Context
+
+IS_ADMIN = "context_is_admin"
+
+COMMON = {
+    IS_ADMIN: f"role:{ADMIN}",
+    "project_admin": f"role:{ADMIN}",
+    "deny_stack_user": "not role:heat_stack_user",
+    "deny_everybody": "!",
+    "allow_everybody": "@",
+}
+"""What the rules of a policy.yaml for Heat build upon."""
+
+
+class PolicyFile:
+    """Decides by the file, and by the table where that says nothing."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises BadSetting."""
+        self._enforcer = Watched(path, "The policy", _parse)
+
+    def allows(self, rule: str, caller: Context) -> bool:
+        credentials = {
+            "user_id": caller.user_id,
+            "username": caller.user,
+            "user_domain_id": caller.user_domain_id,
+            "project_id": caller.project,
+            "project_domain_id": caller.project_domain_id,
+            "roles": sorted(caller.roles),
+            "is_admin": caller.is_admin,
+            "is_admin_project": True,  # whoever is not in that project has lost the role on his way here
+        }
+        target = {"project_id": caller.project, "user_id": caller.user_id}
+        enforcer = self._enforcer.get()
+        asked = rule_of(rule, enforcer.rules)
+        return asked is None or bool(enforcer.enforce(asked, target, credentials))
+
+    def is_admin(self, caller: Context) -> bool:
+        return self.allows(IS_ADMIN, caller)
+
+
+def _parse(text: str, path: Path) -> Enforcer:
+    try:
+        given = parse_file_contents(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise BadSetting(f"{path}: not valid YAML: {error}.") from None
+    if not isinstance(given, dict) or not all(isinstance(rule, str) for pair in given.items() for rule in pair):
+        raise BadSetting(f'{path}: each line has to be "rule": "check", both of them text.')
+    table = {rule: " or ".join(f"role:{role}" for role in sorted(roles)) for rule, roles in TABLE.items()}
+    enforcer = Enforcer(ConfigOpts(), use_conf=False)
+    enforcer.set_rules(Rules.from_dict({**COMMON, **table, **given}), use_conf=False)
+    if not enforcer.check_rules():
+        raise BadSetting(f"{path}: a rule refers to one that is not there, or to itself; the log says which.")
+    return enforcer

@@ -1,0 +1,111 @@
+"""Commands on actions: list, show, signal, wait."""
+
+import argparse
+import sys
+import time
+from urllib.parse import parse_qsl, urlsplit
+
+from heatlite.cli import render
+from heatlite.cli.client import Client, Object, an_object, objects, part, text
+from heatlite.cli.progress import FIRST_PAUSE, LONGEST_PAUSE
+from heatlite.cli.session import Host, connect
+
+COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_reason")
+HISTORY_COLUMNS = ("time", "from", "to", "attempt", "owner", "reason")
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+TIMED_OUT = 124
+"""Exit code where the time to wait is over, as timeout(1) has it."""
+
+
+def _find(client: Client, action: str) -> Object:
+    """An action by its id, its name, or the beginning of its id."""
+    return an_object(client.request("GET", f"/actions/{part(action)}"), "action")
+
+
+def _line(action: Object) -> str:
+    status, reason = text(action.get("status")), text(action.get("status_reason"))
+    return f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
+
+
+def list_(arguments: argparse.Namespace, host: Host) -> int:
+    """The project's actions, newest first unless --sort says otherwise."""
+    query: dict[str, str] = {}
+    for name in ("name", "action", "status", "sort"):
+        if getattr(arguments, name):
+            query[name] = ",".join(getattr(arguments, name))
+    found: list[Object] = []
+    with connect(arguments, host, reads_only=True) as session:
+        if arguments.target:
+            query["target"] = ",".join(session.client.find(stack).id for stack in arguments.target)
+        more = True
+        while more:
+            if arguments.limit:
+                query["limit"] = str(arguments.limit - len(found))
+            page = session.client.request("GET", "/actions", query=query)
+            found += objects(page, "actions")
+            following = _following(page)
+            query |= following
+            more = bool(following) and (not arguments.limit or len(found) < arguments.limit)
+    render.rows(found, COLUMNS, arguments.format, arguments.column)
+    if following:
+        print(f"There are more: --limit {2 * arguments.limit} shows as many, --limit 0 all.", file=sys.stderr)
+    return 0
+
+
+def _following(page: object) -> dict[str, str]:
+    """The marker of the next page, if there is one."""
+    for one in objects(page, "links") if isinstance(page, dict) and "links" in page else ():
+        if one.get("rel") == "next":
+            return {key: value for key, value in parse_qsl(urlsplit(text(one.get("href"))).query) if key == "marker"}
+    return {}
+
+
+def show(arguments: argparse.Namespace, host: Host) -> int:
+    """Everything about one action; with --history its moves instead."""
+    with connect(arguments, host, reads_only=True) as session:
+        found = _find(session.client, arguments.action)
+        if arguments.history:
+            path = f"/actions/{part(text(found.get('id')))}/history"
+            moves = objects(session.client.request("GET", path), "history")
+            render.rows(moves, HISTORY_COLUMNS, arguments.format, arguments.column)
+            return 0
+    render.one(found, arguments.format, arguments.column)
+    return 0
+
+
+def signal(arguments: argparse.Namespace, host: Host) -> int:
+    """Ask an action to stop, to rest, or to go on."""
+    body = {"signal": arguments.signal, **({"force": True} if arguments.force else {})}
+    with connect(arguments, host) as session:
+        answer = session.client.request("POST", f"/actions/{part(arguments.action)}", body)
+    asked = an_object(answer, "action")
+    print(_line(asked))
+    if asked.get("control") and asked.get("status") not in ENDED:
+        print(f"It was asked to {text(asked.get('control'))} and does that as soon as it can.", file=sys.stderr)
+    return 0
+
+
+def wait(arguments: argparse.Namespace, host: Host) -> int:
+    """Wait until an action has ended, and say each status that it takes."""
+    ends = None if arguments.timeout is None else time.monotonic() + arguments.timeout
+    pause, status = FIRST_PAUSE, None
+    with connect(arguments, host) as session:
+        found = _find(session.client, arguments.action)
+        action_id = text(found.get("id"))
+        try:
+            while True:
+                if found.get("status") != status:
+                    status, pause = found.get("status"), FIRST_PAUSE
+                    print(_line(found), flush=True)
+                if status in ENDED:
+                    return 0 if status == "SUCCEEDED" else 1
+                if ends is not None and time.monotonic() >= ends:
+                    print(f"heatlite: It has not ended within {arguments.timeout:g} seconds.", file=sys.stderr)
+                    return TIMED_OUT
+                time.sleep(pause if ends is None else min(pause, max(0.0, ends - time.monotonic())))
+                pause = min(pause * 1.5, LONGEST_PAUSE)
+                found = _find(session.client, action_id)
+        except KeyboardInterrupt:
+            goes_on = "The work stops here, and nothing is lost" if session.embedded else "The action goes on"
+            print(f"Interrupted. {goes_on}; wait again with: heatlite action wait {action_id}", file=sys.stderr)
+            raise

@@ -1,0 +1,357 @@
+"""`heatlite test FILE`: a template's life on a simulated cloud, held against what it is to be (docs/trials.md)."""
+
+import argparse
+import re
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, cast
+
+import jsonschema
+import yaml
+
+from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
+from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.files import gather
+from heatlite.cli.render import cell
+from heatlite.cli.session import Host
+from heatlite.core import config
+from heatlite.core.json import Json, JsonMap
+
+OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
+
+_TEXTS: Final[JsonMap] = {"type": "object", "additionalProperties": {"type": "string"}}
+_EXPECTED: Final[JsonMap] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "status": {"type": "string", "pattern": "^[A-Z]+_(COMPLETE|FAILED)$"},
+        "reason": {"type": "string"},
+        "refused": {"type": "string"},
+        "outputs": {"type": "object"},
+        "resources": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "status": {"type": "string"},
+                    "reason": {"type": "string"},
+                    "type": {"type": "string"},
+                    "replaced": {"type": "boolean"},
+                    "there": {"type": "boolean"},
+                    "attributes": {"type": "object"},
+                },
+            },
+        },
+        "cloud": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    },
+}
+_SCHEMA: Final[JsonMap] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["template", "steps"],
+    "properties": {
+        "template": {"type": "string"},
+        "environments": {"type": "array", "items": {"type": "string"}},
+        "parameters": {"type": "object"},
+        "cloud": {"type": "object"},
+        "timeout": {"type": "number", "exclusiveMinimum": 0},
+        "steps": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["do"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "do": {"enum": list(OPERATIONS)},
+                    "resource": {"type": "string"},
+                    "level": {"enum": ["stacks", "all"]},
+                    "template": {"type": "string"},
+                    "parameters": {"type": "object"},
+                    "expect": _EXPECTED,
+                },
+                "if": {"properties": {"do": {"const": "mark_unhealthy"}}},
+                "then": {"required": ["resource"]},
+            },
+        },
+    },
+}
+TIMEOUT: Final = 60.0
+"""Seconds for a step whose file does not say."""
+
+
+@dataclass
+class Case:
+    """One step as it went."""
+
+    name: str
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    skipped: bool = False
+
+
+@dataclass
+class Trial:
+    """A file of steps, and what became of them."""
+
+    path: Path
+    written: JsonMap
+    cases: list[Case] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is not as it should be."""
+        return any(case.faults for case in self.cases)
+
+
+def test(arguments: argparse.Namespace, host: Host) -> int:
+    """Run files of steps. Exit code 1 where anything is not as expected."""
+    trials = []
+    print("On a simulated cloud: nothing of this is real.")
+    for path in arguments.files:
+        trial = Trial(path, _read(path))
+        _run(trial, host)
+        _tell(trial)
+        trials.append(trial)
+    if arguments.junit is not None:
+        _write_junit(arguments.junit, trials)
+    return 1 if any(trial.failed for trial in trials) else 0
+
+
+def _read(path: Path) -> JsonMap:
+    try:
+        written = yaml.safe_load(path.read_text("utf-8"))
+        jsonschema.validate(written, _SCHEMA)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path}: no valid YAML: {error}") from error
+    except jsonschema.ValidationError as error:
+        raise CommandError(f"{path}: {error.json_path}: {error.message}") from error
+    return cast(JsonMap, written)
+
+
+@contextmanager
+def _server(trial: Trial, host: Host) -> Iterator[tuple[Client, config.Settings]]:
+    """A heatlite of its own, with a cloud of its own, in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="heatlite-test-") as folder:
+        scenario = Path(folder, "cloud.yaml")
+        scenario.write_text(yaml.safe_dump(trial.written.get("cloud") or {}), "utf-8")
+        settings = config.Settings(
+            f"sqlite:///{folder}/heatlite.db",
+            cloud=config.SIMULATED,
+            simulation=str(scenario),
+            environment_dir=config.load().environment_dir,
+        )
+        with host.connect(settings, False) as transport:
+            yield Client(transport, "/v1/test"), settings
+
+
+def _run(trial: Trial, host: Host) -> None:
+    steps = cast(Sequence[JsonMap], trial.written["steps"])
+    with _server(trial, host) as (client, settings):
+        stage = _Stage(trial, client, host, settings)
+        for number, step in enumerate(steps, 1):
+            case = Case(text(step.get("name")) or f"{number} {step['do']}", skipped=trial.failed)
+            trial.cases.append(case)
+            if not case.skipped:  # what comes after a fault would only repeat it
+                began = time.perf_counter()
+                case.faults = list(stage.play(step))
+                case.seconds = time.perf_counter() - began
+
+
+class _Stage:
+    """Carries the steps of a file out, one after the other."""
+
+    def __init__(self, trial: Trial, client: Client, host: Host, settings: config.Settings) -> None:
+        self._trial = trial
+        self._client = client
+        self._host = host
+        self._settings = settings
+        self._stack: Stack | None = None
+        self._ids: dict[str, str] = {}
+        """Name of a resource → its physical id, as the step before has left it."""
+
+    def play(self, step: JsonMap) -> Iterator[str]:
+        """Do a step, and tell all that is not as it should be."""
+        expected = cast(JsonMap, step.get("expect") or {})
+        before = self._ids
+        try:
+            self._do(step)
+        except Refused as error:
+            wanted = expected.get("refused")
+            if wanted is None:
+                yield f"refused: {error} (HTTP {error.status})"
+            elif str(wanted) not in str(error):
+                yield f"refused: {error}; it was to say: {wanted}"
+            return
+        if "refused" in expected:
+            yield f"it was to be refused: {expected['refused']}"
+            return
+        stack = self._settled()
+        yield from self._look_at_stack(stack, step, expected)
+        if stack is not None:
+            yield from self._look_at_resources(stack, expected, before)
+            yield from self._look_at_outputs(stack, expected)
+        yield from self._look_at_cloud(expected)
+
+    def _do(self, step: JsonMap) -> None:
+        client, written = self._client, self._trial.written
+        do = step["do"]
+        if do in ("create", "update"):
+            folder = self._trial.path.parent
+            template = folder / text(step.get("template") or written["template"])
+            environments = [folder / text(one) for one in cast(list[Json], written.get("environments") or [])]
+            body = gather(template, environments).body({})
+            given = {**_map(written.get("parameters")), **_map(step.get("parameters"))}
+            body["parameters"] = given
+            if do == "create":
+                body |= {"stack_name": "test", "disable_rollback": True}
+                made = an_object(client.request("POST", "/stacks", body), "stack")
+                self._stack = client.find(text(made.get("id")))
+            else:
+                client.request("PUT", self._there().path, body)
+        elif do == "delete":
+            client.request("DELETE", self._there().path)
+        elif do == "mark_unhealthy":
+            path = f"{self._there().path}/resources/{step['resource']}"
+            client.request("PATCH", path, {"mark_unhealthy": True, "resource_status_reason": "heatlite test"})
+        elif do == "lock":
+            client.action(self._there(), "lock", {"level": step.get("level", "all")})
+        else:
+            client.action(self._there(), str(do))
+
+    def _there(self) -> Stack:
+        if self._stack is None:
+            raise CommandError(f"{self._trial.path}: the first step has to create the stack")
+        return self._stack
+
+    def _settled(self) -> Stack | None:
+        """The stack once nothing is under way any more; None once it is gone."""
+        end = time.monotonic() + cast(float, self._trial.written.get("timeout", TIMEOUT))
+        pause = 0.005
+        while True:
+            stack = self._client.again(self._there())
+            if stack is None or not stack.in_progress:
+                return stack
+            if time.monotonic() > end:
+                raise CommandError(f"{self._trial.path}: {stack.name} is still {stack.status} (timeout)")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.2)
+
+    def _look_at_stack(self, stack: Stack | None, step: JsonMap, expected: JsonMap) -> Iterator[str]:
+        verb = {"mark_unhealthy": None}.get(str(step["do"]), str(step["do"]).upper())
+        wanted = text(expected.get("status")) or (f"{verb}_COMPLETE" if verb else "")
+        found = "DELETE_COMPLETE" if stack is None else stack.status
+        if wanted and found != wanted:
+            yield f"the stack is {found}, not {wanted}: {'' if stack is None else stack.status_reason}"
+        reason = text(expected.get("reason"))
+        if stack is not None and reason not in stack.status_reason:
+            yield f"the stack's reason is {stack.status_reason!r}; it was to say: {reason}"
+
+    def _look_at_resources(self, stack: Stack, expected: JsonMap, before: Mapping[str, str]) -> Iterator[str]:
+        there = {text(one.get("resource_name")): one for one in self._client.resources(stack)}
+        self._ids = {name: text(one.get("physical_resource_id")) for name, one in there.items()}
+        for name, given in _map(expected.get("resources")).items():
+            wanted = _map(given)
+            found = there.get(name)
+            if (found is not None) != wanted.get("there", True):
+                yield f"resource {name} is {'not ' if found is None else ''}there"
+            elif found is not None:
+                yield from self._look_at_resource(stack, name, found, wanted, before.get(name))
+
+    def _look_at_resource(
+        self, stack: Stack, name: str, found: Object, wanted: JsonMap, before: str | None
+    ) -> Iterator[str]:
+        for key, shown in (("status", "resource_status"), ("type", "resource_type")):
+            if key in wanted and found.get(shown) != wanted[key]:
+                yield f"resource {name}: its {key} is {found.get(shown)}, not {wanted[key]}"
+        reason = text(found.get("resource_status_reason"))
+        if text(wanted.get("reason")) not in reason:
+            yield f"resource {name}: its reason is {reason!r}; it was to say: {wanted['reason']}"
+        if "replaced" in wanted and (before != self._ids[name]) != wanted["replaced"]:
+            yield f"resource {name} was {'not ' if before == self._ids[name] else ''}replaced"
+        if "attributes" in wanted:
+            told = an_object(self._client.request("GET", f"{stack.path}/resources/{name}"), "resource")
+            attributes = _map(told.get("attributes"))
+            for key, value in _map(wanted["attributes"]).items():
+                yield from _differs(f"resource {name}: attribute {key}", attributes.get(key), value)
+
+    def _look_at_outputs(self, stack: Stack, expected: JsonMap) -> Iterator[str]:
+        if "outputs" not in expected:
+            return
+        listed = objects(self._client.show(stack.id), "outputs")
+        found = {text(one.get("output_key")): one for one in listed}
+        for name, wanted in _map(expected["outputs"]).items():
+            if name not in found:
+                yield f"there is no output {name}"
+            elif found[name].get("output_error"):
+                yield f"output {name}: {found[name]['output_error']}"
+            else:
+                yield from _differs(f"output {name}", found[name].get("output_value"), wanted)
+
+    def _look_at_cloud(self, expected: JsonMap) -> Iterator[str]:
+        if "cloud" not in expected:
+            return
+        counts = self._host.simulated_objects(self._settings, "test")
+        for kind, wanted in _map(expected["cloud"]).items():
+            if counts.get(kind, 0) != wanted:
+                yield f"the cloud has {counts.get(kind, 0)} of {kind}, not {wanted}"
+
+
+def _map(value: Json) -> JsonMap:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _differs(what: str, found: Json, wanted: Json) -> Iterator[str]:
+    """Where a value is not as wanted: equal, or as ``{matches: PATTERN}`` says, anywhere in its text."""
+    if isinstance(wanted, Mapping) and wanted.keys() == {"matches"}:
+        if re.search(str(wanted["matches"]), cell(found)) is None:
+            yield f"{what} is {cell(found)!r}; it was to match {wanted['matches']}"
+    elif found != wanted:
+        yield f"{what} is {cell(found)!r}, not {cell(wanted)!r}"
+
+
+def _tell(trial: Trial) -> None:
+    for case in trial.cases:
+        result = "skipped" if case.skipped else "FAILED" if case.faults else "ok"
+        print(f"{trial.path}: {case.name}: {result}")
+        for fault in case.faults:
+            print(f"    {fault}")
+
+
+def _write_junit(path: Path, trials: Sequence[Trial]) -> None:
+    """The report that CI systems read (JUnit's XML)."""
+    suites = ElementTree.Element("testsuites", name="heatlite test")
+    for trial in trials:
+        cases = trial.cases
+        suite = ElementTree.SubElement(
+            suites,
+            "testsuite",
+            name=str(trial.path),
+            tests=str(len(cases)),
+            failures=str(sum(bool(case.faults) for case in cases)),
+            skipped=str(sum(case.skipped for case in cases)),
+            time=f"{sum(case.seconds for case in cases):.3f}",
+        )
+        properties = ElementTree.SubElement(suite, "properties")
+        ElementTree.SubElement(properties, "property", name="cloud", value="simulated")
+        for case in cases:
+            one = ElementTree.SubElement(
+                suite, "testcase", classname=trial.path.stem, name=case.name, time=f"{case.seconds:.3f}"
+            )
+            if case.skipped:
+                ElementTree.SubElement(one, "skipped", message="a step before it has failed")
+            if case.faults:
+                ElementTree.SubElement(one, "failure", message=case.faults[0]).text = "\n".join(case.faults)
+    try:
+        ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error

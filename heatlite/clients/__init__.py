@@ -1,0 +1,1 @@
+"""The clouds: one interface (`cloud`), a real one behind it (`connection`), one in memory (`simulated`)."""

@@ -1,0 +1,320 @@
+"""Real clouds, through openstacksdk, which is imported when the first of them is used."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from heatlite.clients import sdk_compute, sdk_storage
+from heatlite.clients.cloud import (
+    Ambiguous,
+    CloudConflict,
+    CloudError,
+    CloudNotFound,
+    CloudUnavailable,
+    CredentialsRefused,
+    NoService,
+    OverQuota,
+)
+from heatlite.core.config import BadSetting
+from heatlite.core.errors import Invalid
+from heatlite.core.json import Json, JsonMap
+
+if TYPE_CHECKING:
+    from keystoneauth1.identity import BaseIdentityPlugin
+    from openstack.connection import Connection
+    from requests import Response
+
+log = logging.getLogger(__name__)
+
+ENVIRONMENT = "envvars"
+"""The name of the cloud that the OS_* variables of the environment describe (openstacksdk)."""
+
+
+LOOKED_FOR = (
+    "Clouds are described in clouds.yaml, which is looked for here, in ~/.config/openstack and in /etc/openstack, or"
+    " which OS_CLIENT_CONFIG_FILE names; envvars stands for OS_AUTH_URL and the other OS_* variables."
+)
+
+CONNECTIONS = 64
+"""Kept open to each service at the most."""
+
+
+class NoSdk(Invalid):
+    """A cloud is set, and nothing is there to talk to it."""
+
+    text = "The cloud {cloud} is set, but openstacksdk is not installed: pip install 'heatlite[openstack]'"
+
+
+class RealCloud:
+    """One project's view of a cloud. Threads share it: keystoneauth's session locks its own token."""
+
+    simulated = False
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
+        """See `Cloud`."""
+        service, _, name = verb.partition(".")
+        with _translated(verb, *arguments):
+            if verb in _OTHERWISE:
+                return _plain(_OTHERWISE[verb](self._connection, *arguments, **attributes))
+            answer = _asked(getattr(getattr(self._connection, service), name), arguments, attributes)
+            if name.startswith("create_") and getattr(answer, "id", "") is None:
+                raise _Garbage("the service has answered without the object that it was to make")
+            return _plain(answer)
+
+    @property
+    def user_id(self) -> str:
+        """Whose view it is. Raises CloudError."""
+        with _translated(TOKEN):
+            return str(self._connection.current_user_id)
+
+
+TOKEN = "identity.token"
+"""In place of a verb: proving who one is."""
+
+
+@contextmanager
+def _translated(verb: str, *arguments: Json) -> Iterator[None]:
+    """What the SDK raises inside comes out as CloudError."""
+    from keystoneauth1 import exceptions as auth
+    from openstack import exceptions as sdk
+
+    try:
+        yield
+    except sdk.HttpException as error:
+        raise _refusal(verb, error.status_code, _details(error), error.request_id) from error
+    except auth.HttpError as error:
+        raise _refusal(verb, error.http_status, str(error.message), error.request_id) from error
+    except auth.EndpointNotFound as error:
+        raise NoService(verb) from error
+    except sdk.DuplicateResource as error:
+        raise Ambiguous(verb, str(arguments[0])) from error
+    except (
+        sdk.InvalidRequest, sdk.InvalidResourceQuery, sdk.MethodNotSupported, sdk.NotSupported, sdk.ValidationException,
+    ) as error:  # fmt: skip
+        raise CloudError(verb, str(error)) from error
+    except (sdk.SDKException, auth.ClientException, OSError, _Garbage, _NoAnswer) as error:
+        raise CloudUnavailable(verb, f"{type(error).__name__.strip('_')}: {error}") from error
+
+
+class Connections:
+    """The clouds that credentials lead to. Safe for threads."""
+
+    def __init__(self, cloud: str, timeout: float) -> None:
+        """`cloud` is an entry of clouds.yaml, or `ENVIRONMENT`; `timeout` is for each request, in seconds."""
+        self._cloud = cloud
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._own: RealCloud | None = None
+
+    def open(self) -> RealCloud:
+        """The cloud as the configured user sees it; its services are not asked yet. Raises BadSetting, NoSdk."""
+        with self._lock:
+            if self._own is None:
+                self._own = RealCloud(self._connect())
+            return self._own
+
+    def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
+        """The cloud as a project sees it that has no credential of its own. Raises BadSetting, NoSdk."""
+        return self.open()
+
+    def by(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin]") -> RealCloud:
+        """The cloud as somebody else sees it: `prove` is given how the configured user proves himself (``auth_url``,
+        ``username`` …), and gives how that one does. Raises BadSetting, NoSdk."""
+        return RealCloud(self._connect(prove))
+
+    def _connect(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin] | None" = None) -> "Connection":
+        try:
+            from keystoneauth1.exceptions import AuthPluginException
+            from openstack.config import get_cloud_region
+            from openstack.config.cloud_region import CloudRegion
+            from openstack.connection import Connection
+            from openstack.exceptions import ConfigException
+        except ImportError as error:
+            raise NoSdk(cloud=self._cloud) from error
+        try:
+            region = get_cloud_region(
+                cloud=self._cloud,
+                app_name="heatlite",
+                api_timeout=self._timeout,
+                image_status_code_retries=0,  # its 503 is answered as others' are
+            )
+            if prove is not None:
+                region = CloudRegion(
+                    name=region.name,
+                    region_name=region.region_name,
+                    config=region.config,
+                    auth_plugin=prove(region.get_auth_args()),
+                    app_name="heatlite",
+                )
+            # strict: what was made while a service was out of reach is not kept.
+            connection = Connection(config=region, strict_proxies=True)
+        except (ConfigException, AuthPluginException) as error:
+            raise BadSetting(f"cloud {self._cloud!r}: {error} ({LOOKED_FOR})") from error
+        _guard(connection)
+        return connection
+
+
+class _Garbage(Exception):
+    """An answer that makes no sense."""
+
+
+class _NoAnswer(Exception):
+    """No answer in time. (Not keystoneauth's error, upon which it would try the service's other addresses, each for
+    the whole time.)"""
+
+
+def _guard(connection: "Connection") -> None:
+    """Look at all that goes in and out, before the SDK makes something of it."""
+    from keystoneauth1.session import TCPKeepAliveAdapter
+    from requests import PreparedRequest, Response, Timeout
+
+    class Adapter(TCPKeepAliveAdapter):
+        def send(self, request: PreparedRequest, *arguments: Any, **options: Any) -> Response:
+            try:
+                return super().send(request, *arguments, **options)
+            except Timeout as error:
+                raise _NoAnswer(f"{request.url} has not answered in time") from error
+
+    session = connection.session.session
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Adapter(pool_maxsize=CONNECTIONS))
+    session.hooks["response"].append(_look_at)
+
+
+def _look_at(response: "Response", *_: object, **__: object) -> None:
+    """Raise _Garbage where a service agrees, and its JSON is none: the SDK takes that for an empty answer.
+
+    HTML is garbage, too, but for the object store, which says with it that all is well.
+    """
+    kind = response.headers.get("Content-Type", "")
+    if not 200 <= response.status_code < 300 or "X-Trans-Id" in response.headers or not response.content:
+        return
+    if kind and "json" not in kind and "html" not in kind:
+        return
+    try:
+        answer = response.json()
+    except ValueError:
+        start = response.content[:60].decode(errors="replace")
+        raise _Garbage(f"{response.url} has answered what is no JSON: {start!r}") from None
+    if not isinstance(answer, dict):
+        raise _Garbage(f"{response.url} has answered JSON that is no object")
+
+
+def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Mapping[str, Json]) -> object:
+    """What the SDK makes of a service's answer. Raises _Garbage where it trips over that, and its own errors."""
+    try:
+        answer = ask(*arguments, **attributes)
+        return list(answer) if isinstance(answer, Iterator) else answer
+    except (AttributeError, KeyError, TypeError) as error:
+        log.warning("what a service has answered cannot be read, or was asked wrongly", exc_info=True)
+        raise _Garbage(f"what the service has answered cannot be read: {error!r}") from error
+
+
+def _set_tags(connection: "Connection", noun: str, key: str, tags: list[str]) -> Json:
+    """The tags of one of the network service's objects: the SDK wants the object."""
+    network = connection.network
+    return _plain(network.set_tags(getattr(network, f"get_{noun}")(key), tags))
+
+
+def _grant(method: str, where: str, grantee: str) -> Callable[..., Json]:
+    """Give a role (``put``), or take it away (``delete``): the SDK's verb does not tell whether it has worked."""
+
+    def carry_out(connection: "Connection", target: str, who: str, role: str) -> Json:
+        from openstack.exceptions import raise_from_response
+
+        identity = connection.identity
+        raise_from_response(getattr(identity, method)(f"/{where}s/{target}/{grantee}s/{who}/roles/{role}"))
+        return None
+
+    return carry_out
+
+
+def _update_rule(connection: "Connection", rule: str, policy: str, **attributes: Json) -> object:
+    """A rule of a load balancer: the SDK trips over an attribute that is called value."""
+    if "value" in attributes:
+        attributes["rule_value"] = attributes.pop("value")
+    return connection.load_balancer.update_l7_rule(rule, policy, **attributes)
+
+
+def _order(connection: "Connection", key: str) -> object:
+    """An order: the SDK leaves out what has become of it, but for one secret."""
+    from openstack.exceptions import raise_from_response
+
+    answer = connection.key_manager.get(f"/orders/{key}")
+    raise_from_response(answer)
+    return answer.json()
+
+
+_OTHERWISE: Mapping[str, Callable[..., object]] = {
+    **sdk_compute.OTHERWISE,
+    **sdk_storage.OTHERWISE,
+    "network.set_tags": _set_tags,
+    "key_manager.get_order": _order,
+    "load_balancer.update_l7_rule": _update_rule,
+    **{
+        f"identity.{verb}_{where}_role_{way}_{grantee}": _grant(method, where, grantee)
+        for verb, way, method in (("assign", "to", "put"), ("unassign", "from", "delete"))
+        for where in ("project", "domain")
+        for grantee in ("user", "group")
+    },
+}
+"""Verbs that the SDK has in another form than JSON in and out."""
+
+
+def _plain(answer: object) -> Json:
+    """What the SDK gives, as JSON with the services' own names; an object's id is always ``id``."""
+    from openstack.resource import Resource
+
+    if isinstance(answer, Resource):
+        # As the service said it: to_dict() would also tell what it has not said, and parts by the SDK's names.
+        said = cast(JsonMap, _jsonable({**answer._header.attributes, **answer._body.attributes}))
+        return said if answer.id is None else {"id": answer.id, **said}
+    if isinstance(answer, str | int | float | bool | None):
+        return answer
+    return _jsonable(answer)
+
+
+def _jsonable(value: object) -> Json:
+    from openstack.resource import Resource
+
+    if isinstance(value, Resource):
+        return _plain(value)
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, Iterable):
+        return [_jsonable(item) for item in value]
+    return None  # a response without a body
+
+
+def _details(error: object) -> str:
+    """The service's own words."""
+    return str(getattr(error, "details", None) or getattr(error, "message", None) or error)
+
+
+QUOTA = ("quota exceeded", "available quota", "exceeded for quota", "limit exceeded", "maximum number")
+"""What refusals contain where a project has what it may have: services say it as 403, 409 or 413."""
+
+
+def _refusal(verb: str, status: int | None, reason: str, request_id: str | None) -> CloudError:
+    """An answer of a service as one of our errors."""
+    reason = reason.partition(f" (HTTP {status})")[0].strip()  # which keystoneauth puts behind the words
+    if status is None or status >= 500 and status != 501 or status in (408, 429):
+        return CloudUnavailable(verb, reason, status, request_id)
+    if status == 401:
+        return CredentialsRefused(verb, reason, status, request_id)
+    if status == 404:
+        return CloudNotFound(verb, reason, status, request_id)
+    if status in (403, 409, 413) and any(words in reason.lower() for words in QUOTA):
+        return OverQuota(verb, reason, status, request_id)
+    if status in (409, 412):
+        return CloudConflict(verb, reason, status, request_id)
+    return CloudError(verb, reason, status, request_id)

@@ -1,0 +1,118 @@
+"""Names of things in a cloud → their ids; and whether they are there, which templates may demand by name.
+
+The table is Heat's: the names of its custom constraints, and what each of them looks for.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from heatlite.clients.cloud import Cloud, CloudError, CloudNotFound, CloudUnavailable, CredentialsRefused
+from heatlite.core.json import Json, JsonMap
+
+REMEMBERED: Final = 60.0
+"""Seconds for which a thing that was found is taken to be there still (Heat's constraint cache)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """How one kind of thing is looked for, by its name or its id."""
+
+    verb: str
+    entity: str
+    """What it is called where it is missing."""
+    ref: str = ""
+    """Where objects are known by a URL that ends with their id: what of an object that is."""
+
+
+# fmt: off
+FINDERS: Final[Mapping[str, Finder]] = {
+    "barbican.container": Finder("key_manager.find_container", "Barbican Container", ref="container_ref"),
+    "barbican.secret": Finder("key_manager.find_secret", "Barbican Secret", ref="secret_ref"),
+    "cinder.backup": Finder("block_storage.find_backup", "Volume backup"),
+    "cinder.qos_specs": Finder("block_storage.find_qos_spec", "QoS spec"),
+    "cinder.snapshot": Finder("block_storage.find_snapshot", "VolumeSnapshot"),
+    "cinder.volume": Finder("block_storage.find_volume", "Volume"),
+    "cinder.vtype": Finder("block_storage.find_type", "VolumeType"),
+    "designate.zone": Finder("dns.find_zone", "Designate Zone"),
+    "glance.image": Finder("image.find_image", "Image"),
+    "keystone.domain": Finder("identity.find_domain", "KeystoneDomain"),
+    "keystone.group": Finder("identity.find_group", "KeystoneGroup"),
+    "keystone.project": Finder("identity.find_project", "KeystoneProject"),
+    "keystone.region": Finder("identity.find_region", "KeystoneRegion"),
+    "keystone.role": Finder("identity.find_role", "KeystoneRole"),
+    "keystone.service": Finder("identity.find_service", "KeystoneService"),
+    "keystone.user": Finder("identity.find_user", "KeystoneUser"),
+    "neutron.address_scope": Finder("network.find_address_scope", "AddressScope"),
+    "neutron.floatingip": Finder("network.find_ip", "FloatingIP"),
+    "neutron.network": Finder("network.find_network", "Network"),
+    "neutron.port": Finder("network.find_port", "Port"),
+    "neutron.qos_policy": Finder("network.find_qos_policy", "QoSPolicy"),
+    "neutron.router": Finder("network.find_router", "Router"),
+    "neutron.security_group": Finder("network.find_security_group", "SecurityGroup"),
+    "neutron.segment": Finder("network.find_segment", "Segment"),
+    "neutron.subnet": Finder("network.find_subnet", "Subnet"),
+    "neutron.subnetpool": Finder("network.find_subnet_pool", "SubnetPool"),
+    "nova.flavor": Finder("compute.find_flavor", "Flavor ID"),
+    "nova.host": Finder("compute.find_hypervisor", "Host"),
+    "nova.keypair": Finder("compute.find_keypair", "KeyPair"),
+    "nova.network": Finder("network.find_network", "Network"),
+    "nova.server": Finder("compute.find_server", "Server"),
+    "octavia.availabilityzone": Finder("load_balancer.find_availability_zone", "AvailabilityZone"),
+    "octavia.availabilityzoneprofile": Finder(
+        "load_balancer.find_availability_zone_profile", "AvailabilityZoneProfile"
+    ),
+    "octavia.flavor": Finder("load_balancer.find_flavor", "Flavor"),
+    "octavia.flavorprofile": Finder("load_balancer.find_flavor_profile", "FlavorProfile"),
+    "octavia.listener": Finder("load_balancer.find_listener", "Listener"),
+    "octavia.loadbalancer": Finder("load_balancer.find_load_balancer", "LoadBalancer"),
+    "octavia.l7policy": Finder("load_balancer.find_l7_policy", "L7Policy"),
+    "octavia.pool": Finder("load_balancer.find_pool", "Pool"),
+}
+# fmt: on
+"""By the name of the constraint. A service that is not listed is not looked into: every value holds."""
+
+
+class Finders:
+    """What one project finds in its cloud. Safe for threads."""
+
+    def __init__(self, cloud: Cloud, now: Callable[[], float]) -> None:
+        self.cloud = cloud
+        self._now = now
+        self._known: dict[tuple[str, str], tuple[str, float]] = {}
+        self._lock = threading.Lock()
+
+    def id_of(self, constraint: str, name: str) -> str:
+        """The id, or the URL, of what has this name, id or URL. Raises CloudNotFound with Heat's words, CloudError."""
+        with self._lock:
+            found, until = self._known.get((constraint, name), ("", 0.0))
+        if self._now() < until:
+            return found
+        finder = FINDERS[constraint]
+        answer = self.cloud.call(finder.verb, name.rpartition("/")[2] if finder.ref else name)
+        if not isinstance(answer, dict):
+            raise CloudNotFound(finder.verb, f"The {finder.entity} ({name}) could not be found.")
+        found = str(answer[finder.ref]) if finder.ref else identity(answer)
+        with self._lock:
+            self._known[constraint, name] = (found, self._now() + REMEMBERED)
+        return found
+
+    def missing(self, constraint: str, value: object) -> str:
+        """What is wrong with a value under a constraint of that name, "" if nothing is. Raises CloudUnavailable,
+        CredentialsRefused."""
+        if constraint not in FINDERS or value == "":
+            return ""
+        try:
+            self.id_of(constraint, str(value))
+        except (CloudUnavailable, CredentialsRefused):
+            raise
+        except CloudError as error:
+            return error.reason
+        return ""
+
+
+def identity(thing: JsonMap) -> str:
+    """What a service calls an object: its id; that of a thing known by name is the name."""
+    found: Json = thing.get("id") or thing.get("name")
+    return str(found)

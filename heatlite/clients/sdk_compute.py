@@ -1,0 +1,57 @@
+"""Verbs of the compute service that the SDK has in another form than JSON in and out."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from heatlite.core.json import Json, JsonMap
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+WITH_FILES: Final = "2.56"
+"""The last version of the API that puts files into a server."""
+
+
+def _create_server(connection: "Connection", **attributes: Json) -> object:
+    from openstack.compute.v2.server import Server
+
+    version = WITH_FILES if "personality" in attributes else None
+    return Server.new(**attributes).create(connection.compute, microversion=version)
+
+
+def _set_server_tags(connection: "Connection", key: str, tags: list[str]) -> object:
+    """All of them at once; adding one alone would add it to every server that the SDK makes after that."""
+    from openstack.compute.v2.server import Server
+
+    return Server.new(id=key).set_tags(connection.compute, tags)
+
+
+def _set_server_metadata(connection: "Connection", key: str, metadata: JsonMap) -> object:
+    """The SDK's verb takes the keys for arguments of its own."""
+    from openstack.compute.v2.server import Server
+
+    return Server.new(id=key).set_metadata(connection.compute, metadata=metadata)
+
+
+def _set_aggregate_metadata(connection: "Connection", key: str, metadata: JsonMap) -> object:
+    """As with servers."""
+    from openstack.compute.v2.aggregate import Aggregate
+
+    return Aggregate.new(id=key).set_metadata(connection.compute, metadata=metadata)
+
+
+def _create_server_image(connection: "Connection", key: str, name: str) -> object:
+    """The SDK's verb looks the image up among all that there are."""
+    from openstack.compute.v2.server import Server
+
+    made = Server.new(id=key).create_image(connection.compute, name)
+    return cast(Json, {"id": made})
+
+
+OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
+    "compute.create_server": _create_server,
+    "compute.set_server_tags": _set_server_tags,
+    "compute.set_server_metadata": _set_server_metadata,
+    "compute.set_aggregate_metadata": _set_aggregate_metadata,
+    "compute.create_server_image": _create_server_image,
+}

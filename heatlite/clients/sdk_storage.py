@@ -1,0 +1,85 @@
+"""Verbs of images, volumes and objects that the SDK has in another form than JSON in and out, or does not answer."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from heatlite.core.json import Json, JsonMap
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+PATCH: Final = {"Content-Type": "application/openstack-images-v2.1-json-patch", "Accept": ""}
+
+
+def _create_image(connection: "Connection", **attributes: Json) -> object:
+    """The SDK's verb adds properties of its own, and looks for a file of the name."""
+    from openstack.image.v2.image import Image
+
+    return Image.new(**attributes).create(connection.image)
+
+
+def _update_image(connection: "Connection", key: str, **attributes: Json) -> object:
+    """Null removes a property; the SDK's verb would keep a null."""
+    there = connection.image.get_image(key).to_dict(original_names=True, computed=False)
+    names = there.keys() | (there.get("properties") or {}).keys()
+    changes: list[Json] = []
+    for name, value in attributes.items():
+        if value is not None:
+            changes.append({"op": "add", "path": f"/{name}", "value": value})
+        elif name in names:
+            changes.append({"op": "remove", "path": f"/{name}"})
+    _sent(connection, "image", "patch", f"/images/{key}", json=changes, headers=PATCH)
+    return connection.image.get_image(key)
+
+
+def _import_image(connection: "Connection", key: str, method: str, uri: str) -> None:
+    """The SDK's verb wants the object, and does not tell whether it has worked; so do the next two."""
+    body = {"method": {"name": method, "uri": uri}}
+    _sent(connection, "image", "post", f"/images/{key}/import", json=body)
+
+
+def _deactivate_image(connection: "Connection", key: str) -> None:
+    _sent(connection, "image", "post", f"/images/{key}/actions/deactivate")
+
+
+def _reactivate_image(connection: "Connection", key: str) -> None:
+    _sent(connection, "image", "post", f"/images/{key}/actions/reactivate")
+
+
+def _update_type(connection: "Connection", key: str, **attributes: Json) -> object:
+    """What is public is called otherwise here than where a type is made."""
+    _sent(connection, "block_storage", "put", f"/types/{key}", json={"volume_type": attributes})
+    return connection.block_storage.get_type(key)
+
+
+def _create_container(connection: "Connection", name: str, **headers: str) -> JsonMap:
+    """Containers as the maps of headers that they are."""
+    _sent(connection, "object_store", "put", f"/{name}", headers=headers)
+    return {"name": name}
+
+
+def _container_metadata(connection: "Connection", name: str) -> JsonMap:
+    answer = _sent(connection, "object_store", "head", f"/{name}")
+    return {key.lower(): value for key, value in answer.items()}
+
+
+def _sent(connection: "Connection", service: str, method: str, path: str, **more: object) -> Mapping[str, str]:
+    """The headers of an answer. Raises the SDK's errors."""
+    from openstack.exceptions import raise_from_response
+
+    response = getattr(getattr(connection, service), method)(path, **more)
+    raise_from_response(response)
+    headers: Mapping[str, str] = response.headers
+    return headers
+
+
+OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
+    "image.create_image": _create_image,
+    "image.update_image": _update_image,
+    "image.import_image": _import_image,
+    "image.deactivate_image": _deactivate_image,
+    "image.reactivate_image": _reactivate_image,
+    "block_storage.update_type": _update_type,
+    "object_store.create_container": _create_container,
+    "object_store.get_container_metadata": _container_metadata,
+}

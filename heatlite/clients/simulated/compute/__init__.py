@@ -1,0 +1,14 @@
+"""The simulated compute service (Nova)."""
+
+from heatlite.clients.simulated.collection import Collection
+from heatlite.clients.simulated.compute import catalog, disks, interfaces, servers
+from heatlite.clients.simulated.simulation import Verb, View
+
+COLLECTIONS: list[Collection] = [*catalog.COLLECTIONS, servers.SERVERS]
+
+VERBS: dict[str, Verb] = {**catalog.VERBS, **servers.VERBS, **interfaces.VERBS, **disks.VERBS}
+
+
+def furnish(view: View) -> None:
+    """The usual flavors."""
+    catalog.furnish(view)

@@ -1,0 +1,133 @@
+"""The volumes of servers."""
+
+from typing import Final, cast
+
+from heatlite.clients.cloud import CloudError, CloudNotFound
+from heatlite.clients.simulated import block_storage
+from heatlite.clients.simulated.compute.states import SERVER, free, server_of
+from heatlite.clients.simulated.simulation import Verb, View
+from heatlite.core.json import Json, JsonMap
+
+ATTACHED: Final = "os-extended-volumes:volumes_attached"
+VOLUME: Final = "block_storage.volume"
+
+
+def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> None:
+    """Give a new server its volumes; those that it boots from an image or a snapshot are made. Raises CloudError."""
+    _refuse_too_large(verb, cast(JsonMap, server["flavor"]), wanted)
+    for one in wanted:
+        source, kind = one.get("uuid"), one.get("source_type")
+        if one.get("destination_type") == "local" or kind == "blank":
+            continue
+        if kind == "volume":
+            try:
+                volume = view.thing(VOLUME, source, verb)
+            except CloudNotFound as error:
+                text = f"Block Device Mapping is Invalid: failed to get volume {source}."
+                raise CloudError(verb, text, 400) from error
+        else:
+            given: JsonMap = {"imageRef": source} if kind == "image" else {"snapshot_id": source}
+            if one.get("volume_type") is not None:
+                given["volume_type"] = one["volume_type"]
+            given |= {"name": "", "size": one.get("volume_size")}
+            volume = cast(JsonMap, view.simulation.verbs["block_storage.create_volume"](view, **given))
+            volume.pop("_then", None)  # the server builds until its volume is there
+            volume["status"] = "available"
+        _give(view, verb, server, volume["id"], one.get("device_name"), bool(one.get("delete_on_termination")))
+
+
+def _refuse_too_large(verb: str, flavor: JsonMap, wanted: list[JsonMap]) -> None:
+    """Disks that go with the server are no larger than its flavor says."""
+    local = [one for one in wanted if one.get("source_type") == "blank" and one.get("destination_type") == "local"]
+    swap = sum(cast(int, one.get("volume_size") or 0) for one in local if one.get("guest_format") == "swap")
+    rest = sum(cast(int, one.get("volume_size") or 0) for one in local if one.get("guest_format") != "swap")
+    if rest > cast(int, flavor["ephemeral"]):
+        text = "Ephemeral disks requested are larger than the instance type allows. If no size is given in one block "
+        raise CloudError(verb, f"{text}device mapping, flavor ephemeral size will be used.", 400)
+    if swap > cast(int, flavor["swap"]):
+        raise CloudError(verb, "Swap drive requested is larger than instance type allows.", 400)
+
+
+def _give(view: View, verb: str, server: JsonMap, volume: Json, device: Json, goes_with_it: bool) -> JsonMap:
+    found = block_storage.attach(view, verb, volume, server["id"], device)
+    attached: JsonMap = {"id": volume, "delete_on_termination": goes_with_it, "_device": found}
+    cast(list[Json], server[ATTACHED]).append(attached)
+    return attached
+
+
+def release(view: View, server: JsonMap) -> None:
+    """Free the volumes of a server that goes; those that are to go with it go."""
+    for one in cast(list[JsonMap], server[ATTACHED]):
+        try:
+            volume = view.thing(VOLUME, one["id"])
+        except CloudNotFound:
+            continue
+        volume.pop("_then", None)
+        left = [to for to in cast(list[JsonMap], volume["attachments"]) if to["server_id"] != server["id"]]
+        volume.update(status="in-use" if left else "available", attachments=cast(Json, left))
+        if one["delete_on_termination"] and not left:
+            view.drop(VOLUME, volume)
+        else:
+            view.put(VOLUME, volume)
+
+
+# -- verbs -------------------------------------------------------------------------------------------
+
+
+def _shown(server: JsonMap, one: JsonMap) -> JsonMap:
+    return {
+        "id": one["id"],
+        "volumeId": one["id"],
+        "serverId": server["id"],
+        "device": one["_device"],
+        "delete_on_termination": one["delete_on_termination"],
+    }
+
+
+def _attach(view: View, key: Json, volume: Json, **given: Json) -> Json:
+    verb = "compute.create_volume_attachment"
+    server = free(view, verb, key)
+    made = _give(view, verb, server, volume, given.get("device"), bool(given.get("delete_on_termination")))
+    view.put(SERVER, server)
+    return _shown(server, made)
+
+
+def _one(verb: str, server: JsonMap, volume: Json) -> JsonMap:
+    for one in cast(list[JsonMap], server[ATTACHED]):
+        if one["id"] == volume:
+            return one
+    raise CloudNotFound(verb, f"Instance {server['id']} is not attached to volume {volume}")
+
+
+def _detach(view: View, key: Json, volume: Json, ignore_missing: bool = True) -> Json:
+    verb = "compute.delete_volume_attachment"
+    try:
+        server = free(view, verb, key)
+        one = _one(verb, server, volume)
+    except CloudNotFound:
+        if ignore_missing:
+            return None
+        raise
+    if block_storage.detach(view, verb, volume, server["id"]):
+        server[ATTACHED] = [other for other in cast(list[Json], server[ATTACHED]) if other != one]
+        view.put(SERVER, server)
+    return None
+
+
+def _get(view: View, key: Json, volume: Json) -> Json:
+    verb = "compute.get_volume_attachment"
+    server = server_of(view, verb, key)
+    return _shown(server, _one(verb, server, volume))
+
+
+def _list(view: View, key: Json, **_: Json) -> Json:
+    server = server_of(view, "compute.volume_attachments", key)
+    return [_shown(server, one) for one in cast(list[JsonMap], server[ATTACHED])]
+
+
+VERBS: dict[str, Verb] = {
+    "compute.create_volume_attachment": _attach,
+    "compute.delete_volume_attachment": _detach,
+    "compute.get_volume_attachment": _get,
+    "compute.volume_attachments": _list,
+}

@@ -1,0 +1,59 @@
+"""How a simulated cloud behaves, from a file."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from heatlite.clients.simulated.simulation import RAISED, Fault, Scenario
+from heatlite.core.config import BadSetting
+
+_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "latency": {"type": "number", "minimum": 0},
+        "build": {"type": "number", "minimum": 0},
+        "seed": {"type": "integer"},
+        "quotas": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        "faults": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["verb"],
+                "oneOf": [{"required": ["raises"]}, {"required": ["goes"]}],
+                "properties": {
+                    "verb": {"type": "string"},
+                    "number": {"type": "integer", "minimum": 1},
+                    "name": {"type": "string"},
+                    "raises": {"enum": sorted(RAISED)},
+                    "goes": {"type": "string"},
+                    "message": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+
+
+def scenario(written: object, origin: str) -> Scenario:
+    """A scenario as a file writes it: the fields of `Scenario`. Raises BadSetting, which names `origin`."""
+    try:
+        jsonschema.validate(written, _SCHEMA)
+    except jsonschema.ValidationError as error:
+        raise BadSetting(f"{origin}: {error.json_path}: {error.message}") from error
+    given: dict[str, Any] = dict(written) if isinstance(written, dict) else {}
+    given["faults"] = tuple(Fault(**one) for one in given.get("faults", ()))
+    return Scenario(**given)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario in a YAML file. Raises BadSetting."""
+    try:
+        return scenario(yaml.safe_load(path.read_text("utf-8")) or {}, str(path))
+    except OSError as error:
+        raise BadSetting(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path}: no valid YAML: {error}") from error

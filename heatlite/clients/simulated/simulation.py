@@ -1,0 +1,290 @@
+"""The state of a simulated cloud, its time and its faults."""
+
+import copy
+import fnmatch
+import itertools
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias, cast
+
+from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, OverQuota
+from heatlite.core.clock import Clock
+from heatlite.core.json import Json, JsonMap, dump
+
+Verb: TypeAlias = Callable[..., Json]
+"""What carries a verb out: given the view of the project that asks, then what the verb is given."""
+
+ADMIN: Final = "admin"
+"""The project that sees what every project has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is to go wrong.
+
+    ``{"verb": "compute.create_server", "number": 3, "goes": "ERROR"}``: the third server goes to ERROR;
+    ``{"verb": "network.*", "raises": "timeout"}``: no network call is answered.
+    """
+
+    verb: str
+    """The verb, with ``*`` for any part of it."""
+    number: int | None = None
+    """Which call of the verb (from 1); None: each."""
+    name: str = "*"
+    """The `name` that the call gives, with ``*`` for any part of it."""
+    raises: str = ""
+    """``timeout``, ``unavailable``, ``conflict``, ``quota``, ``refused``, ``not found`` or ``garbage``: nothing has
+    happened; ``lost``: it has, and the answer does not arrive."""
+    goes: str = ""
+    """The status that the made object goes to in the end."""
+    message: str = "a scripted fault"
+    """What the service says of it."""
+
+
+RAISED: Final[Mapping[str, tuple[type[CloudError], int | None]]] = {
+    "timeout": (CloudUnavailable, None),
+    "unavailable": (CloudUnavailable, 503),
+    "conflict": (CloudConflict, 409),
+    "quota": (OverQuota, 403),
+    "refused": (CloudError, 400),
+    "not found": (CloudNotFound, 404),
+    "garbage": (CloudUnavailable, None),
+    "lost": (CloudUnavailable, None),
+}
+"""`Fault.raises` → the error, and the HTTP status that the service would have answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """How a simulated cloud behaves."""
+
+    latency: float = 0.0
+    """Seconds that each call takes."""
+    build: float = 0.0
+    """Seconds until what takes time (a server, a volume, a load balancer) is ready, or gone."""
+    seed: int = 0
+    """Ids are drawn from it: the same calls give the same ids."""
+    faults: Sequence[Fault] = ()
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    """How many of a kind a project may have: ``{"compute.server": 10}``."""
+
+
+class Simulation:
+    """All objects of all projects. Safe for threads: one verb at a time, and nobody waits for another's latency."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        verbs: Mapping[str, Verb],
+        furnish: Callable[["View"], None],
+        path: Path | None = None,
+    ) -> None:
+        """`path`: a SQLite file that keeps the objects; None: they are gone with the process. `furnish` makes what is
+        there from the start. (`services.simulate` knows both.)"""
+        self.scenario = scenario
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.verbs = verbs
+        self._objects: dict[str, dict[str, JsonMap]] = {}
+        self._numbers: dict[str, Iterator[int]] = {}
+        self._calls: dict[int, int] = {}
+        self._file = None if path is None else _File(path)
+        self.going = ""
+        """The status that the running verb's object is to go to, by a scripted fault."""
+        if self._file is not None:
+            self._objects = self._file.load()
+        if not self._objects:
+            self.scenario = Scenario(seed=scenario.seed)
+            furnish(View(self, ADMIN))
+            self.scenario = scenario
+
+    def view(self, project: str) -> "View":
+        """The cloud as one project sees it."""
+        return View(self, project)
+
+    def new_id(self, kind: str) -> str:
+        """The id of the next object of a kind."""
+        numbers = self._numbers.setdefault(kind, itertools.count(len(self._objects.get(kind, {}))))
+        while True:
+            found = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.scenario.seed}/{kind}/{next(numbers)}"))
+            if found not in self._objects.get(kind, {}):
+                return found
+
+    def all(self, kind: str) -> dict[str, JsonMap]:
+        """The objects of a kind by id, as they are now; for reading, within `lock`."""
+        found = self._objects.setdefault(kind, {})
+        for key in [key for key, thing in found.items() if "_then" in thing]:
+            self._settle(kind, key)
+        return found
+
+    def one(self, kind: str, key: str) -> JsonMap | None:
+        """An object as it is now; None: there is none. For reading, within `lock`; the others are not looked at."""
+        found = self._objects.get(kind, {})
+        if "_then" in found.get(key, {}):
+            self._settle(kind, key)
+        return found.get(key)
+
+    def put(self, kind: str, key: str, thing: JsonMap) -> None:
+        """Keep an object."""
+        self._objects.setdefault(kind, {})[key] = thing
+        if self._file is not None:
+            self._file.put(kind, key, thing)
+
+    def drop(self, kind: str, key: str) -> None:
+        """Forget an object."""
+        self._objects.get(kind, {}).pop(key, None)
+        if self._file is not None:
+            self._file.drop(kind, key)
+
+    def _settle(self, kind: str, key: str) -> None:
+        """Let happen to an object what its time has come for: ``_then`` is {"at", "becomes"}; null becomes nothing."""
+        thing = self._objects[kind][key]
+        then = cast(JsonMap, thing["_then"])
+        if self.clock.now() < cast(float, then["at"]):
+            return
+        becomes = then["becomes"]
+        if becomes is None:
+            self.drop(kind, key)
+        else:
+            del thing["_then"]
+            thing.update(cast(JsonMap, becomes))
+            self.put(kind, key, thing)
+
+    def later(self, thing: JsonMap, becomes: JsonMap | None, seconds: float | None = None) -> None:
+        """Have an object become something (None: vanish) once it was worked on for a while (`Scenario.build`)."""
+        if self.going and becomes is not None:
+            status = "provisioning_status" if "provisioning_status" in becomes else "status"
+            becomes = {**becomes, status: self.going, "fault": {"code": 500, "message": self.fault_text}}
+        thing["_then"] = {
+            "at": self.clock.now() + (self.scenario.build if seconds is None else seconds),
+            "becomes": becomes,
+        }
+
+    fault_text = ""
+
+    def call(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
+        """Carry a verb out. Raises CloudError."""
+        if self.scenario.latency:
+            self.clock.wait(threading.Event(), self.scenario.latency)
+        with self.lock:
+            carry_out = self.verbs.get(verb)
+            if carry_out is None:
+                raise CloudError(verb, "the simulated cloud does not know this verb", 501)
+            self.going = ""
+            fault = self._fault(verb, attributes.get("name"))
+            if fault is not None and fault.raises:
+                if fault.raises == "lost":
+                    carry_out(view, *arguments, **attributes)
+                error, status = RAISED[fault.raises]
+                raise error(verb, fault.message, status, f"req-{self.new_id('request')}")
+            if fault is not None:
+                self.going, self.fault_text = fault.goes, fault.message
+            answer = carry_out(view, *arguments, **attributes)
+            return _shown(answer)
+
+    def _fault(self, verb: str, name: Json) -> Fault | None:
+        for index, fault in enumerate(self.scenario.faults):
+            if fnmatch.fnmatchcase(verb, fault.verb) and fnmatch.fnmatchcase(str(name or ""), fault.name):
+                self._calls[index] = self._calls.get(index, 0) + 1
+                if fault.number in (None, self._calls[index]):
+                    return fault
+        return None
+
+
+def _shown(answer: Json) -> Json:
+    """What leaves the cloud: a copy, without what only the simulation knows (keys with an underscore in front)."""
+    if isinstance(answer, dict):
+        return {key: _shown(value) for key, value in answer.items() if not key.startswith("_")}
+    if isinstance(answer, list):
+        return [_shown(item) for item in answer]
+    return copy.copy(answer)
+
+
+class View:
+    """A simulated cloud as one project sees it (`clients.cloud.Cloud`), and what verbs are carried out with."""
+
+    simulated = True
+
+    def __init__(self, simulation: Simulation, project: str) -> None:
+        self.simulation = simulation
+        self.project = project
+
+    def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
+        """See `Cloud`."""
+        return self.simulation.call(self, verb, arguments, attributes)
+
+    # -- for the services' verbs, within the lock ----------------------------------------------------
+
+    def sees(self, thing: JsonMap) -> bool:
+        """Whether the project may know of an object: its own, one that is shared, one that belongs to nobody."""
+        shown = cast(Sequence[Json], thing.get("_shown_to") or ())
+        return (
+            thing.get("project_id") in (None, self.project)
+            or self.project == ADMIN
+            or bool(thing.get("shared") or thing.get("router:external"))
+            or thing.get("visibility") == "public"
+            or self.project in shown
+            or "*" in shown
+        )
+
+    def things(self, kind: str) -> list[JsonMap]:
+        """The objects of a kind that the project may know of, oldest first."""
+        return [thing for thing in self.simulation.all(kind).values() if self.sees(thing)]
+
+    def thing(self, kind: str, key: Json, verb: str = "") -> JsonMap:
+        """An object by id. Raises CloudNotFound."""
+        found = self.simulation.one(kind, str(key))
+        if found is None or not self.sees(found):
+            noun = kind.partition(".")[2].replace("_", " ")
+            raise CloudNotFound(verb or f"{kind.replace('.', '.get_')}", f"No {noun} found for {key}")
+        return found
+
+    def put(self, kind: str, thing: JsonMap) -> JsonMap:
+        """Keep an object under its id, or its name where that is its id."""
+        self.simulation.put(kind, str(thing.get("id") or thing["name"]), thing)
+        return thing
+
+    def drop(self, kind: str, thing: JsonMap) -> None:
+        """Forget an object."""
+        self.simulation.drop(kind, str(thing.get("id") or thing["name"]))
+
+
+def count(path: Path, project: str) -> dict[str, int]:
+    """How many objects of each kind belong to a project, in a file that a simulated cloud is kept in."""
+    counts: dict[str, int] = {}
+    for kind, things in _File(path).load().items():
+        own = sum(thing.get("project_id") == project for thing in things.values())
+        if own:
+            counts[kind] = own
+    return counts
+
+
+class _File:
+    """The objects in a SQLite file. One process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch(mode=0o600)  # what objects are given may be secret
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute(
+            "CREATE TABLE IF NOT EXISTS object (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
+        )
+
+    def load(self) -> dict[str, dict[str, JsonMap]]:
+        objects: dict[str, dict[str, JsonMap]] = {}
+        for kind, key, body in self._connection.execute("SELECT kind, id, body FROM object ORDER BY rowid"):
+            objects.setdefault(kind, {})[key] = json.loads(body)
+        return objects
+
+    def put(self, kind: str, key: str, thing: JsonMap) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO object VALUES (?, ?, ?)", (kind, key, dump(thing)))
+
+    def drop(self, kind: str, key: str) -> None:
+        self._connection.execute("DELETE FROM object WHERE kind = ? AND id = ?", (kind, key))

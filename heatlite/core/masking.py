@@ -1,0 +1,126 @@
+"""What must not be read is shown as stars, wherever it turns up in a text.
+
+Whoever begins to work on something with secrets says so here; what is said meanwhile, in reasons and in the log, is
+said without them.
+"""
+
+import base64
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from itertools import islice
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from heatlite.core.json import Json, dump
+
+MASK: Final = "******"
+
+SHORT = 6
+"""Characters. What is shorter is replaced only where it is a word of its own."""
+
+LEAST = 3
+"""Characters. What has less is a secret to nobody, and in every text."""
+
+MOST_VALUES = 1000
+"""Where there are more, a text is replaced whole: to look for each would take longer than anybody waits."""
+
+
+class Mask:
+    """Replaces values by stars: as they are, and as JSON, Python, URLs and base64 write them.
+
+    What a function has made of them otherwise, a hash or a piece, it does not find.
+    """
+
+    def __init__(self, values: Callable[[], Iterable[object]]) -> None:
+        """`values` is called when they are first needed. Of lists and maps each value counts; true, false and null tell
+        nothing."""
+        self._values = values
+
+    @cached_property
+    def _forms(self) -> tuple[list[str], re.Pattern[str] | None] | None:
+        """The long ones, and a pattern for the short ones; None: there are too many to look for each."""
+        texts = set(islice((text for value in self._values() for text in _texts(value)), MOST_VALUES + 1))
+        if len(texts) > MOST_VALUES:
+            return None
+        # The longest first, or what is left of it would show.
+        forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
+        short = [rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms if len(form) < SHORT]
+        return [form for form in forms if len(form) >= SHORT], re.compile("|".join(short)) if short else None
+
+    def text(self, text: str) -> str:
+        """The text without them."""
+        if self._forms is None:
+            return MASK
+        long, short = self._forms
+        for form in long:
+            text = text.replace(form, MASK)
+        return text if short is None else short.sub(MASK, text)
+
+    def json(self, value: Json) -> Json:
+        """The value without them; what is no text and has some in it becomes one."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(key): self.json(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.json(item) for item in value]
+        if value is None or isinstance(value, bool):
+            return value
+        return MASK if self.text(str(value)) == MASK else value
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, int | float | str) and not isinstance(value, bool) and len(str(value).strip()) >= LEAST:
+        yield str(value)
+
+
+def _forms(text: str) -> set[str]:
+    whole = text.encode(errors="surrogatepass")
+    coded = base64.b64encode(whole).decode()
+    forms = {text, text.strip(), dump(text)[1:-1], json.dumps(text)[1:-1], repr(text)[1:-1], coded}
+    return forms | {quote(whole), quote(whole, safe=""), quote_plus(whole)}
+
+
+NOTHING = Mask(tuple)
+"""Nothing is hidden."""
+
+_mask: ContextVar[Mask | None] = ContextVar("mask", default=None)
+
+
+@contextmanager
+def hiding(mask: Mask | None) -> Iterator[None]:
+    """Inside, `masked` replaces what `mask` does."""
+    token = _mask.set(mask)
+    try:
+        yield
+    finally:
+        _mask.reset(token)
+
+
+def masked(text: str) -> str:
+    """A text as it may be said by whom this thread works for."""
+    mask = _mask.get()
+    return text if mask is None else mask.text(text)
+
+
+_formatter = logging.Formatter()
+
+
+def mask_record(record: logging.LogRecord) -> None:
+    """Have a record, with its traceback, say nothing that must not be read."""
+    if _mask.get() is None:
+        return
+    record.msg, record.args = masked(record.getMessage()), ()
+    if record.exc_info:
+        record.exc_text = masked(_formatter.formatException(record.exc_info))

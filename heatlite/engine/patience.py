@@ -1,0 +1,29 @@
+"""Waiting for a database that is away."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from heatlite.core.clock import Clock
+from heatlite.core.errors import DatabaseUnavailable
+
+log = logging.getLogger(__name__)
+
+RETRY = 1.0
+"""Seconds until a database that is away (locked, disk full) is asked again."""
+
+Answer = TypeVar("Answer")
+
+
+def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
+    """What `ask` gives, once the database is there. `ask` changes nothing where it raises.
+
+    What is under way may not be given up just because nobody can write it down: it would be done twice.
+    """
+    while True:
+        try:
+            return ask()
+        except DatabaseUnavailable as error:
+            log.warning("the database is away, trying again: %s", error)
+            clock.wait(threading.Event(), RETRY)

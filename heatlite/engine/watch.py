@@ -1,0 +1,35 @@
+"""What the log and the meter are told of actions."""
+
+import logging
+
+from heatlite.core.logs import about
+from heatlite.core.meter import Meter
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus
+from heatlite.store.records import ActionRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+def about_action(action: ActionRecord) -> about:
+    """Inside, what is logged is about the action, and for the request that has asked for it."""
+    request = action.context.get("request_id")
+    request_id = request if isinstance(request, str) else None
+    return about(request_id=request_id, action_id=action.id, stack_id=action.stack_id)
+
+
+def watch(store: Store, meter: Meter) -> None:
+    """From now on every move of an action that this process makes is logged, and every end is counted.
+
+    Why an action has failed is not logged: reasons may quote what nobody should see. The action itself tells it.
+    """
+
+    def moved(action: ActionRecord, after: ActionStatus, reason: str) -> None:
+        ended = after in ENDED_ACTIONS
+        with about_action(action):
+            why = f": {reason}" if reason and not ended else ""
+            log.info("%s: %s -> %s%s", action.name, action.status, after, why)
+        if ended:
+            meter.action_ended(action.verb, after)
+
+    store.actions.moved = moved

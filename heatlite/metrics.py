@@ -1,0 +1,157 @@
+"""Metrics for Prometheus. The only module that imports its client library (extra `metrics`).
+
+What the database knows is asked for when somebody looks: the same whoever is asked, so one process of an installation
+is enough for it. What happens in a process is counted there: ask each. Labels are bounded: verbs, routes, resource
+types that are registered; never the names of stacks or projects.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from heatlite.core.clock import Clock
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.meter import Meter
+from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
+from heatlite.store.store import Store
+
+SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+"""Seconds: bounds of the buckets for what should take milliseconds."""
+
+LONG = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+"""Seconds: the same for what may take hours."""
+
+ON_STACKS = [verb for verb in Verb if verb not in (Verb.INIT, Verb.ROLLBACK)]
+"""Verbs that there are actions of."""
+
+
+class Metrics(Meter):
+    """All that this process shows. It has a registry of its own: two in one process do not see each other."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        registry = self.registry = CollectorRegistry()
+        registry.register(Standing(store, clock))  # first: what it meets is counted below
+        requests = Histogram(
+            "heatlite_http_request_duration_seconds",
+            "Requests, by route and answer; of a stream of events until it begins.",
+            ("method", "route", "code"),
+            buckets=SHORT,
+            registry=registry,
+        )
+        self._waits = Histogram(
+            "heatlite_action_wait_seconds",
+            "From the moment at which an action might begin until a worker took it for the first time.",
+            ("verb",),
+            buckets=LONG,
+            registry=registry,
+        )
+        self._attempts = Histogram(
+            "heatlite_attempt_duration_seconds",
+            "From the moment at which a worker took an action until it let go of it.",
+            ("verb",),
+            buckets=LONG,
+            registry=registry,
+        )
+        self._ended = Counter("heatlite_actions_ended", "Actions that are over.", ("verb", "status"), registry=registry)
+        handlers = Histogram(
+            "heatlite_handler_duration_seconds",
+            "Calls of resource types: a handler, or one question of its check.",
+            ("type", "verb"),
+            buckets=SHORT,
+            registry=registry,
+        )
+        # To find a series costs as much as to add to it.
+        self._request, self._handler = cache(requests.labels), cache(handlers.labels)
+        self._commits = Counter("heatlite_commits", "Transactions written.", registry=registry)
+        text = "How often the database did not take or tell something."
+        self._unavailable = Counter("heatlite_database_unavailable", text, registry=registry)
+        ProcessCollector(registry=registry)
+
+    def request_answered(self, method: str, route: str, code: int, seconds: float) -> None:
+        self._request(method, route, code).observe(seconds)
+
+    def action_begun(self, verb: Verb, waited: float) -> None:
+        self._waits.labels(verb).observe(waited)
+
+    def attempt_ended(self, verb: Verb, seconds: float) -> None:
+        self._attempts.labels(verb).observe(seconds)
+
+    def action_ended(self, verb: Verb, status: ActionStatus) -> None:
+        self._ended.labels(verb, status).inc()
+
+    def handler_called(self, type_name: str, verb: Verb, seconds: float) -> None:
+        self._handler(type_name, verb).observe(seconds)
+
+    def committed(self) -> None:
+        self._commits.inc()
+
+    def database_unavailable(self) -> None:
+        self._unavailable.inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class Standing:
+    """How things stand in the database, asked whenever somebody looks."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges; where the database is away, only that it is."""
+        found: list[Metric] = []
+        with suppress(DatabaseUnavailable):  # the first gauge says so
+            found = [self._actions(), self._oldest(), self._engines()]
+        yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
+        yield from found
+
+    def _actions(self) -> Metric:
+        text = "Actions that hold their targets: they run, wait, or may be taken."
+        family = GaugeMetricFamily("heatlite_actions", text, labels=("verb", "status"))
+        counts = self._store.actions.live_counts()
+        for verb in ON_STACKS:
+            for status in LIVE_ACTIONS:
+                family.add_metric((verb, status), counts.get((verb, status), 0))
+        return family
+
+    def _oldest(self) -> Metric:
+        since = self._store.actions.ready_since(self._clock.now())
+        return GaugeMetricFamily(
+            "heatlite_oldest_ready_action_age_seconds",
+            "How long the action has been READY that nobody has taken for the longest; 0 where there is none.",
+            value=0.0 if since is None else max(0.0, self._clock.now() - since),
+        )
+
+    def _engines(self) -> Metric:
+        text = "Engines that have not left, by whether they report."
+        family = GaugeMetricFamily("heatlite_engines", text, labels=("status",))
+        now = self._clock.now()
+        up = [service.is_up(now) for service in self._store.services.list()]
+        family.add_metric(("up",), sum(up))
+        family.add_metric(("down",), len(up) - sum(up))
+        return family
+
+
+def serve(metrics: Metrics, host: str, port: int) -> Callable[[], None]:
+    """Show them at a port of their own, at any path; what is given stops that. Raises OSError where there is no such
+    port to have."""
+    server, thread = start_http_server(port, host, metrics.registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop

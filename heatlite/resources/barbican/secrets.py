@@ -1,0 +1,168 @@
+"""Secrets, and orders for secrets that the service makes."""
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.resources.barbican.base import BarbicanResource, id_in
+
+
+class SecretProps(Schema):
+    name: str | None = prop(doc="Its name.")
+    secret_type: str = prop(
+        "opaque",
+        one_of=("symmetric", "public", "private", "certificate", "passphrase", "opaque"),
+        doc="What kind of secret it is.",
+    )
+    payload: str | None = prop(secret=True, doc="The secret itself.")
+    payload_content_type: str | None = prop(
+        one_of=("text/plain", "application/octet-stream"), doc="What the payload is; left out: text/plain."
+    )
+    payload_content_encoding: str | None = prop(one_of=("base64",), doc="How the payload is written.")
+    algorithm: str | None = prop(doc="What it is used with.")
+    bit_length: int | None = prop(between=(0, None), doc="How long it is, in bits.")
+    mode: str | None = prop(doc="How the algorithm is used.")
+    expiration: str | None = prop(custom="expiration", doc="Until when it can be had; ISO 8601.")
+
+    def fault(self) -> str | None:
+        if self.payload is None and (self.payload_content_type or self.payload_content_encoding):
+            return "payload_content_type and payload_content_encoding say what the payload is: give payload, too."
+        if self.payload_content_type == "application/octet-stream" and self.payload_content_encoding is None:
+            return "A payload that is application/octet-stream has to be encoded: give payload_content_encoding."
+        return None
+
+
+class Secret(BarbicanResource[SecretProps], type="OS::Barbican::Secret", kind="key_manager.secret"):
+    """Something that only those may read who have to."""
+
+    support_status = SupportStatus(version="2014.2")
+    shown = {"status": (str, "ACTIVE where it can be had.")}
+
+    def create_args(self) -> JsonMap:
+        args = super().create_args()
+        if "payload" in args:
+            args.setdefault("payload_content_type", "text/plain")
+        return args
+
+    def attr_show(self) -> Mapping[str, Json] | None:
+        """What the service tells, without the secret itself."""
+        return {key: value for key, value in self.seen.items() if key != "payload"} or None
+
+    def attr_decrypted_payload(self) -> str:
+        """The secret itself."""
+        return str(self.seen.get("payload") or "")
+
+    def shown_attributes(self) -> Iterable[str]:
+        """The secret itself only for who asks for it."""
+        return [name for name in super().shown_attributes() if name != "decrypted_payload"]
+
+
+KEY = frozenset({"name", "algorithm", "bit_length", "mode", "payload_content_type", "expiration"})
+ALLOWED = {
+    "key": KEY,
+    "asymmetric": KEY | {"pass_phrase"},
+    "certificate": frozenset(
+        {"name", "request_type", "subject_dn", "source_container_ref", "ca_id", "profile", "request_data"}
+    ),
+}
+"""Type of an order → the properties that it may have besides."""
+
+
+class OrderProps(Schema):
+    name: str | None = prop(doc="The name of what is made.")
+    type: str = prop(one_of=("key", "asymmetric", "certificate"), doc="What is to be made.")
+    algorithm: str | None = prop(doc="What it is to be used with; for a key, or a pair of them.")
+    bit_length: int | None = prop(doc="How long it is to be, in bits; for a key, or a pair of them.")
+    mode: str | None = prop(doc="How the algorithm is to be used.")
+    payload_content_type: str | None = prop(doc="What is to be made of it.")
+    expiration: str | None = prop(custom="expiration", doc="Until when it can be had; ISO 8601.")
+    pass_phrase: str | None = prop(secret=True, doc="What protects the private key of a pair.")
+    request_type: str | None = prop(
+        one_of=("stored-key", "simple-cmc", "custom"), doc="How a certificate is asked for."
+    )
+    subject_dn: str | None = prop(doc="Whom a certificate is for.")
+    source_container_ref: str | None = prop(
+        find="barbican.container", api="container_ref", doc="The container with the keys that a certificate is for."
+    )
+    ca_id: str | None = prop(doc="Who is to sign a certificate.")
+    profile: str | None = prop(doc="What kind of certificate its signer is to make.")
+    request_data: str | None = prop(doc="The request for a certificate.")
+
+    def fault(self) -> str | None:
+        given = {name for name in self.fields if name != "type" and getattr(self, name) is not None}
+        if not given <= ALLOWED[self.type]:
+            return f"An order of the type {self.type} takes no {', '.join(sorted(given - ALLOWED[self.type]))}."
+        if self.type != "certificate" and not (self.algorithm and self.bit_length):
+            return f"An order of the type {self.type} needs algorithm and bit_length."
+        if self.profile is not None and self.ca_id is None:
+            return "A profile is one of a signer's: give ca_id, too."
+        return None
+
+
+class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_manager.order"):
+    """A secret, a pair of keys or a certificate that the service makes."""
+
+    support_status = SupportStatus(version="2014.2")
+    ready = frozenset({"ACTIVE"})
+    shown = {
+        "status": (str, "ACTIVE once it is made."),
+        "order_ref": (str, "The URL of the order."),
+        "secret_ref": (str, "The URL of the secret that was made."),
+        "container_ref": (str, "The URL of the container with what was made, where it is several."),
+    }
+
+    def create_args(self) -> JsonMap:
+        meta = self.sent()
+        return {"type": meta.pop("type"), "meta": {"name": self.physical_name, **meta}}
+
+    def identity(self) -> JsonMap:
+        """What is made has a name; the order has none."""
+        return {}
+
+    @property
+    def marked(self) -> bool:
+        return self.facts.properties.get("name") is None
+
+    def alike(self) -> list[JsonMap]:
+        name = self.facts.properties.get("name") or self.physical_name
+        orders = cast(list[JsonMap], self.service("orders"))
+        return [one for one in orders if cast(JsonMap, one["meta"]).get("name") == name]
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        """It goes at once."""
+        return True
+
+    def why(self, thing: JsonMap, what: str) -> str:
+        return super().why({"fault": thing.get("error_reason") or thing.get("sub_status_message"), **thing}, what)
+
+    def shown_attributes(self) -> Iterable[str]:
+        """The private key only for who asks for it."""
+        return [name for name in super().shown_attributes() if name != "private_key"]
+
+    def attr_public_key(self) -> str:
+        """The public key of a pair."""
+        return self._part("public_key")
+
+    def attr_private_key(self) -> str:
+        """The private key of a pair."""
+        return self._part("private_key")
+
+    def attr_certificate(self) -> str:
+        """The certificate."""
+        return self._part("certificate")
+
+    def attr_intermediates(self) -> str:
+        """The certificates between the certificate and its signer's."""
+        return self._part("intermediates")
+
+    def _part(self, name: str) -> str:
+        """The payload of one of the secrets that were made; "" where there is none of that name."""
+        if self.seen.get("container_ref") is None:
+            return ""
+        container = self.map(self.service("get_container", id_in(self.seen["container_ref"])))
+        for one in cast(list[JsonMap], container["secret_refs"]):
+            if one["name"] == name:
+                secret = self.map(self.service("get_secret", id_in(one["secret_ref"])))
+                return str(secret.get("payload") or "")
+        return ""

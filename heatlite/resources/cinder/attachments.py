@@ -1,0 +1,131 @@
+"""Volumes that servers have."""
+
+from typing import TypeVar
+
+from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, prop
+from heatlite.plugin.cloud import OTHERS
+from heatlite.resources.cinder import attaching
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class Attachment(CloudResource[P_co]):
+    """What joins a server and a volume, by whatever names a template knows them. Its id is the volume's."""
+
+    kind = "compute.volume_attachment"
+    names = ("instance_uuid", "volume_id", "mountpoint")
+    """The properties that say server, volume and device."""
+
+    def parts(self, properties: JsonMap) -> tuple[str, str, str | None]:
+        """Server, volume and device. Raises CloudNotFound, CloudError."""
+        server, volume, device = (self.resolved(properties).get(name) for name in self.names)
+        return str(server), str(volume), None if device is None else str(device)
+
+    def fetch(self) -> JsonMap:
+        server, volume, _ = self.parts(self.facts.properties)
+        if self.physical_id is None:
+            raise CloudNotFound("compute.get_volume_attachment", f"{self.name} has not been made")
+        return self.map(self.service("get_volume_attachment", server, volume))
+
+    def identity(self) -> JsonMap:
+        return {}
+
+    def alike(self) -> list[JsonMap]:
+        server, volume, _ = self.parts(self.facts.properties)
+        if self._takes_over(self.facts.former(), server, volume):
+            return []
+        try:
+            self.service("get_volume_attachment", server, volume)
+        except CloudNotFound:
+            return []
+        return [{"id": volume}]
+
+    def _takes_over(self, other: object, server: str, volume: str) -> bool:
+        """Whether another resource, whose place this one takes or which takes its place, joins the same."""
+        if not isinstance(other, Attachment) or other.physical_id is None:
+            return False
+        return bool(other.parts(other.facts.properties)[:2] == (server, volume))
+
+    def handle_create(self) -> Json:
+        server, volume, device = self.parts(self.facts.properties)
+        if self.data.get(OTHERS):
+            text = f"volume {volume} is attached to server {server} already"
+            raise CloudConflict("compute.create_volume_attachment", text)
+        if self._takes_over(self.facts.former(), server, volume):
+            if not self.data.get("parted"):
+                attaching.detach(self.cloud, server, volume)
+        else:
+            attaching.attach(self.cloud, server, volume, device)
+        self.physical_id = volume
+        return None
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        server, volume, device = self.parts(self.facts.properties)
+        if self._takes_over(self.facts.former(), server, volume) and not self.data.get("parted"):
+            if attaching.is_detached(self.cloud, server, volume):
+                attaching.attach(self.cloud, server, volume, device)
+                self.data["parted"] = True
+            return False
+        done = attaching.is_attached(self.cloud, server, volume)
+        if done:
+            self.data.pop("parted", None)
+        return done
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is None:
+            return None
+        try:
+            server, volume, _ = self.parts(self.facts.properties)
+        except CloudNotFound:
+            return None
+        if any(self._takes_over(other(), server, volume) for other in (self.facts.latter, self.facts.former)):
+            return None  # what is joined is the other's
+        attaching.detach(self.cloud, server, volume)
+        return [server, volume]
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return not isinstance(token, list) or attaching.is_detached(self.cloud, str(token[0]), str(token[1]))
+
+    def handle_check(self) -> Json:
+        self.fetch()
+        return None
+
+
+class VolumeAttachmentProps(Schema):
+    instance_uuid: str = prop(update=True, doc="The id of the server.")
+    volume_id: str = prop(update=True, find="cinder.volume", doc="The volume, by name or id.")
+    mountpoint: str | None = prop(
+        update=True, doc="Where the server is to see it, such as /dev/vdc; a hypervisor may choose another place."
+    )
+
+
+class VolumeAttachment(Attachment[VolumeAttachmentProps], type="OS::Cinder::VolumeAttachment"):
+    """Gives a volume to a server.
+
+    A change of any property takes the volume from the server, waits, and attaches what is wanted now.
+    """
+
+    def handle_update(self, change: Change) -> Json:
+        server, volume, _ = self.parts(dict(self.facts.before or self.facts.properties))
+        if self.data.get("parted") != [server, volume]:
+            attaching.detach(self.cloud, server, volume)
+        return [server, volume]
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        server, volume, device = self.parts(self.facts.properties)
+        if self.data.get("parted") != token:
+            assert isinstance(token, list)
+            if attaching.is_detached(self.cloud, str(token[0]), str(token[1])):
+                self.data["parted"] = token
+            return False
+        if self.physical_id != volume or self.data.get("joins") != server:
+            attaching.attach(self.cloud, server, volume, device)
+            self.physical_id = volume
+            self.data["joins"] = server
+            return False
+        if not attaching.is_attached(self.cloud, server, volume):
+            return False
+        del self.data["parted"], self.data["joins"]
+        return True

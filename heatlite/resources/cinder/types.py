@@ -1,0 +1,225 @@
+"""Kinds of volumes, and how fast and how secret they are. For administrators."""
+
+from contextlib import suppress
+from typing import cast
+
+from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.cloud import covers
+from heatlite.resources.cinder.volumes import texts
+
+PUBLIC = "os-volume-type-access:is_public"
+
+
+class VolumeTypeProps(Schema):
+    name: str = prop(update=True, doc="Its name.")
+    metadata: dict[str, Json] | None = prop(update=True, api="", doc="Its extra specs: what its volumes have to be.")
+    is_public: bool = prop(True, update=True, api=PUBLIC, doc="Whether all projects may use it.")
+    description: str | None = prop(update=True, doc="What it is for.")
+    projects: list[str] = prop(
+        [], update=True, api="", items=prop(find="keystone.project"), doc="The projects that may use one not public."
+    )
+
+    def fault(self) -> str | None:
+        if self.projects and self.is_public:
+            return "projects cannot be given for a volume type that is public"
+        return None
+
+
+class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", kind="block_storage.type"):
+    """A kind of volumes."""
+
+    support_status = SupportStatus(version="2015.1")
+
+    def alike(self) -> list[JsonMap]:
+        # The service lists public types only; names are unique.
+        found = self.service("find_type", self.props.name)
+        return [found] if isinstance(found, dict) and covers(found, self.identity()) else []
+
+    def create_args(self) -> JsonMap:
+        args = self.sent()
+        if self.props.metadata:
+            args["extra_specs"] = texts(self.props.metadata)
+        return args
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        for project in self.props.projects:
+            self._let_in(project)
+        return True
+
+    def handle_update(self, change: Change) -> Json:
+        args = self.update_args(change)
+        if PUBLIC in args:
+            args["is_public"] = args.pop(PUBLIC)
+        if "description" in args:
+            args["description"] = args["description"] or ""  # null would leave it as it is
+        if args:
+            self.service("update_type", self.physical_id, **args)
+        if "metadata" in change.changed:
+            self._set_specs(cast(JsonMap, change.before.get("metadata") or {}))
+        if change.changed & {"projects", "is_public"} and not self.props.is_public:
+            answer = cast(list[JsonMap], self.service("get_type_access", self.physical_id))
+            there = {str(one["project_id"]) for one in answer}
+            for project in self.props.projects:
+                if project not in there:
+                    self._let_in(project)
+            for project in sorted(there.difference(self.props.projects)):
+                with suppress(CloudNotFound):
+                    self.service("remove_type_access", self.physical_id, project)
+        return None
+
+    def _set_specs(self, before: JsonMap) -> None:
+        after = texts(self.props.metadata or {})
+        there = cast(JsonMap, self.fetch().get("extra_specs") or {})
+        dropped = [key for key in before if key not in after and key in there]
+        if dropped:
+            self.service("delete_type_extra_specs", self.physical_id, cast(Json, dropped))
+        if after:
+            self.service("update_type_extra_specs", self.physical_id, **after)
+
+    def _let_in(self, project: str) -> None:
+        with suppress(CloudConflict):  # it has access already
+            self.service("add_type_access", self.physical_id, project)
+
+
+class EncryptedVolumeTypeProps(Schema):
+    provider: str = prop(update=True, doc="What does the encryption, such as luks.")
+    control_location: str = prop(
+        "front-end", update=True, one_of=("front-end", "back-end"), doc="Which service does it: Nova or Cinder."
+    )
+    cipher: str | None = prop(
+        update=True, one_of=("aes-xts-plain64", "aes-cbc-essiv"), doc="The algorithm and its mode."
+    )
+    key_size: int | None = prop(update=True, doc="The length of the key in bits.")
+    volume_type: str = prop(find="cinder.vtype", api="", doc="The volume type, by name or id, with no volumes yet.")
+
+
+class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cinder::EncryptedVolumeType"):
+    """Makes the volumes of a type encrypted. Its id is the volume type's."""
+
+    support_status = SupportStatus(version="5.0.0")
+    kind = "block_storage.type_encryption"
+
+    def fetch(self) -> JsonMap:
+        found = self.map(self.service("get_type_encryption", self.props.volume_type))
+        if self.physical_id is None or not found.get("encryption_id"):
+            text = f"volume type {self.props.volume_type} has no encryption"
+            raise CloudNotFound("block_storage.get_type_encryption", text)
+        return found
+
+    def identity(self) -> JsonMap:
+        return {}
+
+    def key(self) -> str:
+        return self.props.volume_type
+
+    def alike(self) -> list[JsonMap]:
+        if self.inherits:
+            return []
+        found = self.map(self.service("get_type_encryption", self.props.volume_type))
+        return [{**found, "id": self.props.volume_type}] if found.get("encryption_id") else []
+
+    def handle_create(self) -> Json:
+        if self.inherits:
+            self.service("update_type_encryption", volume_type=self.key(), **self.sent())
+        else:
+            self.service("create_type_encryption", self.key(), **self.sent())
+        self.physical_id = self.key()
+        return None
+
+    def handle_update(self, change: Change) -> Json:
+        self.service("update_type_encryption", volume_type=self.physical_id, **self.sent(change.changed))
+        return None
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None and not self.bequeaths:
+            with suppress(CloudNotFound):
+                self.fetch()
+                self.service("delete_type_encryption", volume_type=self.physical_id)
+        return None
+
+
+class QoSSpecsProps(Schema):
+    name: str | None = prop(doc="Its name.")
+    specs: dict[str, Json] = prop(update=True, api="", doc="What it demands: keys and values.")
+
+
+class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="block_storage.qos_spec"):
+    """What volumes of certain types may do, and at least can: operations in a second and the like."""
+
+    support_status = SupportStatus(version="7.0.0")
+    unique_name = True
+
+    def create_args(self) -> JsonMap:
+        return texts(self.props.specs)
+
+    def handle_update(self, change: Change) -> Json:
+        after = texts(self.props.specs)
+        there = cast(JsonMap, self.fetch().get("specs") or {})
+        dropped = [key for key in cast(JsonMap, change.before["specs"]) if key not in after and key in there]
+        if dropped:
+            self.service("delete_qos_spec_metadata", self.physical_id, cast(Json, dropped))
+        if after:
+            self.service("update_qos_spec", self.physical_id, **after)
+        return None
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                self.service("disassociate_all_qos_spec", self.physical_id)
+                self.service("delete_qos_spec", self.physical_id)
+        return None
+
+
+class QoSAssociationProps(Schema):
+    qos_specs: str = prop(find="cinder.qos_specs", doc="The QoS specs, by name or id.")
+    volume_types: list[str] = prop(
+        update=True, items=prop(find="cinder.vtype"), doc="The volume types that they are for, by names or ids."
+    )
+
+
+class QoSAssociation(
+    CloudResource[QoSAssociationProps], type="OS::Cinder::QoSAssociation", kind="block_storage.qos_spec"
+):
+    """Says which volume types QoS specs are for. Its id is that of the QoS specs."""
+
+    support_status = SupportStatus(version="8.0.0")
+
+    def find(self) -> str | None:
+        return None  # to associate twice is to associate once
+
+    def handle_create(self) -> Json:
+        self.physical_id = self.props.qos_specs
+        for kind in self.props.volume_types:
+            self.service("associate_qos_spec", self.physical_id, kind)
+        return None
+
+    def handle_update(self, change: Change) -> Json:
+        before = cast(list[str], self.resolved(cast(JsonMap, change.before))["volume_types"])
+        for kind in before:
+            if kind not in self.props.volume_types:
+                with suppress(CloudNotFound):
+                    self.service("disassociate_qos_spec", self.physical_id, kind)
+        for kind in self.props.volume_types:
+            self.service("associate_qos_spec", self.physical_id, kind)
+        return None
+
+    def handle_delete(self) -> Json:
+        latter, theirs = self.facts.latter(), list[str]()
+        if isinstance(latter, QoSAssociation) and self.bequeaths:
+            theirs = latter.props.volume_types
+        for name in cast(list[str], self.facts.properties["volume_types"]) if self.physical_id is not None else []:
+            with suppress(CloudNotFound):
+                kind = self._finders.id_of("cinder.vtype", name)
+                if kind not in theirs:
+                    self.service("disassociate_qos_spec", self.physical_id, kind)
+        return None
+
+    def handle_check(self) -> Json:
+        there = {one["id"] for one in cast(list[JsonMap], self.service("qos_spec_associations", self.physical_id))}
+        missing = [kind for kind in self.props.volume_types if kind not in there]
+        if missing:
+            text = f"the QoS specs are not those of volume types {', '.join(missing)} any more"
+            raise CloudNotFound("block_storage.qos_spec_associations", text)
+        return None

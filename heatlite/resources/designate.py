@@ -1,0 +1,71 @@
+"""Types of the DNS service: zones and the records in them. What is asked of it is done later, deletions too."""
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+
+
+class ZoneProps(Schema):
+    name: str = prop(length=(None, 255), doc="Its name, with a dot at the end.")
+    type: str = prop("PRIMARY", one_of=("PRIMARY", "SECONDARY"), doc="Whether it is written here or copied.")
+    email: str | None = prop(update=True, doc="Who is responsible for it; a primary zone needs it.")
+    description: str | None = prop(update=True, length=(None, 160), doc="What it is for.")
+    ttl: int | None = prop(update=True, between=(1, 2147483647), doc="For how many seconds its records may be kept.")
+    primaries: list[Json] | None = prop(
+        update=True, api="masters", doc="The servers that a secondary zone is copied from."
+    )
+    masters: list[Json] | None = prop(update=True, means="primaries", api="", doc="An old name of primaries.")
+    attributes: dict[str, Json] | None = prop(doc="What the service is to choose its servers by.")
+
+    def fault(self) -> str | None:
+        if self.type == "PRIMARY" and self.email is None:
+            return "A primary zone needs an email."
+        if self.type == "SECONDARY" and not self.primaries:
+            return "A secondary zone needs primaries, which it is copied from."
+        return None
+
+
+class Zone(CloudResource[ZoneProps], type="OS::Designate::Zone", kind="dns.zone"):
+    """A domain and the names in it."""
+
+    support_status = SupportStatus(version="8.0.0")
+    unique_name = True
+    ready = frozenset({"ACTIVE"})
+    shown = {"serial": (str, "The number of its last change.")}
+
+
+class RecordSetProps(Schema):
+    zone: str = prop(find="designate.zone", api="", doc="The zone it is in, by name or id.")
+    name: str | None = prop(
+        length=(None, 255), api="", doc="Its name; without a dot at the end, the zone's name comes after it."
+    )
+    type: str = prop(
+        one_of=(
+            "A", "AAAA", "CNAME", "MX", "SRV", "TXT", "SPF", "NS", "PTR", "SSHFP", "SOA", "CAA", "CERT", "NAPTR",
+        ),
+        doc="What the records are.",
+    )  # fmt: skip
+    records: list[Json] = prop(update=True, doc="The records.")
+    description: str | None = prop(update=True, length=(None, 160), doc="What it is for.")
+    ttl: int | None = prop(update=True, between=(1, 2147483647), doc="For how many seconds the records may be kept.")
+
+
+class RecordSet(CloudResource[RecordSetProps], type="OS::Designate::RecordSet", kind="dns.recordset"):
+    """The records of one name and one type."""
+
+    support_status = SupportStatus(version="8.0.0")
+    within = "zone"
+    ready = frozenset({"ACTIVE"})
+
+    def identity(self) -> JsonMap:
+        """Of a name there is one set of each type."""
+        name = str(self.facts.properties.get("name") or self.physical_name)
+        if not name.endswith("."):
+            zone = self.map(self.service("get_zone", *self.whole))
+            name = f"{name}.{zone['name']}"
+        return {"name": name, "type": self.facts.properties["type"]}
+
+    def handle_update(self, change: Change) -> Json:
+        """The verb takes the zone as an attribute."""
+        zone = self.whole[0]
+        self.service("update_recordset", self.physical_id, zone_id=zone, **self.update_args(change))
+        return None

@@ -1,0 +1,1 @@
+"""Amazon's types, on the services of OpenStack."""

@@ -1,0 +1,151 @@
+"""Addresses that machines are reached at from the outside."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import cast
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, prop
+from heatlite.resources.ec2.base import first_port
+from heatlite.resources.ec2.networks import external_network
+
+WAYS_OUT = frozenset({"AWS::EC2::VPCGatewayAttachment", "AWS::EC2::SubnetRouteTableAssociation"})
+"""What has to be there before an address can lead to a machine."""
+
+
+class EIPProps(Schema):
+    domain: str | None = prop(alias="Domain", one_of=("vpc",), doc="Without effect.")
+    instance_id: str | None = prop(
+        alias="InstanceId", update=True, find="nova.server", doc="The machine that it leads to, by name or id."
+    )
+
+
+class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
+    """A floating IP. Its id is the address."""
+
+    after = WAYS_OUT
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
+        """Of whatever leads to the outside (Heat)."""
+        return True
+
+    def identity(self) -> JsonMap:
+        return {"description": self.physical_name}
+
+    def find(self) -> str | None:
+        found = cast(list[JsonMap], self.service("ips", description=self.physical_name))
+        return self._take(found[0]) if len(found) == 1 else None
+
+    def _take(self, thing: JsonMap) -> str:
+        self.data["allocation_id"] = thing["id"]
+        return str(thing["floating_ip_address"])
+
+    def fetch(self) -> JsonMap:
+        if self.physical_id is None:
+            raise CloudNotFound("network.get_ip", f"{self.name} has not been made")
+        return self.map(self.service("get_ip", self.data.get("allocation_id")))
+
+    def handle_create(self) -> Json:
+        if self.physical_id is None:
+            args = {"floating_network_id": external_network(self), **self.identity()}
+            self.physical_id = self._take(self.map(self.service("create_ip", **args)))
+        return None
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        if self.props.instance_id is not None:
+            self._lead()
+        return True
+
+    def handle_update(self, change: Change) -> Json:
+        self._lead()
+        return None
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        return True
+
+    def _lead(self) -> None:
+        port = None if self.props.instance_id is None else first_port(self, self.props.instance_id)
+        self.service("update_ip", self.data["allocation_id"], port_id=port)
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                self.service("delete_ip", self.data.get("allocation_id"))
+        return None
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        return {} if self.seen else None
+
+    def attr_AllocationId(self) -> str | None:  # noqa: N802 - Amazon's
+        """The id of the floating IP."""
+        return cast(str | None, self.data.get("allocation_id"))
+
+
+class EIPAssociationProps(Schema):
+    allocation_id: str | None = prop(alias="AllocationId", update=True, doc="The floating IP, by its AllocationId.")
+    eip: str | None = prop(alias="EIP", update=True, custom="ip_addr", doc="The floating IP, by its address.")
+    instance_id: str | None = prop(
+        alias="InstanceId", update=True, find="nova.server", doc="The machine that it leads to, by name or id."
+    )
+    network_interface_id: str | None = prop(
+        alias="NetworkInterfaceId", update=True, doc="The network interface that it leads to, by id."
+    )
+
+    def fault(self) -> str | None:
+        if (self.eip is None) is (self.allocation_id is None):
+            return "either EIP or AllocationId has to be given, and not both"
+        if self.instance_id is None and (self.eip is not None or self.network_interface_id is None):
+            return "InstanceId has to be given, or with AllocationId NetworkInterfaceId"
+        return None
+
+
+class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAssociation", kind="network.ip"):
+    """Has a floating IP lead to a machine."""
+
+    after = WAYS_OUT
+    comes_after = EIP.comes_after
+
+    def find(self) -> str | None:
+        return None  # to lead there twice is to lead there once
+
+    def fetch(self) -> JsonMap:
+        thing = self.map(self.service("get_ip", self.data.get("ip")))
+        if thing.get("port_id") != self.data.get("port"):
+            raise CloudNotFound("network.get_ip", f"{thing['floating_ip_address']} leads elsewhere")
+        return thing
+
+    def handle_create(self) -> Json:
+        props = self.props
+        ip, port = self._ip(), props.network_interface_id or first_port(self, str(props.instance_id))
+        self.service("update_ip", ip, port_id=port)
+        self.data.update(ip=ip, port=port)
+        self.physical_id = props.eip or props.allocation_id
+        return None
+
+    def _ip(self) -> str:
+        if self.props.allocation_id is not None:
+            return self.props.allocation_id
+        found = cast(list[JsonMap], self.service("ips", floating_ip_address=self.props.eip))
+        if not found:
+            raise CloudNotFound("network.ips", f"there is no floating IP {self.props.eip}")
+        return str(found[0]["id"])
+
+    def handle_update(self, change: Change) -> Json:
+        if {"EIP", "AllocationId"} & change.changed:
+            self._let_go()
+        return self.handle_create()
+
+    def _let_go(self) -> None:
+        with suppress(CloudNotFound):
+            self.fetch()
+            self.service("update_ip", self.data["ip"], port_id=None)
+
+    def handle_delete(self) -> Json:
+        if self.data.get("ip") is not None and not self.bequeaths:
+            self._let_go()
+        return None
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        return {} if self.seen else None

@@ -1,0 +1,110 @@
+"""What Amazon's types have in common."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import ClassVar, TypeVar, cast
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, prop
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class Tag(Schema):
+    key: str = prop(alias="Key", doc="What it is called.")
+    value: str = prop(alias="Value", doc="What it says.")
+
+
+def tagged(tags: list[Tag] | None) -> JsonMap:
+    """Tags as a map."""
+    return {tag.key: tag.value for tag in tags or []}
+
+
+class Mapped(CloudResource[P_co]):
+    """A type that is another type by other names: what it is told is translated, and the other type does it."""
+
+    mapped: ClassVar[type[CloudResource[Schema]]]
+    """The other type."""
+
+    def translated(self, given: Mapping[str, object]) -> JsonMap:
+        """Coerced properties by the names of the other type. UNKNOWN may stand in them."""
+        raise NotImplementedError
+
+    @property
+    def other(self) -> CloudResource[Schema]:
+        """The resource as the other type. What it keeps in `data` is ours."""
+        if self._other is None:
+            before = self.facts.before
+            facts = replace(
+                self.facts,
+                properties=self._coerced(self.facts.properties),
+                before=None if before is None else self._coerced(before),
+            )
+            self._other = self.mapped(facts)
+        self._other.physical_id = self.physical_id
+        return self._other
+
+    _other: CloudResource[Schema] | None = None
+
+    def _coerced(self, given: Mapping[str, object]) -> JsonMap:
+        names = {name: value for name, value in self.translated(given).items() if value is not None}
+        return self.mapped.schema.coerce(names)
+
+    def _changed(self, change: Change) -> Change:
+        before, after = self._coerced(change.before), self._coerced(change.after)
+        return Change(self.mapped.schema.diff(before, after), before, after, change.metadata_changed)
+
+    def fetch(self) -> JsonMap:
+        return self.other.fetch()
+
+    def find(self) -> str | None:
+        return self.other.find()
+
+    def needs_replace(self, change: Change) -> bool:
+        return self.other.needs_replace(self._changed(change))
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """What the object says it says by the other type's names; only whether it is there is asked."""
+        return None if self.other.live_properties() is None else {}
+
+    @contextmanager
+    def as_other(self) -> Iterator[CloudResource[Schema]]:
+        """Inside, the other type may make the object, and its id is ours."""
+        other = self.other
+        try:
+            yield other
+        finally:
+            self.physical_id = other.physical_id
+
+    def handle_create(self) -> Json:
+        with self.as_other() as other:
+            return other.handle_create()
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        with self.as_other() as other:
+            return other.check_create_complete(token)
+
+    def handle_update(self, change: Change) -> Json:
+        return self.other.handle_update(self._changed(change))
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        return self.other.check_update_complete(token)
+
+    def handle_delete(self) -> Json:
+        return self.other.handle_delete()
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return self.other.check_delete_complete(token)
+
+    def handle_check(self) -> Json:
+        return self.other.handle_check()
+
+
+def first_port(resource: CloudResource[Schema], server: str) -> str:
+    """The id of a server's first port. Raises CloudNotFound."""
+    ports = cast(list[JsonMap], resource.cloud.call("network.ports", device_id=server))
+    if not ports:
+        raise CloudNotFound("network.ports", f"server {server} has no port")
+    return str(ports[0]["id"])

@@ -1,0 +1,215 @@
+"""Machines."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Schema, prop
+from heatlite.resources.cinder import attaching
+from heatlite.resources.ec2.base import Mapped, Tag
+from heatlite.resources.nova.server import Server
+from heatlite.template.expression import UNKNOWN
+
+
+class Ebs(Schema):
+    delete_on_termination: bool = prop(True, alias="DeleteOnTermination", doc="Whether it goes with the machine.")
+    iops: float | None = prop(alias="Iops", doc="Without effect.")
+    snapshot_id: str | None = prop(alias="SnapshotId", find="cinder.snapshot", doc="The snapshot that it is made of.")
+    size: str | None = prop(alias="VolumeSize", doc="Its size in GiB.")
+    kind: str | None = prop(alias="VolumeType", doc="Without effect.")
+
+
+class Disk(Schema):
+    device: str = prop(alias="DeviceName", doc="What it is called on the machine.")
+    ebs: Ebs | None = prop(alias="Ebs", doc="What volume it is.")
+    no_device: dict[str, Json] | None = prop(alias="NoDevice", doc="Without effect.")
+    virtual_name: str | None = prop(alias="VirtualName", doc="Without effect.")
+
+
+class Hint(Schema):
+    key: str = prop(alias="Key", doc="What it is called.")
+    value: str = prop(alias="Value", doc="What it says.")
+
+
+class Attached(Schema):
+    volume_id: str = prop(alias="VolumeId", find="cinder.volume", doc="The volume, by name or id.")
+    device: str = prop(alias="Device", doc="Where the machine is to see it: /dev/vdc.")
+
+
+class InstanceProps(Schema):
+    image: str = prop(alias="ImageId", find="glance.image", doc="What it boots, by name or id.")
+    flavor: str = prop(alias="InstanceType", update=True, find="nova.flavor", doc="How large it is, by name or id.")
+    key_name: str | None = prop(alias="KeyName", find="nova.keypair", doc="The key pair that people log in with.")
+    availability_zone: str | None = prop(alias="AvailabilityZone", doc="Where it is to run.")
+    no_api_termination: str | None = prop(alias="DisableApiTermination", doc="Without effect.")
+    kernel: str | None = prop(alias="KernelId", doc="Without effect.")
+    monitoring: bool | None = prop(alias="Monitoring", doc="Without effect.")
+    placement_group: str | None = prop(alias="PlacementGroupName", doc="Without effect.")
+    address: str | None = prop(alias="PrivateIpAddress", doc="Without effect: give it a network interface.")
+    ram_disk: str | None = prop(alias="RamDiskId", doc="Without effect.")
+    groups: list[Json] | None = prop(alias="SecurityGroups", doc="Its security groups, by names.")
+    group_ids: list[Json] | None = prop(alias="SecurityGroupIds", doc="Its security groups, by ids.")
+    interfaces: list[Json] | None = prop(
+        alias="NetworkInterfaces",
+        update=True,
+        doc="Its network interfaces: ids, or maps with NetworkInterfaceId and DeviceIndex.",
+    )
+    source_dest_check: bool | None = prop(alias="SourceDestCheck", doc="Without effect.")
+    subnet: str | None = prop(alias="SubnetId", update=True, doc="The subnet that it is connected to, by id.")
+    tags: list[Tag] | None = prop(alias="Tags", update=True, doc="Its metadata.")
+    hints: list[Hint] | None = prop(alias="NovaSchedulerHints", doc="What the scheduler is told.")
+    tenancy: str | None = prop(alias="Tenancy", one_of=("dedicated", "default"), doc="Without effect.")
+    user_data: str | None = prop(alias="UserData", doc="What it does when it boots first.")
+    volumes: list[Attached] = prop([], alias="Volumes", doc="The volumes that it is given once it runs.")
+    disks: list[Disk] | None = prop(
+        alias="BlockDeviceMappings", doc="The volumes that are made of snapshots when it boots first."
+    )
+
+    def fault(self) -> str | None:
+        if self.interfaces and (self.groups or self.group_ids):
+            return (
+                "SecurityGroups and SecurityGroupIds cannot be given together with NetworkInterfaces, which have groups"
+            )
+        if any(disk.ebs is None or disk.ebs.snapshot_id is None for disk in self.disks or []):
+            return "each of the BlockDeviceMappings needs Ebs with a SnapshotId"
+        kinds = {type(one) for one in self.interfaces or []}
+        maps = [one for one in self.interfaces or [] if isinstance(one, Mapping)]
+        if len(kinds) > 1 or any(not {"NetworkInterfaceId", "DeviceIndex"} <= one.keys() for one in maps):
+            return "NetworkInterfaces are all ids, or all maps with NetworkInterfaceId and DeviceIndex"
+        return None
+
+
+class Instance(Mapped[InstanceProps], type="AWS::EC2::Instance", kind="compute.server"):
+    """A machine: an OS::Nova::Server."""
+
+    name_limit = Server.name_limit
+    mapped = Server
+
+    def translated(self, given: Mapping[str, object]) -> JsonMap:
+        groups = [*_items(given, "SecurityGroups"), *_items(given, "SecurityGroupIds")]
+        disks = [_disk(one) for one in _maps(given, "BlockDeviceMappings")]
+        found: dict[str, object] = {
+            "image": given.get("ImageId"),
+            "flavor": given.get("InstanceType"),
+            "key_name": given.get("KeyName"),
+            "availability_zone": given.get("AvailabilityZone"),
+            "user_data": given.get("UserData"),
+            "security_groups": groups,
+            "networks": _networks(given),
+            "metadata": {str(one["Key"]): one["Value"] for one in _maps(given, "Tags")},
+            "scheduler_hints": _hints(_maps(given, "NovaSchedulerHints")),
+            "block_device_mapping": disks or None,
+        }
+        return cast(JsonMap, found)
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        answer = super().check_create_complete(token)
+        if answer is not True:
+            return answer
+        server = str(self.physical_id)
+        for one in self.props.volumes:
+            attaching.attach(self.cloud, server, one.volume_id, one.device)
+        return all(attaching.is_attached(self.cloud, server, one.volume_id) for one in self.props.volumes)
+
+    # -- suspend, resume and the maintenance lock ----------------------------------------------------
+
+    def handle_suspend(self) -> Json:
+        return self.other.handle_suspend()
+
+    def check_suspend_complete(self, token: Json) -> bool | float:
+        return self.other.check_suspend_complete(token)
+
+    def handle_resume(self) -> Json:
+        return self.other.handle_resume()
+
+    def check_resume_complete(self, token: Json) -> bool | float:
+        return self.other.check_resume_complete(token)
+
+    def handle_lock(self) -> Json:
+        return self.other.handle_lock()
+
+    def check_lock_complete(self, token: Json) -> bool | float:
+        return self.other.check_lock_complete(token)
+
+    def handle_unlock(self) -> Json:
+        return self.other.handle_unlock()
+
+    def check_unlock_complete(self, token: Json) -> bool | float:
+        return self.other.check_unlock_complete(token)
+
+    # -- what the template may ask -------------------------------------------------------------------
+
+    def attr_AvailabilityZone(self) -> str | None:  # noqa: N802 - Amazon's
+        """Where it runs."""
+        return cast(str | None, self.seen.get("OS-EXT-AZ:availability_zone") or self.props.availability_zone)
+
+    def attr_PrivateDnsName(self) -> str | None:  # noqa: N802 - Amazon's
+        """Its address within."""
+        return self._within()
+
+    def attr_PrivateIp(self) -> str | None:  # noqa: N802 - Amazon's
+        """Its address within."""
+        return self._within()
+
+    def attr_PublicDnsName(self) -> str | None:  # noqa: N802 - Amazon's
+        """Its address without; where it has none, that within."""
+        return self._without() or self._within()
+
+    def attr_PublicIp(self) -> str | None:  # noqa: N802 - Amazon's
+        """Its address without; where it has none, that within."""
+        return self._without() or self._within()
+
+    def _within(self) -> str | None:
+        networks = cast(dict[str, list[JsonMap]], self.seen.get("addresses") or {})
+        fixed = [one for addresses in networks.values() for one in addresses if one.get(ADDRESS_TYPE) != "floating"]
+        return str(fixed[0]["addr"]) if fixed else None
+
+    def _without(self) -> str | None:
+        """The network service knows it first; the compute service learns of it."""
+        ports = cast(list[JsonMap], self.cloud.call("network.ports", device_id=self.physical_id)) if self.seen else []
+        for port in ports:
+            for one in cast(list[JsonMap], self.cloud.call("network.ips", port_id=port["id"])):
+                return str(one["floating_ip_address"])
+        return None
+
+
+ADDRESS_TYPE = "OS-EXT-IPS:type"
+
+
+def _items(given: Mapping[str, object], name: str) -> list[Json]:
+    """A list that is given; empty while it is not known."""
+    value = given.get(name)
+    return [item for item in value if item is not UNKNOWN] if isinstance(value, list) else []
+
+
+def _maps(given: Mapping[str, object], name: str) -> list[JsonMap]:
+    return [cast(JsonMap, one) for one in _items(given, name)]
+
+
+def _networks(given: Mapping[str, object]) -> list[JsonMap] | None:
+    interfaces = _items(given, "NetworkInterfaces")
+    if interfaces:
+        in_order = sorted(interfaces, key=lambda one: int(str(one["DeviceIndex"])) if isinstance(one, Mapping) else 0)
+        return [{"port": one["NetworkInterfaceId"] if isinstance(one, Mapping) else one} for one in in_order]
+    return [{"subnet": cast(Json, given["SubnetId"])}] if given.get("SubnetId") is not None else None
+
+
+def _hints(hints: list[JsonMap]) -> JsonMap | None:
+    """A map; of a key that is given several times, all values."""
+    found: JsonMap = {}
+    for one in hints:
+        key, value = str(one["Key"]), one["Value"]
+        seen = found.get(key)
+        found[key] = value if seen is None else [*seen, value] if isinstance(seen, list) else [seen, value]
+    return found or None
+
+
+def _disk(disk: JsonMap) -> JsonMap:
+    ebs = cast(JsonMap, disk.get("Ebs") or {})
+    found: JsonMap = {
+        "device_name": disk["DeviceName"],
+        "snapshot_id": ebs.get("SnapshotId"),
+        "volume_size": ebs.get("VolumeSize"),
+        "delete_on_termination": ebs.get("DeleteOnTermination", True),
+    }
+    return {name: value for name, value in found.items() if value is not None}

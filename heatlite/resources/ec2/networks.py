@@ -1,0 +1,279 @@
+"""Virtual private clouds: a network with a router, subnets, and what leads out of them."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import cast
+
+from heatlite.clients.cloud import CloudError, CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, prop
+from heatlite.resources.ec2.base import Tag
+from heatlite.template.expression import UNKNOWN
+
+
+def router_of(resource: CloudResource[Schema], network: Json) -> str | None:
+    """The router that was made with a VPC: it is called as the network is."""
+    cloud = resource.cloud
+    name = resource.map(cloud.call("network.get_network", network))["name"]
+    found = cast(list[JsonMap], cloud.call("network.routers", name=name))
+    return str(found[0]["id"]) if found else None
+
+
+def external_network(resource: CloudResource[Schema]) -> str:
+    """The network that leads to the outside. Raises CloudNotFound unless there is one, and only one."""
+    query: JsonMap = {"router:external": True}
+    found = cast(list[JsonMap], resource.cloud.call("network.networks", **query))
+    if len(found) != 1:
+        text = f"there are {len(found)} external networks, and one is needed for an internet gateway"
+        raise CloudNotFound("network.networks", text)
+    return str(found[0]["id"])
+
+
+def connect(resource: CloudResource[Schema], router: str, subnet: Json) -> None:
+    """Have a router reach a subnet; if it does already, that is well."""
+    ports = cast(list[JsonMap], resource.cloud.call("network.ports", device_id=router))
+    if not any(_lies_in(port, subnet) for port in ports):
+        resource.cloud.call("network.add_interface_to_router", router, subnet)
+
+
+def disconnect(resource: CloudResource[Schema], router: str | None, subnet: Json) -> None:
+    """Take a subnet from a router; if either is gone, that is well."""
+    if router is not None:
+        with suppress(CloudNotFound):
+            resource.cloud.call("network.remove_interface_from_router", router, subnet)
+
+
+def _lies_in(port: JsonMap, subnet: Json) -> bool:
+    return any(one.get("subnet_id") == subnet for one in cast(list[JsonMap], port.get("fixed_ips") or []))
+
+
+class VPCProps(Schema):
+    cidr_block: str | None = prop(alias="CidrBlock", api="", doc="The addresses that its subnets take theirs from.")
+    tenancy: str = prop(
+        "default", alias="InstanceTenancy", one_of=("default", "dedicated"), api="", doc="Without effect."
+    )
+    tags: list[Tag] | None = prop(alias="Tags", api="", doc="Without effect.")
+
+
+class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network"):
+    """A network with a router. Its id is the network's; the router has the same name."""
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        if router_of(self, self.physical_id) is None:
+            self.service("create_router", name=self.physical_name)
+        return True
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is None:
+            return None
+        with suppress(CloudNotFound):
+            router = router_of(self, self.physical_id)
+            if router is not None:
+                self.service("delete_router", router)
+            self.service("delete_network", self.physical_id)
+        return None
+
+    def handle_check(self) -> Json:
+        if router_of(self, self.fetch()["id"]) is None:
+            raise CloudNotFound("network.routers", f"the router {self.physical_name} is gone")
+        return None
+
+
+class SubnetProps(Schema):
+    availability_zone: str | None = prop(alias="AvailabilityZone", api="", doc="What its attribute tells.")
+    cidr_block: str = prop(alias="CidrBlock", api="cidr", doc="Its addresses.")
+    vpc_id: str = prop(alias="VpcId", api="network_id", doc="The VPC, by id.")
+    tags: list[Tag] | None = prop(alias="Tags", api="", doc="Without effect.")
+
+
+class Subnet(CloudResource[SubnetProps], type="AWS::EC2::Subnet", kind="network.subnet"):
+    """A subnet of a VPC, reached by the VPC's router."""
+
+    def create_args(self) -> JsonMap:
+        return {**self.sent(), "ip_version": 4}
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        router = router_of(self, self.props.vpc_id)
+        if router is not None:
+            connect(self, router, self.physical_id)
+        return True
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                disconnect(self, router_of(self, self.props.vpc_id), self.physical_id)
+        return super().handle_delete()
+
+    def attr_AvailabilityZone(self) -> str | None:  # noqa: N802 - Amazon's
+        """The zone that the template has given it."""
+        return self.props.availability_zone
+
+
+class InternetGatewayProps(Schema):
+    tags: list[Tag] | None = prop(alias="Tags", doc="Without effect.")
+
+
+class InternetGateway(Resource[InternetGatewayProps], type="AWS::EC2::InternetGateway"):
+    """Stands for the external network; nothing is made. An AWS::EC2::VPCGatewayAttachment leads there."""
+
+    quick = True
+
+    def handle_create(self) -> Json:
+        self.physical_id = self.physical_name
+        return None
+
+
+class VPCGatewayAttachmentProps(Schema):
+    vpc_id: str = prop(alias="VpcId", doc="The VPC, by id.")
+    internet_gateway_id: str | None = prop(alias="InternetGatewayId", doc="The internet gateway.")
+    vpn_gateway_id: str | None = prop(alias="VpnGatewayId", doc="Without effect.")
+
+
+class VPCGatewayAttachment(
+    CloudResource[VPCGatewayAttachmentProps], type="AWS::EC2::VPCGatewayAttachment", kind="network.router"
+):
+    """Has the route tables of a VPC lead to the external network. Its id is the VPC's."""
+
+    after = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
+        """Of the route tables and subnets of its VPC (Heat)."""
+        vpc = own.get("VpcId")
+        return vpc is not UNKNOWN and vpc == other.get("VpcId")
+
+    def find(self) -> str | None:
+        return None  # to set a gateway twice is to set it once
+
+    def _tables(self) -> list[JsonMap]:
+        return cast(list[JsonMap], self.service("routers", description=table_of(self.props.vpc_id)))
+
+    def handle_create(self) -> Json:
+        outside = external_network(self)
+        self.physical_id = self.props.vpc_id
+        for table in self._tables():
+            self.service("update_router", table["id"], external_gateway_info={"network_id": outside})
+        return None
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None and not self.bequeaths:
+            for table in self._tables():
+                with suppress(CloudNotFound):
+                    self.service("update_router", table["id"], external_gateway_info=None)
+        return None
+
+    def fetch(self) -> JsonMap:
+        if not self._tables():
+            raise CloudNotFound("network.routers", f"VPC {self.props.vpc_id} has no route table")
+        return {}
+
+    def handle_check(self) -> Json:
+        for table in self._tables():
+            if not table.get("external_gateway_info"):
+                raise CloudError("network.routers", f"route table {table['id']} does not lead to the outside")
+        return None
+
+
+class RouteTableProps(Schema):
+    vpc_id: str = prop(alias="VpcId", api="", doc="The VPC, by id.")
+    tags: list[Tag] | None = prop(alias="Tags", api="", doc="Without effect.")
+
+
+class RouteTable(CloudResource[RouteTableProps], type="AWS::EC2::RouteTable", kind="network.router"):
+    """A router for subnets of a VPC that need other routes than the rest."""
+
+    support_status = SupportStatus(version="2014.1")
+
+    def create_args(self) -> JsonMap:
+        return {"description": table_of(self.props.vpc_id)}
+
+
+def table_of(vpc: str) -> str:
+    """The description of the route tables of a VPC, by which they are found."""
+    return f"route table of {vpc}"
+
+
+class SubnetRouteTableAssociationProps(Schema):
+    route_table_id: str = prop(alias="RouteTableId", doc="The route table, by id.")
+    subnet_id: str = prop(alias="SubnetId", find="neutron.subnet", doc="The subnet, by name or id.")
+
+
+class SubnetRouteTableAssociation(
+    CloudResource[SubnetRouteTableAssociationProps],
+    type="AWS::EC2::SubnetRouteTableAssociation",
+    kind="network.router_interface",
+):
+    """Has a subnet reached by a route table in place of the VPC's own router."""
+
+    def find(self) -> str | None:
+        return None  # what is connected stays connected
+
+    def _beside(self, other: object) -> "SubnetRouteTableAssociation | None":
+        """The resource that takes this one's place, or the other way round, if it is about the same subnet."""
+        if not isinstance(other, SubnetRouteTableAssociation) or other.physical_id is None:
+            return None
+        return other if other.props.subnet_id == self.props.subnet_id else None
+
+    def _own_router(self) -> str | None:
+        subnet = self.map(self.service("get_subnet", self.props.subnet_id))
+        return router_of(self, subnet["network_id"])
+
+    def handle_create(self) -> Json:
+        self.physical_id = f"{self.props.route_table_id}:{self.props.subnet_id}"
+        former = self._beside(self.facts.former())
+        if former is not None and former.props.route_table_id != self.props.route_table_id:
+            disconnect(self, former.props.route_table_id, self.props.subnet_id)
+        disconnect(self, self._own_router(), self.props.subnet_id)
+        connect(self, self.props.route_table_id, self.props.subnet_id)
+        return None
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is None or self._beside(self.facts.latter()) is not None:
+            return None
+        with suppress(CloudNotFound):
+            disconnect(self, self.props.route_table_id, self.props.subnet_id)
+            router = self._own_router()
+            if router is not None:
+                connect(self, router, self.props.subnet_id)
+        return None
+
+    def fetch(self) -> JsonMap:
+        table, subnet = self.props.route_table_id, self.props.subnet_id
+        for port in cast(list[JsonMap], self.service("ports", device_id=table)):
+            if _lies_in(port, subnet):
+                return port
+        raise CloudNotFound("network.ports", f"route table {table} does not reach subnet {subnet}")
+
+
+class NetworkInterfaceProps(Schema):
+    description: str | None = prop(alias="Description", api="description", doc="What it is for.")
+    group_set: list[Json] | None = prop(
+        alias="GroupSet",
+        update=True,
+        resolve="neutron.security_group",
+        api="security_groups",
+        doc="Its security groups, by names or ids.",
+    )
+    address: str | None = prop(alias="PrivateIpAddress", api="", doc="Its address.")
+    source_dest_check: bool | None = prop(alias="SourceDestCheck", api="", doc="Without effect.")
+    subnet_id: str = prop(alias="SubnetId", find="neutron.subnet", api="", doc="The subnet, by name or id.")
+    tags: list[Tag] | None = prop(alias="Tags", api="", doc="Without effect.")
+
+
+class NetworkInterface(CloudResource[NetworkInterfaceProps], type="AWS::EC2::NetworkInterface", kind="network.port"):
+    """A port in a subnet."""
+
+    def create_args(self) -> JsonMap:
+        subnet = self.map(self.service("get_subnet", self.props.subnet_id))
+        address: JsonMap = {"subnet_id": subnet["id"]}
+        if self.props.address is not None:
+            address["ip_address"] = self.props.address
+        return {**self.sent(), "network_id": subnet["network_id"], "admin_state_up": True, "fixed_ips": [address]}
+
+    def update_args(self, change: Change) -> JsonMap:
+        return {key: [] if value is None else value for key, value in super().update_args(change).items()}
+
+    def attr_PrivateIpAddress(self) -> str | None:  # noqa: N802 - Amazon's
+        """Its address."""
+        addresses = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
+        return str(addresses[0]["ip_address"]) if addresses else None

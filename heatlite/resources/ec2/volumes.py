@@ -1,0 +1,45 @@
+"""Volumes, and the machines that have them."""
+
+from heatlite.core.json import JsonMap
+from heatlite.plugin import Schema, prop
+from heatlite.resources.cinder.attachments import Attachment
+from heatlite.resources.cinder.volumes import CinderVolume
+from heatlite.resources.ec2.base import Tag, tagged
+
+
+class VolumeProps(Schema):
+    availability_zone: str = prop(
+        alias="AvailabilityZone", immutable=True, api="availability_zone", doc="Where it is to lie."
+    )
+    size: int | None = prop(alias="Size", immutable=True, between=(1, None), api="size", doc="Its size in GiB.")
+    snapshot_id: str | None = prop(
+        alias="SnapshotId", immutable=True, find="cinder.backup", api="backup_id", doc="The backup it begins as."
+    )
+    tags: list[Tag] | None = prop(alias="Tags", immutable=True, api="", doc="Its metadata.")
+
+    def fault(self) -> str | None:
+        return "Size or SnapshotId has to be given" if self.size is None and self.snapshot_id is None else None
+
+
+class Volume(CinderVolume[VolumeProps], type="AWS::EC2::Volume"):
+    """A volume. With ``DeletionPolicy: Snapshot`` a backup of it is made before it is deleted."""
+
+    def create_args(self) -> JsonMap:
+        args = self.sent()
+        if self.props.tags:
+            args["metadata"] = tagged(self.props.tags)
+        return args
+
+
+class VolumeAttachmentProps(Schema):
+    device: str = prop(
+        alias="Device", immutable=True, pattern="/dev/vd[b-z]", doc="Where the machine is to see it: /dev/vdc."
+    )
+    instance_id: str = prop(alias="InstanceId", immutable=True, find="nova.server", doc="The machine, by name or id.")
+    volume_id: str = prop(alias="VolumeId", immutable=True, find="cinder.volume", doc="The volume, by name or id.")
+
+
+class VolumeAttachment(Attachment[VolumeAttachmentProps], type="AWS::EC2::VolumeAttachment"):
+    """Gives a volume to a machine."""
+
+    names = ("InstanceId", "VolumeId", "Device")

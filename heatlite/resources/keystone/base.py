@@ -1,0 +1,120 @@
+"""What types of the identity service have in common: domains, and roles that are given."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import ClassVar, TypeVar, cast
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, prop
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+Grant = tuple[str, str, str]
+"""A role that is given: where (``project`` or ``domain``), the id of that, the id of the role."""
+
+
+class KeystoneResource(CloudResource[P_co]):
+    """Base of the types: only administrators make such objects (`api.access.policy`)."""
+
+    def identity(self) -> JsonMap:
+        """Names are told apart within their domain."""
+        mark = super().identity()
+        if "domain" in self.schema.fields:
+            mark.update({key: value for key, value in self.sent(frozenset({"domain"})).items() if value is not None})
+        return mark
+
+    def asked(self, mark: JsonMap) -> JsonMap:
+        return {key: value for key, value in mark.items() if key != "description"}
+
+
+class RoleGiven(Schema):
+    role: str = prop(find="keystone.role", doc="The role, by name or id.")
+    project: str | None = prop(find="keystone.project", doc="The project in which it is given, by name or id.")
+    domain: str | None = prop(find="keystone.domain", doc="The domain in which it is given, by name or id.")
+
+
+class RolesGiven(Schema):
+    """For types that give roles."""
+
+    roles: list[RoleGiven] | None = prop(
+        update=True, api="", doc="Roles that are given, each in a project or in a domain."
+    )
+
+    def fault(self) -> str | None:
+        for given in self.roles or ():
+            if (given.project is None) == (given.domain is None):
+                return f"The role {given.role} has to be given in a project or in a domain, and not in both."
+        return None
+
+
+class RoleGiver(KeystoneResource[P_co]):
+    """Base of the types that give roles to a user or a group."""
+
+    grantee: ClassVar[str] = ""
+    """``user`` or ``group``."""
+
+    def grants(self, properties: Mapping[str, Json]) -> set[Grant]:
+        """The roles that coerced properties give; those without what is gone from the cloud."""
+        found: set[Grant] = set()
+        for given in cast(list[JsonMap], properties.get("roles") or []):
+            where = "project" if given.get("project") is not None else "domain"
+            with suppress(CloudNotFound):
+                target = self._finders.id_of(f"keystone.{where}", str(given[where]))
+                found.add((where, target, self._finders.id_of("keystone.role", str(given["role"]))))
+        return found
+
+    def give(self, who: str, grants: Iterable[Grant]) -> None:
+        """Give roles; it is no harm to give one twice. Raises CloudError."""
+        for where, target, role in sorted(grants):
+            self.service(f"assign_{where}_role_to_{self.grantee}", target, who, role)
+
+    def take(self, who: str, grants: Iterable[Grant]) -> None:
+        """Take roles away; one that is not there any more is taken. Raises CloudError."""
+        for where, target, role in sorted(grants):
+            with suppress(CloudNotFound):
+                self.service(f"unassign_{where}_role_from_{self.grantee}", target, who, role)
+
+    def given_to(self, who: str) -> set[Grant]:
+        """The roles that a user or a group has been given itself. Raises CloudError."""
+        found: set[Grant] = set()
+        for one in cast(list[JsonMap], self.service("role_assignments", **{f"{self.grantee}_id": who})):
+            scope = cast(dict[str, JsonMap], one["scope"])
+            role = str(cast(JsonMap, one["role"])["id"])
+            found |= {(where, str(scope[where]["id"]), role) for where in ("project", "domain") if where in scope}
+        return found
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        """Here, not when the object is made: after a crash this comes again, and that does not."""
+        self.give(str(self.physical_id), self._wanted())
+        return True
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        self._change_roles(change)
+        return token
+
+    def _change_roles(self, change: Change) -> None:
+        if "roles" in change.changed:
+            before, wanted = self.grants(cast(JsonMap, change.before)), self._wanted()
+            self.give(str(self.physical_id), wanted - before)
+            self.take(str(self.physical_id), before - wanted)
+
+    def _wanted(self) -> set[Grant]:
+        """The roles to give. Raises CloudNotFound for one that there is not."""
+        roles = cast(list[JsonMap], self.resolved(self.facts.properties).get("roles") or [])
+        return {
+            (where, str(given[where]), str(given["role"]))
+            for given in roles
+            for where in ("project", "domain")
+            if given.get(where) is not None
+        }
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """With those of the roles that are still given."""
+        live = super().live_properties()
+        roles = cast(list[JsonMap], self.facts.properties.get("roles") or [])
+        if live is None or not roles:
+            return live
+        given = self.given_to(str(self.physical_id))
+        return {**live, "roles": [one for one in roles if self.grants({"roles": [one]}) & given]}

@@ -1,0 +1,59 @@
+"""What a cloud offers, and where: services, endpoints, regions."""
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import JsonMap
+from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.resources.keystone.base import KeystoneResource
+
+
+class ServiceProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    type: str = prop(update=True, doc="What it does: compute, network and so on.")
+    description: str | None = prop(update=True, doc="More about it.")
+    enabled: bool = prop(True, update=True, doc="Whether it is offered.")
+
+
+class Service(KeystoneResource[ServiceProps], type="OS::Keystone::Service", kind="identity.service"):
+    """A service of the cloud."""
+
+    support_status = SupportStatus(version="5.0.0")
+
+
+class EndpointProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    service: str = prop(update=True, find="keystone.service", api="service_id", doc="The service, by name or id.")
+    interface: str = prop(update=True, one_of=("public", "internal", "admin"), doc="Who is to use it.")
+    url: str = prop(update=True, doc="Where the service is reached.")
+    region: str | None = prop(update=True, find="keystone.region", api="region_id", doc="The region it is in.")
+    enabled: bool = prop(True, update=True, doc="Whether it is offered.")
+
+
+class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", kind="identity.endpoint"):
+    """An address of a service."""
+
+    support_status = SupportStatus(version="5.0.0")
+
+
+class RegionProps(Schema):
+    id: str | None = prop(doc="Its id, which is its name.")
+    parent_region: str | None = prop(
+        update=True, find="keystone.region", api="parent_region_id", doc="The region it is a part of."
+    )
+    description: str | None = prop(update=True, doc="Where it is.")
+    enabled: bool = prop(True, update=True, api="", doc="Taken, and of no effect: the service knows no such thing.")
+
+
+class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="identity.region"):
+    """A part of the cloud with endpoints of its own."""
+
+    support_status = SupportStatus(version="6.0.0")
+
+    def identity(self) -> JsonMap:
+        """It has no name: its id is what it is known by."""
+        return {"id": self.facts.properties.get("id") or self.physical_name}
+
+    def alike(self) -> list[JsonMap]:
+        try:
+            return [self.map(self.service("get_region", self.identity()["id"]))]
+        except CloudNotFound:
+            return []

@@ -1,0 +1,51 @@
+"""Domains and projects."""
+
+from contextlib import suppress
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json
+from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.resources.keystone.base import KeystoneResource
+
+
+class DomainProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str | None = prop(update=True, doc="What it is for.")
+    enabled: bool = prop(True, update=True, doc="Whether its users may log in.")
+
+
+class Domain(KeystoneResource[DomainProps], type="OS::Keystone::Domain", kind="identity.domain"):
+    """A realm of projects, users and groups, with names of its own."""
+
+    support_status = SupportStatus(version="8.0.0")
+
+    def handle_delete(self) -> Json:
+        """The service removes only what is switched off."""
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                self.service("update_domain", self.physical_id, enabled=False)
+        return super().handle_delete()
+
+
+class ProjectProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    domain: str = prop(
+        "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
+    )
+    description: str = prop("", update=True, doc="What it is for.")
+    enabled: bool = prop(True, update=True, doc="Whether it can be used.")
+    parent: str | None = prop(find="keystone.project", api="parent_id", doc="The project it is below, by name or id.")
+    tags: list[Json] = prop([], update=True, doc="Tags of the project.")
+
+
+class Project(KeystoneResource[ProjectProps], type="OS::Keystone::Project", kind="identity.project"):
+    """A project: what owns the objects of a cloud."""
+
+    support_status = SupportStatus(version="2015.1")
+    shown = {
+        "name": (str, "Its name."),
+        "domain_id": (str, "The domain that it is in."),
+        "parent_id": (str, "The project, or the domain, that it is below."),
+        "enabled": (bool, "Whether it can be used."),
+        "is_domain": (bool, "Whether it stands for a domain."),
+    }

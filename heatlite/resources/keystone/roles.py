@@ -1,0 +1,91 @@
+"""Roles, and who is given them."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import ClassVar, TypeVar, cast
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.resources.keystone.base import Grant, KeystoneResource, RoleGiver, RolesGiven
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class RoleProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    domain: str | None = prop(
+        find="keystone.domain", api="domain_id", doc="The domain it is known in, by name or id; left out: everywhere."
+    )
+
+
+class Role(KeystoneResource[RoleProps], type="OS::Keystone::Role", kind="identity.role"):
+    """What somebody may be given in a project or a domain; policies say what it allows."""
+
+    support_status = SupportStatus(version="2015.1")
+
+
+class RoleAssignment(RoleGiver[P_co]):
+    """Base of the types that give roles to somebody who is there already; the physical id is his."""
+
+    shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
+
+    def _who(self, properties: Mapping[str, Json]) -> str:
+        """The id of the user or group. Raises CloudNotFound."""
+        return self._finders.id_of(f"keystone.{self.grantee}", str(properties[self.grantee]))
+
+    def find(self) -> str | None:
+        """Nothing is made that could be found: what was cut off is begun again."""
+        return None
+
+    def handle_create(self) -> Json:
+        self.physical_id = self._who(self.facts.properties)
+        return None
+
+    def handle_update(self, change: Change) -> Json:
+        if self.grantee not in change.changed:
+            self._change_roles(change)
+            return None
+        before = cast(JsonMap, change.before)
+        with suppress(CloudNotFound):  # who is gone has no roles
+            self.take(self._who(before), self.grants(before))
+        self.physical_id = self._who(self.facts.properties)
+        self.give(self.physical_id, self._wanted())
+        return None
+
+    def handle_delete(self) -> Json:
+        """What the resource gives that takes this one's place is not taken away."""
+        if self.physical_id is not None:
+            latter, theirs = self.facts.latter(), set[Grant]()
+            if isinstance(latter, RoleAssignment) and self.bequeaths:
+                theirs = latter.grants(latter.facts.properties)
+            self.take(self.physical_id, self.grants(self.facts.properties) - theirs)
+        return None
+
+
+class UserRoleAssignmentProps(RolesGiven):
+    user: str = prop(update=True, find="keystone.user", api="", doc="Who is given the roles, by name or id.")
+
+
+class UserRoleAssignment(
+    RoleAssignment[UserRoleAssignmentProps], type="OS::Keystone::UserRoleAssignment", kind="identity.user"
+):
+    """Roles that are given to a user."""
+
+    support_status = SupportStatus(version="5.0.0")
+    grantee = "user"
+
+
+class GroupRoleAssignmentProps(RolesGiven):
+    group: str = prop(
+        update=True, find="keystone.group", api="", doc="The group that is given the roles, by name or id."
+    )
+
+
+class GroupRoleAssignment(
+    RoleAssignment[GroupRoleAssignmentProps], type="OS::Keystone::GroupRoleAssignment", kind="identity.group"
+):
+    """Roles that are given to all users of a group."""
+
+    support_status = SupportStatus(version="5.0.0")
+    grantee = "group"

@@ -1,0 +1,174 @@
+"""Who may use what others own, how much of it, and where addresses come from."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, Unnamed
+from heatlite.resources.neutron.networks import NETWORK_TYPES
+
+
+class AddressScopeProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    shared: bool = prop(False, update=True, doc="Whether all projects may use it; only administrators may say so.")
+    tenant_id: str | None = prop(
+        find="keystone.project", doc="The project that is to own it; only administrators may say so."
+    )
+    ip_version: int = prop(4, one_of=(4, 6), doc="Its version of IP.")
+
+
+class AddressScope(NeutronResource[AddressScopeProps], type="OS::Neutron::AddressScope", kind="network.address_scope"):
+    """Subnet pools whose addresses do not overlap, so that they need not be translated."""
+
+    support_status = SupportStatus(version="6.0.0")
+    described = False
+
+
+class SubnetPoolProps(Tagged):
+    name: str | None = prop(update=True, doc="Its name.")
+    prefixes: list[str] = prop(items=prop(custom="net_cidr"), update=True, length=(1, None), doc="Its addresses.")
+    address_scope: str | None = prop(
+        update=True, find="neutron.address_scope", api="address_scope_id", doc="Its address scope, by name or id."
+    )
+    default_quota: int | None = prop(
+        update=True, between=(0, None), doc="How many addresses a project may have of it; IPv6: of 64 bits each."
+    )
+    default_prefixlen: int | None = prop(
+        update=True, between=(0, None), doc="How long the prefix of a subnet is that asks for none, in bits."
+    )
+    min_prefixlen: int | None = prop(update=True, between=(0, None), doc="The shortest prefix of a subnet, in bits.")
+    max_prefixlen: int | None = prop(update=True, between=(0, None), doc="The longest prefix of a subnet, in bits.")
+    is_default: bool = prop(
+        False, update=True, doc="Whether it is taken for subnets that name none; only administrators may say so."
+    )
+    shared: bool = prop(False, doc="Whether all projects may use it; only administrators may say so.")
+    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+
+    def fault(self) -> str | None:
+        lengths = [("min_prefixlen", self.min_prefixlen), ("default_prefixlen", self.default_prefixlen),
+                   ("max_prefixlen", self.max_prefixlen)]  # fmt: skip
+        given = [(name, length) for name, length in lengths if length is not None]
+        for (less, least), (more, most) in pairwise(given):
+            if least > most:
+                return f"{less} ({least}) must not be greater than {more} ({most})"
+        return None
+
+
+class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool", kind="network.subnet_pool"):
+    """Addresses that subnets are given parts of."""
+
+    support_status = SupportStatus(version="6.0.0")
+
+    def update_args(self, change: Change) -> JsonMap:
+        args = super().update_args(change)
+        kept = ("min_prefixlen", "max_prefixlen", "default_prefixlen")
+        return {name: value for name, value in args.items() if value is not None or name not in kept}
+
+
+class SegmentProps(Schema):
+    network: str = prop(find="neutron.network", api="network_id", doc="The network that it is part of, by name or id.")
+    network_type: str = prop(one_of=NETWORK_TYPES, doc="How its packets travel.")
+    physical_network: str | None = prop(doc="The physical network that they travel on.")
+    segmentation_id: int | None = prop(between=(1, None), doc="The mark of its packets.")
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str | None = prop(update=True, doc="What it is for.")
+
+
+class Segment(NeutronResource[SegmentProps], type="OS::Neutron::Segment", kind="network.segment"):
+    """A part of a network; only administrators may make one."""
+
+    support_status = SupportStatus(version="9.0.0")
+
+    def update_args(self, change: Change) -> JsonMap:
+        return {name: "" if value is None else value for name, value in super().update_args(change).items()}
+
+
+OBJECTS = {
+    "network": "neutron.network",
+    "qos_policy": "neutron.qos_policy",
+    "security_group": "neutron.security_group",
+    "address_scope": "neutron.address_scope",
+    "subnetpool": "neutron.subnetpool",
+}
+"""What may be given to others: the kind → the constraint that finds one by name."""
+EXTERNAL = "access_as_external"
+
+
+class RBACPolicyProps(Schema):
+    object_type: str = prop(one_of=tuple(OBJECTS), doc="What kind of thing the other project may use.")
+    object_id: str = prop(doc="Which, by name or id.")
+    target_tenant: str = prop(update=True, doc="The project that may use it; *: all of them.")
+    action: str = prop(one_of=("access_as_shared", EXTERNAL), doc="As what: as its own, or as an outside.")
+    tenant_id: str | None = prop(doc="The project that is to own the policy; only administrators may say so.")
+
+    def fault(self) -> str | None:
+        if self.action == EXTERNAL and self.object_type != "network":
+            return f"The action {EXTERNAL} is for networks, not for the object type {self.object_type}"
+        return None
+
+
+class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind="network.rbac_policy"):
+    """Lets another project use something."""
+
+    support_status = SupportStatus(version="6.0.0")
+    plural = "rbac_policies"
+
+    def resolved(self, values: Mapping[str, Json]) -> JsonMap:
+        found = super().resolved(values)
+        if "object_id" in found and "object_type" in found:
+            found["object_id"] = self._finders.id_of(OBJECTS[str(found["object_type"])], str(found["object_id"]))
+        return found
+
+
+class QuotaProps(Schema):
+    project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
+    subnet: int | None = prop(update=True, between=(-1, None), doc="How many subnets it may have; -1: any number.")
+    network: int | None = prop(update=True, between=(-1, None), doc="How many networks it may have; -1: any number.")
+    floatingip: int | None = prop(
+        update=True, between=(-1, None), doc="How many floating IPs it may have; -1: any number."
+    )
+    security_group_rule: int | None = prop(
+        update=True, between=(-1, None), doc="How many rules its security groups may have; -1: any number."
+    )
+    security_group: int | None = prop(
+        update=True, between=(-1, None), doc="How many security groups it may have; -1: any number."
+    )
+    router: int | None = prop(update=True, between=(-1, None), doc="How many routers it may have; -1: any number.")
+    port: int | None = prop(update=True, between=(-1, None), doc="How many ports it may have; -1: any number.")
+    subnetpool: int | None = prop(
+        update=True, between=(-1, None), doc="How many subnet pools it may have; -1: any number."
+    )
+    rbac_policy: int | None = prop(
+        update=True, between=(-1, None), doc="How many RBAC policies it may have; -1: any number."
+    )
+
+    def fault(self) -> str | None:
+        limits = [name for name in type(self).fields if name != "project"]
+        if all(getattr(self, name) is None for name in limits):
+            return f"At least one of these has to be given: {', '.join(sorted(limits))}"
+        return None
+
+
+class Quota(Link[QuotaProps], type="OS::Neutron::Quota", kind="network.quota"):
+    """How much of the network service a project may have. Deleted, it has what is usual."""
+
+    support_status = SupportStatus(version="8.0.0")
+
+    def handle_create(self) -> Json:
+        self.service("update_quota", self.props.project, **self.sent())
+        self.physical_id = self.props.project
+        return None
+
+    def find(self) -> str | None:
+        return None  # to make it once more changes nothing
+
+    def handle_update(self, change: Change) -> Json:
+        """What the template says nothing of any more goes back to what is usual, and so does the rest for a moment."""
+        if any(value is None for value in self.sent(change.changed).values()):
+            self.undo(str(self.physical_id))
+        self.service("update_quota", self.physical_id, **self.sent())
+        return None
+
+    def undo(self, physical_id: str) -> None:
+        self.service("delete_quota", physical_id)

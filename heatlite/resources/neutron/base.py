@@ -1,0 +1,127 @@
+"""What all types of the network service have in common."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import ClassVar, TypeVar, cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudNotFound, CloudResource, Schema, prop
+from heatlite.plugin.cloud import covers
+from heatlite.template.expression import UNKNOWN
+
+P_co = TypeVar("P_co", bound=Schema, covariant=True)
+
+
+class ValueSpecs(Schema):
+    """For types that take what heatlite does not know."""
+
+    value_specs: dict[str, Json] = prop({}, update=True, api="", doc="Further attributes, sent as they are.")
+
+
+class Tagged(Schema):
+    """For types whose objects have tags."""
+
+    tags: list[str] | None = prop(update=True, api="", doc="Tags of the object.")
+
+
+class NeutronResource(CloudResource[P_co]):
+    """Base of the types: what `value_specs` says is sent as it is, and tags have a call of their own.
+
+    Names are not unique: an object whose name the template gives carries its mark in the description.
+    """
+
+    kept_when_well = True
+    shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
+    described: ClassVar[bool] = True
+    """Whether the objects have a description."""
+    named: ClassVar[bool] = True
+    """Whether the objects have a name."""
+    WORKING: ClassVar[frozenset[str]] = frozenset({"ACTIVE", "DOWN"})
+    """The values of `status` of what is made."""
+
+    def create_args(self) -> JsonMap:
+        return {**self.sent(), **self._specs()}
+
+    def update_args(self, change: Change) -> JsonMap:
+        args = super().update_args(change)
+        if "value_specs" in change.changed:
+            args.update(self._specs())
+        return args
+
+    def _specs(self) -> JsonMap:
+        specs = self.facts.properties.get("value_specs")
+        return dict(specs) if isinstance(specs, dict) else {}
+
+    def identity(self) -> JsonMap:
+        given = {**self.facts.properties, **self._specs()}
+        if self.named and given.get("name") is None:
+            return {"name": self.physical_name}
+        mark: JsonMap = {"name": given["name"]} if self.named else {}
+        if self.described:
+            mark["description"] = self.physical_name if given.get("description") is None else given["description"]
+        return mark
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        done = super().check_create_complete(token)
+        if done is True:
+            self.finish()
+        return done
+
+    def finish(self) -> None:
+        """What a new object is given by further calls; it may have been found after a crash, and have some of it."""
+        if self.facts.properties.get("tags"):
+            self._set_tags()
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        return True
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        if "tags" in change.changed:
+            self._set_tags()
+        return token
+
+    def _set_tags(self) -> None:
+        tags = self.facts.properties.get("tags") or []
+        self.service("set_tags", self.noun, self.physical_id, tags)
+
+
+class Unnamed(NeutronResource[P_co]):
+    """Base of the types whose objects have neither name nor description: they are known by what they are made with."""
+
+    named = False
+    described = False
+
+    def alike(self) -> list[JsonMap]:
+        mark = self.create_args()
+        found = cast(list[JsonMap], self.service(self.plural or f"{self.noun}s", *self.whole))
+        return [one for one in found if covers(one, mark)]
+
+
+class Link(Unnamed[P_co]):
+    """Base of the types that are no object of the service's, but something between objects: made once more, one is
+    the same. Its id says what it connects."""
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None and not self.bequeaths:
+            with suppress(CloudNotFound):
+                self.undo(self.physical_id)
+        return None
+
+    def undo(self, physical_id: str) -> None:
+        """Take it back. Raises CloudNotFound where it is not there any more."""
+        raise NotImplementedError
+
+
+def asked(properties: Mapping[str, object], name: str) -> object:
+    """A property as `comes_after` sees it, also by its old name; None where it is not given, or not known."""
+    value = properties.get(name)
+    if value is None:
+        value = properties.get(f"{name}_id")
+    return None if value is UNKNOWN else value
+
+
+def same(own: Mapping[str, object], mine: str, other: Mapping[str, object], its: str) -> bool:
+    """Whether two properties, as `comes_after` sees them, name the same thing."""
+    value = asked(own, mine)
+    return value is not None and value == asked(other, its)

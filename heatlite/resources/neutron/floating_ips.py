@@ -1,0 +1,155 @@
+"""Floating IPs, and what they lead to."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudNotFound, Schema, SupportStatus, prop
+from heatlite.resources.neutron.base import Link, NeutronResource, Unnamed, asked
+from heatlite.resources.neutron.routers import leads_out
+
+WAYS_OUT = frozenset({"OS::Neutron::Router", "OS::Neutron::RouterGateway", "OS::Neutron::RouterInterface"})
+
+
+class FloatingIPProps(Schema):
+    floating_network: str = prop(
+        find="neutron.network", api="floating_network_id", doc="The external network, by name or id."
+    )
+    floating_network_id: str | None = prop(
+        hidden=True, find="neutron.network", means="floating_network", api="", doc="An old name of floating_network."
+    )
+    floating_subnet: str | None = prop(
+        find="neutron.subnet", api="subnet_id", doc="The subnet that the address is taken from, by name or id."
+    )
+    floating_ip_address: str | None = prop(
+        custom="ip_addr", doc="The address; left out: one that is free. Only administrators may say so."
+    )
+    port_id: str | None = prop(update=True, find="neutron.port", doc="The port that it leads to, by name or id.")
+    fixed_ip_address: str | None = prop(
+        update=True, custom="ip_addr", doc="Which of the port's addresses; left out: its first."
+    )
+    dns_name: str | None = prop(update=True, custom="rel_dns_name", doc="Its name.")
+    dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of its name.")
+    value_specs: dict[str, Json] = prop({}, api="", doc="Further attributes, sent as they are.")
+
+
+class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP", kind="network.ip"):
+    """An address in an external network."""
+
+    named = False
+    shown = {
+        "router_id": (str, "The router that leads to it."),
+        "tenant_id": (str, "The project that owns it."),
+        "floating_network_id": (str, "The external network."),
+        "fixed_ip_address": (str, "The address of the port that it leads to."),
+        "floating_ip_address": (str, "The address itself."),
+        "port_id": (str, "The port that it leads to."),
+    }
+    after = WAYS_OUT
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
+        """Of the routers that lead to its network, and of what connects its port with them (Heat)."""
+        return leads_out(own, kind, other, asked(own, "floating_network"))
+
+    def update_args(self, change: Change) -> JsonMap:
+        args = super().update_args(change)
+        if {"port_id", "fixed_ip_address"} & args.keys():
+            args["port_id"] = self.props.port_id
+            if self.props.port_id is not None and self.props.fixed_ip_address is not None:
+                args["fixed_ip_address"] = self.props.fixed_ip_address
+            else:
+                args.pop("fixed_ip_address", None)
+        return {name: "" if value is None and name.startswith("dns_") else value for name, value in args.items()}
+
+
+class FloatingIPAssociationProps(Schema):
+    floatingip_id: str = prop(update=True, doc="The id of the floating IP.")
+    port_id: str = prop(update=True, find="neutron.port", doc="The port that it is to lead to, by name or id.")
+    fixed_ip_address: str | None = prop(
+        update=True, custom="ip_addr", doc="Which of the port's addresses; left out: its first."
+    )
+
+
+class FloatingIPAssociation(
+    Link[FloatingIPAssociationProps], type="OS::Neutron::FloatingIPAssociation", kind="network.ip"
+):
+    """Has a floating IP lead to a port. Its id is ``floating-ip:port``, of the ids of both."""
+
+    after = WAYS_OUT
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
+        """Of what connects the port with the outside (Heat)."""
+        return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
+
+    def handle_create(self) -> Json:
+        props = self.props
+        place: JsonMap = {} if props.fixed_ip_address is None else {"fixed_ip_address": props.fixed_ip_address}
+        self.service("update_ip", props.floatingip_id, port_id=props.port_id, **place)
+        self.physical_id = f"{props.floatingip_id}:{props.port_id}"
+        return None
+
+    def fetch(self) -> JsonMap:
+        """The floating IP, if it leads to the port."""
+        address, _, port = str(self.physical_id).partition(":")
+        if self.physical_id is not None:
+            found = self.map(self.service("get_ip", address))
+            if found.get("port_id") == port:
+                return found
+        raise CloudNotFound("network.get_ip", f"Floating IP {address} is not associated with port {port}")
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        live = super().live_properties()
+        return None if live is None else {name: value for name, value in live.items() if name == "fixed_ip_address"}
+
+    def find(self) -> str | None:
+        return None  # to make it once more changes nothing
+
+    def handle_update(self, change: Change) -> Json:
+        if "floatingip_id" in change.changed and self.physical_id is not None:
+            with suppress(CloudNotFound):
+                self.undo(self.physical_id)
+        return self.handle_create()
+
+    def undo(self, physical_id: str) -> None:
+        self.fetch()  # somebody may have had it lead to another port
+        self.service("update_ip", physical_id.partition(":")[0], port_id=None)
+
+
+class FloatingIPPortForwardProps(Schema):
+    floating_ip: str = prop(resolve="neutron.floatingip", api="", doc="The floating IP, by id or address.")
+    external_port: int = prop(update=True, between=(1, 65535), doc="Its port.")
+    internal_port: str = prop(
+        update=True, find="neutron.port", api="internal_port_id", doc="The port that it leads to, by name or id."
+    )
+    internal_ip_address: str = prop(update=True, custom="ip_addr", doc="Which of that port's addresses.")
+    internal_port_number: int | None = prop(
+        update=True, between=(1, 65535), api="internal_port", doc="The port of that address."
+    )
+    protocol: str = prop(update=True, one_of=("tcp", "udp", "icmp", "icmp6", "sctp", "dccp"), doc="The protocol.")
+
+
+class FloatingIPPortForward(
+    Unnamed[FloatingIPPortForwardProps], type="OS::Neutron::FloatingIPPortForward", kind="network.port_forwarding"
+):
+    """Has one port of a floating IP lead to a port of a machine."""
+
+    support_status = SupportStatus(version="19.0.0")
+    within = "floating_ip"
+    after = WAYS_OUT
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
+        """Of what connects the machine with the outside (Heat)."""
+        return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
+
+    def handle_create(self) -> Json:
+        made = self.map(self.service("create_port_forwarding", floatingip_id=self.whole[0], **self.sent()))
+        self.physical_id = str(made["id"])
+        return None
+
+    def alike(self) -> list[JsonMap]:
+        key: JsonMap = {"external_port": self.props.external_port, "protocol": self.props.protocol}
+        return cast(list[JsonMap], self.service("port_forwardings", *self.whole, **key))

@@ -1,0 +1,189 @@
+"""Networks and subnets."""
+
+import ipaddress
+from typing import cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs
+
+NETWORK_TYPES = ("local", "vlan", "vxlan", "gre", "geneve", "flat")
+
+
+class NetProps(ValueSpecs, Tagged):
+    name: str | None = prop(update=True, doc="Its name.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
+    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+    shared: bool = prop(False, update=True, doc="Whether all projects may use it; only administrators may say so.")
+    dhcp_agent_ids: list[Json] | None = prop(update=True, api="", doc="The DHCP agents that serve it.")
+    port_security_enabled: bool | None = prop(update=True, doc="Whether its ports are protected unless they say else.")
+    qos_policy: str | None = prop(
+        update=True, find="neutron.qos_policy", api="qos_policy_id", doc="The QoS policy of its ports, by name or id."
+    )
+    dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of the names of its ports.")
+    availability_zone_hints: list[Json] | None = prop(doc="Where its DHCP service may run.")
+
+
+class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.network"):
+    """A network that servers and routers are connected by."""
+
+    ready = NeutronResource.WORKING
+    shown = {
+        "status": (str, "ACTIVE where it carries traffic."),
+        "name": (str, "Its name."),
+        "subnets": (list, "The ids of its subnets."),
+        "admin_state_up": (str, "Whether it carries traffic."),
+        "tenant_id": (str, "The project that owns it."),
+        "port_security_enabled": (bool, "Whether its ports are protected unless they say else."),
+        "mtu": (int, "The largest packet, in bytes."),
+        "qos_policy_id": (str, "The id of its QoS policy."),
+        "l2_adjacency": (bool, "Whether all its ports share one broadcast domain."),
+        "segments": (list, "Its segments, where there are several."),
+    }
+
+
+    def finish(self) -> None:
+        super().finish()
+        if self.facts.properties.get("dhcp_agent_ids"):
+            self._set_agents()
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        if "dhcp_agent_ids" in change.changed:
+            self._set_agents()
+        return token
+
+    def _set_agents(self) -> None:
+        wanted = set(cast(list[str], self.facts.properties.get("dhcp_agent_ids") or ()))
+        serving = cast(list[JsonMap], self.service("network_hosting_dhcp_agents", self.physical_id))
+        now = {str(one["id"]) for one in serving}
+        for agent in sorted(now - wanted):
+            self.service("remove_dhcp_agent_from_network", agent, self.physical_id)
+        for agent in sorted(wanted - now):
+            self.service("add_dhcp_agent_to_network", agent, self.physical_id)
+
+
+class ProviderNetProps(Tagged):
+    name: str | None = prop(update=True, doc="Its name.")
+    network_type: str = prop(
+        update=True, one_of=NETWORK_TYPES, api="provider:network_type", doc="How its packets travel."
+    )
+    physical_network: str | None = prop(
+        update=True, api="provider:physical_network", doc="The physical network that they travel on."
+    )
+    segmentation_id: str | None = prop(update=True, api="provider:segmentation_id", doc="The mark of its packets.")
+    router_external: bool = prop(False, update=True, api="router:external", doc="Whether it leads outside.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
+    shared: bool = prop(True, update=True, doc="Whether all projects may use it.")
+    tenant_id: str | None = prop(doc="The project that is to own it.")
+    port_security_enabled: bool | None = prop(update=True, doc="Whether its ports are protected unless they say else.")
+    dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of the names of its ports.")
+    availability_zone_hints: list[Json] | None = prop(update=True, doc="Where its DHCP service may run.")
+
+
+class ProviderNet(NeutronResource[ProviderNetProps], type="OS::Neutron::ProviderNet", kind="network.network"):
+    """A network that is laid onto a physical one; only administrators may make one."""
+
+    support_status = SupportStatus(version="2014.1")
+    ready = NeutronResource.WORKING
+    shown = {
+        "status": (str, "ACTIVE where it carries traffic."),
+        "subnets": (list, "The ids of its subnets."),
+        "segments": (list, "Its segments, where there are several."),
+    }
+
+
+class Pool(Schema):
+    start: str = prop(custom="ip_addr", doc="The first address.")
+    end: str = prop(custom="ip_addr", doc="The last address.")
+
+
+class HostRoute(Schema):
+    destination: str = prop(custom="net_cidr", doc="Where to.")
+    nexthop: str = prop(custom="ip_addr", doc="By which router.")
+
+
+class SubnetProps(ValueSpecs, Tagged):
+    network: str = prop(find="neutron.network", api="network_id", doc="The network it is part of, by name or id.")
+    network_id: str | None = prop(
+        find="neutron.network", hidden=True, means="network", api="", doc="An old name of network."
+    )
+    subnetpool: str | None = prop(find="neutron.subnetpool", api="subnetpool_id", doc="Where its addresses come from.")
+    prefixlen: int | None = prop(between=(0, None), doc="How long the prefix is that the pool gives, in bits.")
+    cidr: str | None = prop(custom="net_cidr", doc="Its addresses.")
+    name: str | None = prop(update=True, doc="Its name.")
+    gateway_ip: str | None = prop(
+        update=True, null=True, doc="Its router; null or an empty text: none. Left out: its first address."
+    )
+    allocation_pools: list[Pool] | None = prop(update=True, doc="The addresses that ports are given.")
+    dns_nameservers: list[Json] = prop([], update=True, doc="The servers that its machines ask for names.")
+    ip_version: int = prop(4, one_of=(4, 6), doc="Its version of IP.")
+    enable_dhcp: bool = prop(True, update=True, doc="Whether its machines are given their addresses by DHCP.")
+    host_routes: list[HostRoute] | None = prop(update=True, doc="Routes that its machines are given.")
+    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+    ipv6_ra_mode: str | None = prop(
+        one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="How routers announce themselves."
+    )
+    ipv6_address_mode: str | None = prop(
+        one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="How machines come by their addresses."
+    )
+    segment: str | None = prop(update=True, find="neutron.segment", api="segment_id", doc="The segment it is part of.")
+
+    def fault(self) -> str | None:
+        if self.cidr is None and self.subnetpool is None:
+            return "Either cidr or subnetpool has to be given"
+        if self.cidr is not None and self.subnetpool is not None:
+            return "Cannot use cidr and subnetpool at the same time"
+        if self.cidr is not None and self.prefixlen is not None:
+            return "Cannot use cidr and prefixlen at the same time"
+        modes = {self.ipv6_ra_mode, self.ipv6_address_mode} - {None}
+        if modes and self.ip_version == 4:
+            return "ipv6_ra_mode and ipv6_address_mode are for IPv6"
+        if len(modes) > 1:
+            return "ipv6_ra_mode and ipv6_address_mode have to be the same, where both are given"
+        if self.gateway_ip not in (*NO_GATEWAY, None) and not _is_address(self.gateway_ip):
+            return f"gateway_ip: {self.gateway_ip} is no address"
+        return None
+
+
+NO_GATEWAY = ("", "~")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="network.subnet"):
+    """The addresses of a network."""
+
+    shown = {
+        "name": (str, "Its name."),
+        "network_id": (str, "The network that it is part of."),
+        "tenant_id": (str, "The project that owns it."),
+        "allocation_pools": (list, "The addresses that ports are given."),
+        "gateway_ip": (str, "Its router."),
+        "host_routes": (list, "Routes that its machines are given."),
+        "ip_version": (str, "Its version of IP."),
+        "cidr": (str, "Its addresses."),
+        "dns_nameservers": (list, "The servers that its machines ask for names."),
+        "enable_dhcp": (str, "Whether its machines are given their addresses by DHCP."),
+    }
+
+    def create_args(self) -> JsonMap:
+        return self._with_gateway(super().create_args())
+
+    def update_args(self, change: Change) -> JsonMap:
+        args = self._with_gateway(super().update_args(change))
+        if args.get("host_routes", []) is None:
+            args["host_routes"] = []
+        return {name: value for name, value in args.items() if name != "allocation_pools" or value is not None}
+
+    def _with_gateway(self, args: JsonMap) -> JsonMap:
+        """No gateway is a null for the service."""
+        if args.get("gateway_ip") in NO_GATEWAY:
+            args["gateway_ip"] = None
+        return args

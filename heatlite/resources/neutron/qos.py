@@ -1,0 +1,96 @@
+"""QoS policies and their rules."""
+
+from heatlite.core.json import JsonMap
+from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.resources.neutron.base import NeutronResource, Unnamed
+
+MARKS = (0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 46, 48, 56)
+
+
+class QoSPolicyProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str | None = prop(update=True, doc="What it is for.")
+    shared: bool = prop(False, update=True, doc="Whether all projects may use it.")
+    tenant_id: str | None = prop(doc="The project that is to own it.")
+
+
+class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", kind="network.qos_policy"):
+    """What ports and networks may send; only administrators may make one."""
+
+    support_status = SupportStatus(version="6.0.0")
+    plural = "qos_policies"
+    shown = {"rules": (list, "Everything that the service tells of its rules.")}
+
+    def update_args(self, change: Change) -> JsonMap:
+        return {name: "" if value is None else value for name, value in super().update_args(change).items()}
+
+
+class RuleProps(Schema):
+    policy: str = prop(find="neutron.qos_policy", api="", doc="The policy that it is part of, by name or id.")
+    tenant_id: str | None = prop(api="", doc="Without a meaning: a rule is its policy's.")
+
+
+class BandwidthLimitProps(RuleProps):
+    max_kbps: int = prop(update=True, between=(0, None), doc="Kilobits in a second, at most.")
+    max_burst_kbps: int = prop(0, update=True, between=(0, None), doc="Kilobits at once, at most; 0: as is usual.")
+    direction: str = prop(
+        "egress", update=True, one_of=("egress", "ingress"), doc="Whether it is about what goes out or in."
+    )
+
+
+class DscpMarkingProps(RuleProps):
+    dscp_mark: int = prop(update=True, one_of=MARKS, doc="The mark that packets get.")
+
+
+class MinimumBandwidthProps(RuleProps):
+    min_kbps: int = prop(update=True, between=(0, None), doc="Kilobits in a second, at least.")
+    direction: str = prop(
+        "egress", update=True, one_of=("egress", "ingress"), doc="Whether it is about what goes out or in."
+    )
+
+
+class MinimumPacketRateProps(RuleProps):
+    min_kpps: int = prop(update=True, between=(0, None), doc="Thousands of packets in a second, at least.")
+    direction: str = prop(
+        "egress", update=True, one_of=("any", "egress", "ingress"), doc="Whether it is about what goes out or in."
+    )
+
+
+class QoSBandwidthLimitRule(
+    Unnamed[BandwidthLimitProps], type="OS::Neutron::QoSBandwidthLimitRule", kind="network.qos_bandwidth_limit_rule"
+):
+    """How much may be sent."""
+
+    support_status = SupportStatus(version="6.0.0")
+    within = "policy"
+
+
+class QoSDscpMarkingRule(
+    Unnamed[DscpMarkingProps], type="OS::Neutron::QoSDscpMarkingRule", kind="network.qos_dscp_marking_rule"
+):
+    """The mark that packets get."""
+
+    support_status = SupportStatus(version="7.0.0")
+    within = "policy"
+
+
+class QoSMinimumBandwidthRule(
+    Unnamed[MinimumBandwidthProps],
+    type="OS::Neutron::QoSMinimumBandwidthRule",
+    kind="network.qos_minimum_bandwidth_rule",
+):
+    """How much can be sent for certain."""
+
+    support_status = SupportStatus(version="14.0.0")
+    within = "policy"
+
+
+class QoSMinimumPacketRateRule(
+    Unnamed[MinimumPacketRateProps],
+    type="OS::Neutron::QoSMinimumPacketRateRule",
+    kind="network.qos_minimum_packet_rate_rule",
+):
+    """How many packets can be sent for certain."""
+
+    support_status = SupportStatus(version="19.0.0")
+    within = "policy"

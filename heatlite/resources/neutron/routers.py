@@ -1,0 +1,272 @@
+"""Routers, what they connect, and their routes."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from heatlite.clients.cloud import CloudConflict
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudNotFound, Schema, SupportStatus, prop
+from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, ValueSpecs, asked, same
+
+
+class ExternalFixedIP(Schema):
+    ip_address: str | None = prop(custom="ip_addr", doc="The address; left out: one that is free.")
+    subnet: str | None = prop(find="neutron.subnet", api="subnet_id", doc="The subnet, by name or id.")
+
+
+class ExternalGateway(Schema):
+    network: str = prop(
+        update=True, resolve="neutron.network", api="network_id", doc="The external network, by name or id."
+    )
+    enable_snat: bool | None = prop(update=True, doc="Whether it translates addresses on their way out.")
+    external_fixed_ips: list[ExternalFixedIP] | None = prop(update=True, doc="Its addresses in the external network.")
+
+
+class RouterProps(ValueSpecs, Tagged):
+    name: str | None = prop(update=True, doc="Its name.")
+    external_gateway_info: ExternalGateway | None = prop(update=True, doc="What connects it with the outside.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
+    l3_agent_ids: list[str] | None = prop(
+        update=True, api="", doc="The agents that are to carry it; only administrators may say so."
+    )
+    l3_agent_id: str | None = prop(
+        update=True, hidden=True, means="l3_agent_ids", api="", doc="An old name of l3_agent_ids, for one."
+    )
+    distributed: bool | None = prop(doc="Whether it is on every host; only administrators may say so.")
+    ha: bool | None = prop(doc="Whether another takes over if it fails; only administrators may say so.")
+    availability_zone_hints: list[Json] | None = prop(update=True, doc="Where it may run.")
+    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+
+
+class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):
+    """Passes packets between networks."""
+
+    ready = NeutronResource.WORKING
+    shown = {
+        "status": (str, "ACTIVE where it carries traffic."),
+        "external_gateway_info": (dict, "What connects it with the outside."),
+        "name": (str, "Its name."),
+        "admin_state_up": (str, "Whether it carries traffic."),
+        "tenant_id": (str, "The project that owns it."),
+    }
+    after = frozenset({"OS::Neutron::Subnet"})
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
+        """Of the subnets of its external network: it has an address there (Heat)."""
+        gateway = own.get("external_gateway_info")
+        return isinstance(gateway, Mapping) and same(gateway, "network", other, "network")
+
+    def finish(self) -> None:
+        super().finish()
+        if self.props.l3_agent_ids:
+            self._set_agents()
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        if "l3_agent_ids" in change.changed:
+            self._set_agents()
+        return token
+
+    def _set_agents(self) -> None:
+        wanted = set(self.props.l3_agent_ids or ())
+        carried = cast(list[JsonMap], self.service("routers_hosting_l3_agents", self.physical_id))
+        now = {str(one["id"]) for one in carried}
+        for agent in sorted(now - wanted):
+            self.service("remove_router_from_agent", agent, self.physical_id)
+        for agent in sorted(wanted - now):
+            self.service("add_router_to_agent", agent, self.physical_id)
+
+
+class RouterInterfaceProps(Schema):
+    router: str = prop(find="neutron.router", doc="The router, by name or id.")
+    router_id: str | None = prop(
+        hidden=True, find="neutron.router", means="router", api="", doc="An old name of router."
+    )
+    subnet: str | None = prop(find="neutron.subnet", doc="The subnet that is connected, by name or id.")
+    subnet_id: str | None = prop(
+        hidden=True, find="neutron.subnet", means="subnet", api="", doc="An old name of subnet."
+    )
+    port: str | None = prop(find="neutron.port", doc="The port by which the router is connected, by name or id.")
+    port_id: str | None = prop(hidden=True, find="neutron.port", means="port", api="", doc="An old name of port.")
+
+    def fault(self) -> str | None:
+        if (self.subnet is None) == (self.port is None):
+            return "Either subnet or port has to be given, and not both"
+        return None
+
+
+class RouterInterface(
+    Link[RouterInterfaceProps], type="OS::Neutron::RouterInterface", kind="network.router_interface"
+):
+    """Connects a subnet to a router. Its id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given."""
+
+    def handle_create(self) -> Json:
+        props = self.props
+        self.service("add_interface_to_router", props.router, props.subnet, props.port)
+        self.physical_id = self._id()
+        return None
+
+    def _id(self) -> str:
+        props = self.props
+        return f"{props.router}:" + (f"port_id={props.port}" if props.port else f"subnet_id={props.subnet}")
+
+    @staticmethod
+    def _place(physical_id: str) -> tuple[str, str, str]:
+        """Router, ``subnet`` or ``port``, and the id of that: from when it was made."""
+        router, _, place = physical_id.partition(":")
+        kind, _, key = place.partition("_id=")
+        return router, kind, key
+
+    def fetch(self) -> JsonMap:
+        """The router's port."""
+        if self.physical_id is None:
+            raise CloudNotFound("network.ports", f"{self.name} has not been made")
+        return self._port(self.physical_id)
+
+    def _port(self, physical_id: str) -> JsonMap:
+        router, kind, key = self._place(physical_id)
+        for port in cast(list[JsonMap], self.service("ports", device_id=router)):
+            places = [one["subnet_id"] for one in cast(list[JsonMap], port["fixed_ips"])]
+            if port["id"] == key or kind == "subnet" and key in places:
+                return port
+        raise CloudNotFound("network.ports", f"Router {router} does not have an interface with {kind} {key}")
+
+    def alike(self) -> list[JsonMap]:
+        try:
+            self._port(self._id())
+        except CloudNotFound:
+            return []
+        return [{"id": self._id()}]
+
+    def undo(self, physical_id: str) -> None:
+        router, kind, key = self._place(physical_id)
+        subnet, port = (key, None) if kind == "subnet" else (None, key)
+        self.service("remove_interface_from_router", router, subnet, port)
+
+
+class RouterGatewayProps(Schema):
+    router_id: str = prop(find="neutron.router", doc="The router, by name or id.")
+    network: str | None = prop(find="neutron.network", doc="The external network, by name or id.")
+    network_id: str | None = prop(
+        hidden=True, find="neutron.network", means="network", api="", doc="An old name of network."
+    )
+
+    def fault(self) -> str | None:
+        return "Property network not assigned" if self.network is None else None
+
+
+class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway", kind="network.router_gateway"):
+    """Connects a router with the outside; external_gateway_info of a router does the same."""
+
+    support_status = SupportStatus("HIDDEN", "5.0.0", "Give the router external_gateway_info instead.")
+    after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::Subnet"})
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
+        """Of the interfaces of its router, and of the subnets of its network (Heat)."""
+        if kind == "OS::Neutron::Subnet":
+            return same(own, "network", other, "network")
+        return same(own, "router", other, "router")
+
+    def handle_create(self) -> Json:
+        props = self.props
+        self.service("update_router", props.router_id, external_gateway_info={"network_id": props.network})
+        self.physical_id = f"{props.router_id}:{props.network}"
+        return None
+
+    def fetch(self) -> JsonMap:
+        """The router's gateway."""
+        router, _, network = str(self.physical_id).partition(":")
+        if self.physical_id is not None:
+            gateway = self.map(self.service("get_router", router)).get("external_gateway_info")
+            if isinstance(gateway, dict) and gateway.get("network_id") == network:
+                return gateway
+        raise CloudNotFound("network.get_router", f"Router {router} has no gateway to network {network}")
+
+    def find(self) -> str | None:
+        return None  # to make it once more changes nothing
+
+    def undo(self, physical_id: str) -> None:
+        self.fetch()  # somebody may have set another gateway
+        self.service("update_router", physical_id.partition(":")[0], external_gateway_info=None)
+
+
+class Route(Schema):
+    destination: str = prop(custom="net_cidr", doc="Where to.")
+    nexthop: str = prop(custom="ip_addr", doc="By which machine.")
+
+
+class ExtraRouteSetProps(Schema):
+    router: str = prop(find="neutron.router", doc="The router, by name or id.")
+    routes: list[Route] = prop([], update=True, doc="The routes; others may add more.")
+
+
+class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet", kind="network.router"):
+    """Routes of a router beside those to the networks that it connects."""
+
+    support_status = SupportStatus(version="14.0.0")
+    after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::RouterGateway"})
+
+    @classmethod
+    def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
+        """Of what connects its router with the machines that it sends to (Heat)."""
+        return same(own, "router", other, "router")
+
+    def handle_create(self) -> Json:
+        known, routes = self._known(), self._routes(self.facts.properties)
+        twins = [one for one in routes if one in known]
+        if twins:
+            raise CloudConflict("network.add_extra_routes_to_router", f"Route duplicates an existing route: {twins}")
+        self._call("add_extra_routes_to_router", routes)
+        self.physical_id = f"{self.props.router}:{self.physical_name}"
+        return None
+
+    @staticmethod
+    def _routes(properties: Mapping[str, object]) -> list[Json]:
+        """The routes of coerced properties."""
+        routes = properties.get("routes")
+        return list(routes) if isinstance(routes, list) else []
+
+    def _known(self) -> list[Json]:
+        return cast(list[Json], self.map(self.service("get_router", self.props.router)).get("routes") or [])
+
+    def _call(self, verb: str, routes: list[Json]) -> None:
+        if routes:
+            self.service(verb, self.props.router, {"router": {"routes": routes}})
+
+    def fetch(self) -> JsonMap:
+        """The router, if it has all of the routes."""
+        known = self._known() if self.physical_id is not None else []
+        lost = [one for one in self._routes(self.facts.before or self.facts.properties) if one not in known]
+        if lost or self.physical_id is None:
+            raise CloudNotFound("network.get_router", f"Router {self.facts.properties['router']} has no route {lost}")
+        return {"routes": self._routes(self.facts.properties)}
+
+    def alike(self) -> list[JsonMap]:
+        routes, known = self._routes(self.facts.properties), self._known()
+        there = routes and all(one in known for one in routes)
+        return [{"id": f"{self.props.router}:{self.physical_name}"}] if there else []
+
+    def handle_update(self, change: Change) -> Json:
+        before, after, known = self._routes(change.before), self._routes(change.after), self._known()
+        self._call("remove_extra_routes_from_router", [one for one in before if one not in after and one in known])
+        self._call("add_extra_routes_to_router", [one for one in after if one not in known])
+        return None
+
+    def undo(self, physical_id: str) -> None:
+        known, latter = self._known(), self.facts.latter()
+        kept = [] if latter is None else self._routes(latter.facts.properties)
+        mine = self._routes(self.facts.properties)
+        self._call("remove_extra_routes_from_router", [one for one in mine if one in known and one not in kept])
+
+
+def leads_out(own: Mapping[str, object], kind: str, other: Mapping[str, object], external: object) -> bool:
+    """Whether what has `external` for its outer network waits for a router's gateway, or for an interface that its
+    port may need (Heat)."""
+    if kind == "OS::Neutron::RouterInterface":
+        return own.get("port_id") is not None or own.get("internal_port") is not None
+    if kind == "OS::Neutron::Router":
+        gateway = other.get("external_gateway_info")
+        return external is not None and isinstance(gateway, Mapping) and asked(gateway, "network") == external
+    return external is None or asked(other, "network") == external

@@ -1,0 +1,154 @@
+"""Security groups and their rules."""
+
+from typing import cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.plugin.cloud import covers
+from heatlite.resources.neutron.base import NeutronResource
+
+# fmt: off
+PROTOCOLS: tuple[Json, ...] = (
+    *range(256), "ah", "dccp", "egp", "esp", "gre", "icmp", "icmpv6", "igmp", "ipv6-encap", "ipv6-frag", "ipv6-icmp",
+    "ipv6-nonxt", "ipv6-opts", "ipv6-route", "ospf", "pgm", "rsvp", "sctp", "tcp", "udp", "udplite", "vrrp",
+)
+# fmt: on
+BY_GROUP, BY_PREFIX = "remote_group_id", "remote_ip_prefix"
+
+
+class Rule(Schema):
+    description: str | None = prop(doc="What it is for.")
+    direction: str = prop("ingress", one_of=("ingress", "egress"), doc="Whether it lets packets in or out.")
+    ethertype: str = prop("IPv4", one_of=("IPv4", "IPv6"), doc="The version of IP.")
+    port_range_min: int | None = prop(between=(0, 65535), doc="The first port; with ICMP, the type.")
+    port_range_max: int | None = prop(between=(0, 65535), doc="The last port; with ICMP, the code.")
+    protocol: str | None = prop(one_of=PROTOCOLS, doc="The protocol, by name or number; left out: any.")
+    remote_mode: str = prop(
+        BY_PREFIX, one_of=(BY_PREFIX, BY_GROUP), api="", doc="Whether the others are known by address or by group."
+    )
+    remote_group_id: str | None = prop(
+        find="neutron.security_group", doc="The group of the others, by name or id; left out: this one."
+    )
+    remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the others; left out: any.")
+
+
+class SecurityGroupProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str | None = prop(update=True, doc="What it is for.")
+    rules: list[Rule] = prop([], update=True, api="", doc="What it lets through, beside what goes out.")
+    stateful: bool | None = prop(update=True, doc="Whether it knows connections, and lets answers through.")
+
+    def fault(self) -> str | None:
+        if self.name == "default":
+            return 'Security groups cannot be assigned the name "default".'
+        return None
+
+
+class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::SecurityGroup",
+                    kind="network.security_group"):  # fmt: skip
+    """What ports let through."""
+
+    support_status = SupportStatus(version="2014.1")
+
+    def finish(self) -> None:
+        super().finish()
+        self._set_rules()
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        if "rules" in change.changed:
+            self._set_rules()
+        return token
+
+    def update_args(self, change: Change) -> JsonMap:
+        args = super().update_args(change)
+        if args.get("description", "") is None:
+            args["description"] = ""
+        return {name: value for name, value in args.items() if value is not None}
+
+    def _set_rules(self) -> None:
+        """Remove what is not wanted and add what is; what stays lets packets through all the time. Rules that are not
+        the group's own (OS::Neutron::SecurityGroupRule) are left alone."""
+        wanted = self._wanted()
+        there = cast(list[JsonMap], self.service("security_group_rules", security_group_id=self.physical_id))
+        own = cast(list[Json], self.data.get("rules", [rule["id"] for rule in there]))  # a new group's are all its own
+        kept: list[Json] = []
+        for rule in there:
+            if any(_is(rule, one) for one in wanted):
+                kept.append(rule["id"])
+            elif rule["id"] in own:
+                self.service("delete_security_group_rule", rule["id"])
+        for one in wanted:
+            if not any(_is(rule, one) for rule in there):
+                made = self.service("create_security_group_rule", security_group_id=self.physical_id, **one)
+                kept.append(self.map(made)["id"])
+        self.data["rules"] = kept
+
+    def _wanted(self) -> list[JsonMap]:
+        """The rules as the service calls them. Without one for what goes out, everything may (Heat)."""
+        field = self.schema.fields["rules"]
+        written = cast(list[JsonMap], self.resolved(self.facts.properties).get("rules") or [])
+        found: list[JsonMap] = []
+        for given, sent in zip(written, cast(list[JsonMap], field.wire(cast(Json, written))), strict=True):
+            rule = dict(sent)
+            if given.get("remote_mode", BY_PREFIX) == BY_GROUP:
+                rule.pop(BY_PREFIX, None)
+                rule[BY_GROUP] = given.get(BY_GROUP) or self.physical_id
+            else:
+                rule.pop(BY_GROUP, None)
+            if not any(_is(rule, one) for one in found):
+                found.append(rule)
+        if not any(rule["direction"] == "egress" for rule in found):
+            found += [{"direction": "egress", "ethertype": version} for version in ("IPv4", "IPv6")]
+        return found
+
+
+WHAT = ("direction", "ethertype", "protocol", "port_range_min", "port_range_max", BY_GROUP, BY_PREFIX)
+"""What makes a rule: the service takes no two that are the same in these."""
+
+
+def _is(rule: JsonMap, other: JsonMap) -> bool:
+    described = "description" not in other or rule.get("description") == other["description"]
+    return described and all(covers(_value(rule, name), _value(other, name)) for name in WHAT)
+
+
+def _value(rule: JsonMap, name: str) -> Json:
+    value = rule.get(name)
+    return value.lower() if name == "protocol" and isinstance(value, str) else value
+
+
+class SecurityGroupRuleProps(Schema):
+    security_group: str = prop(
+        find="neutron.security_group", api="security_group_id", doc="The group that it is part of, by name or id."
+    )
+    description: str | None = prop(doc="What it is for.")
+    direction: str = prop("ingress", one_of=("ingress", "egress"), doc="Whether it lets packets in or out.")
+    ethertype: str = prop("IPv4", one_of=("IPv4", "IPv6"), doc="The version of IP.")
+    port_range_min: int | None = prop(between=(0, 65535), doc="The first port; with ICMP, the type.")
+    port_range_max: int | None = prop(between=(0, 65535), doc="The last port; with ICMP, the code.")
+    protocol: str = prop("tcp", one_of=PROTOCOLS, doc="The protocol, by name or number.")
+    remote_group: str | None = prop(
+        find="neutron.security_group", api="remote_group_id", doc="The group of the others, by name or id."
+    )
+    remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the others; left out: any.")
+
+    def fault(self) -> str | None:
+        low, high = self.port_range_min, self.port_range_max
+        if self.remote_group is not None and self.remote_ip_prefix is not None:
+            return "Cannot use remote_group and remote_ip_prefix at the same time"
+        if self.protocol in ("icmp", "icmpv6", "ipv6-icmp", "1", "58"):
+            if low is None and high is not None:
+                return "With ICMP, port_range_max (the code) needs port_range_min (the type)"
+            too_great = max(low or 0, high or 0) > 255
+            return "With ICMP, port_range_min and port_range_max are at most 255" if too_great else None
+        if low is not None and high is not None and low > high:
+            return "port_range_min must not be greater than port_range_max"
+        return None
+
+
+class SecurityGroupRule(NeutronResource[SecurityGroupRuleProps], type="OS::Neutron::SecurityGroupRule",
+                        kind="network.security_group_rule"):  # fmt: skip
+    """One of the things that a security group lets through."""
+
+    support_status = SupportStatus(version="7.0.0")
+    named = False

@@ -1,0 +1,50 @@
+"""Trunks."""
+
+from typing import cast
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.resources.neutron.base import NeutronResource
+
+
+class SubPort(Schema):
+    port: str = prop(find="neutron.port", api="port_id", doc="The port, by name or id.")
+    segmentation_type: str = prop(one_of=("vlan",), doc="How its packets are marked.")
+    segmentation_id: int = prop(between=(1, 4094), doc="The mark of its packets.")
+
+
+class TrunkProps(Schema):
+    port: str = prop(immutable=True, find="neutron.port", api="port_id", doc="The parent port, by name or id.")
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str | None = prop(update=True, doc="What it is for.")
+    admin_state_up: bool | None = prop(update=True, doc="Whether it carries traffic.")
+    sub_ports: list[SubPort] | None = prop(update=True, doc="The ports that are reached through the parent.")
+
+
+class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="network.trunk"):
+    """Several ports by which a machine is connected as if they were one."""
+
+    support_status = SupportStatus(version="9.0.0")
+    shown = {"port_id": (str, "The id of the parent port.")}
+
+    def update_args(self, change: Change) -> JsonMap:
+        args = super().update_args(change)
+        args.pop("sub_ports", None)
+        if args.get("description", "") is None:
+            args["description"] = ""
+        if args.get("admin_state_up", True) is None:
+            args["admin_state_up"] = True
+        return args
+
+    def handle_update(self, change: Change) -> Json:
+        token = super().handle_update(change)
+        if "sub_ports" in change.changed:
+            wanted = cast(list[JsonMap], self.sent(frozenset({"sub_ports"}))["sub_ports"] or [])
+            now = cast(list[JsonMap], self.fetch()["sub_ports"])
+            gone: list[Json] = [{"port_id": one["port_id"]} for one in now if one not in wanted]
+            new: list[Json] = [one for one in wanted if one not in now]
+            if gone:
+                self.service("delete_trunk_subports", self.physical_id, gone)
+            if new:
+                self.service("add_trunk_subports", self.physical_id, new)
+        return token

@@ -1,0 +1,144 @@
+"""The disks of a server: what it boots from, and what else it has from the start."""
+
+from collections.abc import Mapping, Sequence
+
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Schema, prop
+
+FORMATS = ("ext2", "ext3", "ext4", "xfs", "ntfs")
+
+
+class Disk(Schema):
+    device_name: str = prop(doc="What the disk is called on the server: vda is what it boots from.")
+    volume_id: str | None = prop(find="cinder.volume", doc="The volume, by name or id.")
+    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The snapshot that a volume is made of.")
+    volume_size: int | None = prop(doc="The size of the volume that is made, in GiB.")
+    delete_on_termination: bool | None = prop(doc="Whether the volume goes with the server.")
+
+    def fault(self) -> str | None:
+        return _one_of({"volume_id": self.volume_id, "snapshot_id": self.snapshot_id})
+
+
+class DiskV2(Schema):
+    device_name: str | None = prop(doc="What the disk is called on the server.")
+    volume_id: str | None = prop(find="cinder.volume", doc="The volume, by name or id.")
+    image_id: str | None = prop(hidden=True, find="glance.image", means="image", doc="An old name of image.")
+    image: str | None = prop(find="glance.image", doc="The image that a volume is made of, by name or id.")
+    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The snapshot that a volume is made of.")
+    swap_size: int | None = prop(doc="The size of a disk to swap to, in MiB.")
+    ephemeral_size: int | None = prop(between=(1, None), doc="The size of a disk that goes with the server, in GiB.")
+    ephemeral_format: str | None = prop(one_of=FORMATS, doc="How the disk that goes with the server is formatted.")
+    volume_size: int | None = prop(doc="The size of the volume that is made, in GiB.")
+    volume_type: str | None = prop(find="cinder.vtype", doc="The type of the volume that is made, by name or id.")
+    device_type: str | None = prop(one_of=("cdrom", "disk"), doc="What kind of device it is.")
+    disk_bus: str | None = prop(
+        one_of=("ide", "lame_bus", "sata", "scsi", "usb", "virtio"), doc="How the server reaches it."
+    )
+    boot_index: int | None = prop(doc="When it is tried to boot from: 0 first, -1 never.")
+    delete_on_termination: bool | None = prop(doc="Whether the volume goes with the server.")
+
+
+SOURCES = ("volume_id", "snapshot_id", "image", "swap_size", "ephemeral_size", "ephemeral_format")
+
+
+def _one_of(values: Mapping[str, object]) -> str | None:
+    given = [name for name, value in values.items() if value is not None]
+    if len(given) == 1:
+        return None
+    return f"Exactly one of {', '.join(values)} has to be given, not {' and '.join(given) or 'none of them'}"
+
+
+def fault(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> str | None:
+    """What is wrong with the disks of a server, or None."""
+    for one in disks:
+        text = one.fault()
+        if text is not None:
+            return f"block_device_mapping: {text}"
+    for two in disks_v2:
+        text = _fault_v2(two)
+        if text is not None:
+            return f"block_device_mapping_v2: {text}"
+    if disks and disks_v2:
+        return "Only one of block_device_mapping and block_device_mapping_v2 can be given"
+    boots = any(one.device_name.endswith("vda") for one in disks) or any(map(_may_boot, disks_v2))
+    if image is None and not boots:
+        return "Neither image nor a disk to boot from is given: the server would have nothing to boot"
+    return None
+
+
+def _fault_v2(disk: DiskV2) -> str | None:
+    given = {
+        "volume_id": disk.volume_id,
+        "snapshot_id": disk.snapshot_id,
+        "image": disk.image,
+        "swap_size": disk.swap_size,
+        "ephemeral_size or ephemeral_format": disk.ephemeral_size or disk.ephemeral_format,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1 or not named and disk.volume_size is None:
+        return _one_of(given)
+    if disk.image is not None and disk.volume_size is None:
+        return "volume_size has to be given with image: how large the volume is that is made"
+    return None
+
+
+def _may_boot(disk: DiskV2) -> bool:
+    bootable = disk.volume_id or disk.snapshot_id or disk.image
+    return bool(bootable) and disk.boot_index in (None, 0)
+
+
+def mapping(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> list[Json]:
+    """The disks as the service wants them (``block_device_mapping_v2``); nothing: the image alone."""
+    made = [_first_form(one) for one in disks] + [_second_form(one) for one in disks_v2]
+    if not made:
+        return []
+    if image is not None and not any(one.get("boot_index") == 0 for one in made):
+        root: JsonMap = {"uuid": image, "source_type": "image", "destination_type": "local"}
+        made.insert(0, {**root, "boot_index": 0, "delete_on_termination": True})
+    elif not any(one.get("boot_index") == 0 for one in made):
+        for one in made:
+            if one["source_type"] != "blank" and "boot_index" not in one:
+                one["boot_index"] = 0
+                break
+    for one in made:
+        one.setdefault("boot_index", -1)
+    return list(made)
+
+
+def _first_form(disk: Disk) -> JsonMap:
+    made: JsonMap = {"destination_type": "volume", "device_name": disk.device_name}
+    made["source_type"] = "volume" if disk.volume_id else "snapshot"
+    made["uuid"] = disk.volume_id or disk.snapshot_id
+    made["boot_index"] = 0 if disk.device_name.endswith("vda") else -1
+    return made | _given(volume_size=disk.volume_size, delete_on_termination=disk.delete_on_termination)
+
+
+def _second_form(disk: DiskV2) -> JsonMap:
+    made: JsonMap
+    if disk.volume_id:
+        made = {"source_type": "volume", "uuid": disk.volume_id, "destination_type": "volume"}
+    elif disk.snapshot_id:
+        made = {"source_type": "snapshot", "uuid": disk.snapshot_id, "destination_type": "volume"}
+    elif disk.image:
+        made = {"source_type": "image", "uuid": disk.image, "destination_type": "volume"}
+    elif disk.swap_size is not None:
+        made = {"source_type": "blank", "destination_type": "local", "guest_format": "swap"}
+        made["volume_size"] = disk.swap_size
+    elif disk.ephemeral_size is not None or disk.ephemeral_format is not None:
+        made = {"source_type": "blank", "destination_type": "local"}
+        made |= _given(guest_format=disk.ephemeral_format, volume_size=disk.ephemeral_size)
+    else:
+        made = {"source_type": "blank", "destination_type": "volume"}
+    return made | _given(
+        device_name=disk.device_name,
+        device_type=disk.device_type,
+        disk_bus=disk.disk_bus,
+        boot_index=disk.boot_index,
+        volume_size=disk.volume_size,
+        volume_type=disk.volume_type,
+        delete_on_termination=disk.delete_on_termination,
+    )
+
+
+def _given(**values: Json) -> JsonMap:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,106 @@
+"""Where servers run: groups of servers that are kept together or apart, groups of hosts."""
+
+from contextlib import suppress
+from typing import cast
+
+from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+
+
+class Rules(Schema):
+    max_server_per_host: float | None = prop(doc="How many of the servers may share a host; only of anti-affinity.")
+
+
+class ServerGroupProps(Schema):
+    name: str | None = prop(doc="Its name.")
+    policies: list[str] = prop(
+        ["anti-affinity"],
+        one_of=("anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"),
+        api="",
+        doc="Whether its servers are kept together or apart, and how strictly; the first one holds.",
+    )
+    rules: Rules | None = prop(api="", doc="How the policy is meant.")
+
+    def fault(self) -> str | None:
+        if len(self.policies) != 1:
+            return "policies: the service takes exactly one"
+        most = None if self.rules is None else self.rules.max_server_per_host
+        if most is not None and self.policies[0] != "anti-affinity":
+            return "rules: max_server_per_host goes with the policy anti-affinity only"
+        return None
+
+
+class ServerGroup(CloudResource[ServerGroupProps], type="OS::Nova::ServerGroup", kind="compute.server_group"):
+    """Servers that are kept on one host, or on different ones: the hint `group` of a server names it."""
+
+    support_status = SupportStatus(version="2014.2")
+    kept_when_well = True
+
+    def asked(self, mark: JsonMap) -> JsonMap:
+        return {}  # the service lists all that there are
+
+    def create_args(self) -> JsonMap:
+        args = {**self.sent(), "policy": self.props.policies[0]}
+        most = None if self.props.rules is None else self.props.rules.max_server_per_host
+        if most is not None:
+            args["rules"] = {"max_server_per_host": int(most)}
+        return args
+
+
+class HostAggregateProps(Schema):
+    name: str = prop(update=True, doc="Its name.")
+    availability_zone: str | None = prop(update=True, doc="The availability zone that its hosts are.")
+    hosts: list[str] | None = prop(
+        items=prop(custom="nova.host", doc="The name of a host."), update=True, api="", doc="The hosts."
+    )
+    metadata: dict[str, Json] = prop({}, update=True, api="", doc="What the scheduler compares flavors with.")
+
+
+class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggregate", kind="compute.aggregate"):
+    """Hosts that have something in common. For administrators."""
+
+    support_status = SupportStatus(version="6.0.0")
+    unique_name = True
+
+    def asked(self, mark: JsonMap) -> JsonMap:
+        return {}  # the service lists all that there are
+
+    def check_create_complete(self, token: Json) -> bool | float:
+        """Here, so that one that was found after a crash has them too."""
+        self._set_metadata({})
+        self._set_hosts([])
+        return True
+
+    def handle_update(self, change: Change) -> Json:
+        super().handle_update(change)
+        if "metadata" in change.changed:
+            self._set_metadata(cast(JsonMap, change.before.get("metadata") or {}))
+        if "hosts" in change.changed:
+            self._set_hosts(cast(list[str], change.before.get("hosts") or []))
+        return None
+
+    def _set_metadata(self, before: JsonMap) -> None:
+        gone = {name: None for name in before if name not in self.props.metadata}
+        wanted = {**gone, **{name: str(value) for name, value in self.props.metadata.items()}}
+        if wanted:
+            self.service("set_aggregate_metadata", self.physical_id, cast(Json, wanted))
+
+    def _set_hosts(self, before: list[str]) -> None:
+        wanted = self.props.hosts or []
+        for host in before:
+            if host not in wanted:
+                with suppress(CloudNotFound):
+                    self.service("remove_host_from_aggregate", self.physical_id, host)
+        for host in wanted:
+            if host not in before:
+                with suppress(CloudConflict):  # it is in it already
+                    self.service("add_host_to_aggregate", self.physical_id, host)
+
+    def handle_delete(self) -> Json:
+        """The service removes only those without hosts."""
+        if self.physical_id is not None:
+            for host in cast(list[str], self.seen.get("hosts") or []):
+                with suppress(CloudNotFound):
+                    self.service("remove_host_from_aggregate", self.physical_id, host)
+        return super().handle_delete()

@@ -1,0 +1,61 @@
+"""What a project may have of servers. For administrators."""
+
+from contextlib import suppress
+
+from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+
+
+class QuotaProps(Schema):
+    project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
+    instances: int | None = prop(update=True, between=(-1, None), doc="How many servers.")
+    cores: int | None = prop(update=True, between=(-1, None), doc="How many processors.")
+    ram: int | None = prop(update=True, between=(-1, None), doc="MiB of memory.")
+    key_pairs: int | None = prop(update=True, between=(-1, None), doc="How many key pairs.")
+    metadata_items: int | None = prop(update=True, between=(-1, None), doc="How many keys the metadata of a server.")
+    injected_files: int | None = prop(update=True, between=(-1, None), doc="How many files a server finds.")
+    injected_file_content_bytes: int | None = prop(update=True, between=(-1, None), doc="How long such a file is.")
+    injected_file_path_bytes: int | None = prop(update=True, between=(-1, None), doc="How long its path is.")
+    server_groups: int | None = prop(update=True, between=(-1, None), doc="How many server groups.")
+    server_group_members: int | None = prop(update=True, between=(-1, None), doc="How many servers in each of them.")
+    fixed_ips: int | None = prop(update=True, between=(-1, None), doc="How many addresses; of old services.")
+    floating_ips: int | None = prop(update=True, between=(-1, None), doc="How many floating IPs; of old services.")
+    security_groups: int | None = prop(update=True, between=(-1, None), doc="How many groups; of old services.")
+    security_group_rules: int | None = prop(update=True, between=(-1, None), doc="How many rules; of old services.")
+
+    def fault(self) -> str | None:
+        limits = [name for name in self.fields if name != "project"]
+        if all(getattr(self, name) is None for name in limits):
+            return f"at least one of {', '.join(limits)} has to be given"
+        return None
+
+
+class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quota_set"):
+    """Limits of a project. -1 is no limit; deleted, the limits are again those of every project."""
+
+    support_status = SupportStatus(version="8.0.0")
+
+    def fetch(self) -> JsonMap:
+        return self.map(self.service("get_quota_set", self.props.project))
+
+    def find(self) -> str | None:
+        return None  # to set twice is to set once
+
+    def handle_create(self) -> Json:
+        self.service("update_quota_set", self.props.project, **self.sent())
+        self.physical_id = self.physical_name
+        return None
+
+    def handle_update(self, change: Change) -> Json:
+        if any(change.after.get(name) is None for name in change.changed):
+            # A limit that is not given any more is that of every project again.
+            self.service("revert_quota_set", self.props.project)
+        self.service("update_quota_set", self.props.project, **self.sent())
+        return None
+
+    def handle_delete(self) -> Json:
+        if self.physical_id is not None:
+            with suppress(CloudNotFound):
+                self.service("revert_quota_set", self.props.project)
+        return None

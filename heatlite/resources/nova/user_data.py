@@ -1,0 +1,84 @@
+"""What a server is told when it boots first."""
+
+import base64
+from email import message_from_string
+from email.message import Message
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+from typing import Final, cast
+
+from heatlite.core.json import JsonMap, dump
+
+PLACE: Final = "/var/lib/heat-cfntools"
+"""Where heat-cfntools and os-collect-config look for what the server was given."""
+
+HANDLER: Final = f"""\
+#part-handler
+import os
+
+
+def list_types():
+    return ["text/x-cfninitdata"]
+
+
+def handle_part(data, ctype, filename, payload):
+    if ctype in ("__begin__", "__end__"):
+        return
+    os.makedirs("{PLACE}", mode=0o700, exist_ok=True)
+    path = os.path.join("{PLACE}", os.path.basename(filename))
+    mode = "wb" if isinstance(payload, bytes) else "w"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), mode) as file:
+        file.write(payload)
+"""
+"""Has cloud-init keep the parts of its type as files."""
+
+RUNNER: Final = f"""\
+#!/bin/sh
+# Runs what the template gives as user_data, and says so when it is done.
+chmod 700 {PLACE}/cfn-userdata
+{PLACE}/cfn-userdata > /var/log/heat-provision.log 2>&1
+code=$?
+date -u +%Y-%m-%dT%H:%M:%SZ > {PLACE}/provision-finished
+exit $code
+"""
+
+
+def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: str | None = None) -> str:
+    """The user data of a server in one of Heat's formats (``RAW``, ``HEAT_CFNTOOLS``, ``SOFTWARE_CONFIG``).
+
+    `metadata` is what an agent on the server begins with, `metadata_url` where it asks for more of it.
+    """
+    if kind == "RAW":
+        return text
+    parts: list[Message] = []
+    if user:
+        parts.append(_part(f"#cloud-config\nuser: {user}\n", "cloud-config", "cloud-config"))
+    parts.append(_part(HANDLER, "part-handler.py", "part-handler"))
+    if kind == "HEAT_CFNTOOLS":
+        parts.append(_part(text, "cfn-userdata", "x-cfninitdata"))
+        parts.append(_part(RUNNER, "run-userdata.sh", "x-shellscript"))
+        parts.append(_part(metadata_url, "cfn-metadata-server", "x-cfninitdata"))
+    elif text:
+        parts.extend(_parts_of(text))
+    parts.append(_part(dump(metadata), "cfn-init-data", "x-cfninitdata"))
+    return MIMEMultipart(_subparts=parts).as_string()
+
+
+def _parts_of(text: str) -> list[Message]:
+    """A text with its own parts, or one that cloud-init finds out by its first line what to do with."""
+    message = message_from_string(text)
+    if message.is_multipart():
+        return cast(list[Message], message.get_payload())
+    return [_part(text, "", "plain")]
+
+
+def _part(text: str, filename: str, subtype: str) -> Message:
+    made = MIMEText(text, subtype, "us-ascii" if text.isascii() else "utf-8")
+    if filename:
+        made.add_header("Content-Disposition", "attachment", filename=filename)
+    return made
+
+
+def encoded(text: str) -> str:
+    """As the service takes it: base64 of UTF-8."""
+    return base64.b64encode(text.encode()).decode("ascii")

@@ -1,0 +1,74 @@
+"""Load balancers and their listeners."""
+
+from heatlite.core.json import Json
+from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.resources.octavia.base import OctaviaResource
+
+PROTOCOLS = ("TCP", "HTTP", "HTTPS", "TERMINATED_HTTPS", "PROXY", "UDP")
+
+
+class LoadBalancerProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str = prop("", update=True, doc="What it is for.")
+    vip_subnet: str = prop(find="neutron.subnet", api="vip_subnet_id", doc="The subnet of its address, by name or id.")
+    vip_address: str | None = prop(custom="ip_addr", doc="Its address; left out: one of the subnet's.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
+    provider: str | None = prop(doc="By what it is made.")
+    flavor: str | None = prop(find="octavia.flavor", api="flavor_id", doc="How big and how safe it is, by name or id.")
+    availability_zone: str | None = prop(find="octavia.availabilityzone", doc="Where it is made.")
+    tenant_id: str | None = prop(
+        find="keystone.project", api="project_id", doc="The project that is to own it; only administrators may say so."
+    )
+
+
+class LoadBalancer(
+    OctaviaResource[LoadBalancerProps], type="OS::Octavia::LoadBalancer", kind="load_balancer.load_balancer"
+):
+    """An address behind which many machines work."""
+
+    support_status = SupportStatus(version="10.0.0")
+    shown = {
+        "vip_address": (str, "Its address."),
+        "vip_port_id": (str, "The port of its address."),
+        "vip_subnet_id": (str, "The subnet of its address."),
+        "pools": (list, "Its pools."),
+        "flavor_id": (str, "How big and how safe it is."),
+    }
+
+
+class ListenerProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str = prop("", update=True, doc="What it is for.")
+    loadbalancer: str = prop(
+        find="octavia.loadbalancer", api="loadbalancer_id", doc="The load balancer it is part of, by name or id."
+    )
+    protocol: str = prop(one_of=PROTOCOLS, doc="What is spoken.")
+    protocol_port: int = prop(between=(1, 65535), doc="The port it listens on.")
+    default_pool: str | None = prop(
+        update=True, find="octavia.pool", api="default_pool_id", doc="Where requests go that no policy sends elsewhere."
+    )
+    connection_limit: int = prop(
+        -1, update=True, between=(-1, None), doc="The most connections at once; -1: any number."
+    )
+    allowed_cidrs: list[str] | None = prop(
+        items=prop(custom="net_cidr"), update=True, doc="Who may connect; left out: everybody."
+    )
+    default_tls_container_ref: str | None = prop(update=True, doc="The container with its certificate.")
+    sni_container_refs: list[Json] | None = prop(update=True, doc="Containers with certificates for other names.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it listens.")
+    tenant_id: str | None = prop(api="project_id", doc="The project that is to own it; only administrators may say so.")
+
+    def fault(self) -> str | None:
+        if self.protocol == "TERMINATED_HTTPS" and self.default_tls_container_ref is None:
+            return "TERMINATED_HTTPS needs a certificate: give default_tls_container_ref."
+        return None
+
+
+class Listener(OctaviaResource[ListenerProps], type="OS::Octavia::Listener", kind="load_balancer.listener"):
+    """A port of a load balancer."""
+
+    support_status = SupportStatus(version="10.0.0")
+    shown = {
+        "loadbalancers": (list, "The load balancer that it is part of."),
+        "default_pool_id": (str, "Where requests go that no policy sends elsewhere."),
+    }

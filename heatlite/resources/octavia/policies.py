@@ -1,0 +1,78 @@
+"""What a listener does with certain requests."""
+
+from heatlite.core.json import JsonMap
+from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.resources.octavia.base import OctaviaResource
+
+
+class L7PolicyProps(Schema):
+    name: str | None = prop(update=True, doc="Its name.")
+    description: str | None = prop(update=True, doc="What it is for.")
+    listener: str = prop(find="octavia.listener", api="listener_id", doc="The listener it is part of, by name or id.")
+    action: str = prop(
+        update=True, one_of=("REJECT", "REDIRECT_TO_POOL", "REDIRECT_TO_URL"), doc="What is done with a request."
+    )
+    redirect_pool: str | None = prop(
+        update=True, find="octavia.pool", api="redirect_pool_id", doc="The pool it is given to, by name or id."
+    )
+    redirect_url: str | None = prop(update=True, doc="Where the client is sent.")
+    position: float | None = prop(update=True, between=(1, None), doc="Its place among the listener's policies.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it counts.")
+
+    def fault(self) -> str | None:
+        if self.action == "REDIRECT_TO_POOL" and self.redirect_pool is None:
+            return "REDIRECT_TO_POOL needs redirect_pool."
+        if self.action == "REDIRECT_TO_URL" and self.redirect_url is None:
+            return "REDIRECT_TO_URL needs redirect_url."
+        return None
+
+
+class L7Policy(OctaviaResource[L7PolicyProps], type="OS::Octavia::L7Policy", kind="load_balancer.l7_policy"):
+    """What is done with requests that fulfil its rules."""
+
+    support_status = SupportStatus(version="10.0.0")
+    plural = "l7_policies"
+    shown = {"rules": (list, "Its rules.")}
+
+    def sent(self, names: frozenset[str] | None = None) -> JsonMap:
+        """The service counts in whole numbers."""
+        args = super().sent(names)
+        if isinstance(args.get("position"), float):
+            args["position"] = int(float(str(args["position"])))
+        return args
+
+
+class L7RuleProps(Schema):
+    l7policy: str = prop(find="octavia.l7policy", api="", doc="The policy it is part of, by name or id.")
+    type: str = prop(
+        update=True,
+        one_of=("HOST_NAME", "PATH", "FILE_TYPE", "HEADER", "COOKIE"),
+        doc="What of a request is looked at.",
+    )
+    compare_type: str = prop(
+        update=True, one_of=("REGEX", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "EQUAL_TO"), doc="How it is compared."
+    )
+    key: str | None = prop(update=True, doc="The name of the header or the cookie.")
+    value: str = prop(update=True, doc="What it is compared with.")
+    invert: bool = prop(False, update=True, doc="Whether the opposite is demanded.")
+    admin_state_up: bool = prop(True, update=True, doc="Whether it counts.")
+
+    def fault(self) -> str | None:
+        if self.type in ("HEADER", "COOKIE") and self.key is None:
+            return f"A rule for a {self.type} needs its name: give key."
+        return None
+
+
+class L7Rule(OctaviaResource[L7RuleProps], type="OS::Octavia::L7Rule", kind="load_balancer.l7_rule"):
+    """What a request has to be like."""
+
+    support_status = SupportStatus(version="10.0.0")
+    within = "l7policy"
+
+    def identity(self) -> JsonMap:
+        """Rules have no names."""
+        return {"tags": [self.physical_name]}
+
+    def asked(self, mark: JsonMap) -> JsonMap:
+        """All of the policy: there are few."""
+        return {}

@@ -1,0 +1,119 @@
+"""Types of the object store."""
+
+from contextlib import suppress
+from typing import cast
+from urllib.parse import urlsplit
+
+from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
+from heatlite.plugin.cloud import OTHERS
+
+AT_ONCE = 100
+"""How many objects of a container are deleted before others have their turn."""
+
+
+class ContainerProps(Schema):
+    name: str | None = prop(doc="Its name.")
+    x_container_read: str | None = prop(alias="X-Container-Read", doc="Who may read what is in it.")
+    x_container_write: str | None = prop(alias="X-Container-Write", doc="Who may write to it.")
+    x_container_meta: dict[str, Json] = prop({}, alias="X-Container-Meta", api="", doc="Keys and values kept with it.")
+    x_account_meta: dict[str, Json] = prop(
+        {}, alias="X-Account-Meta", api="", doc="Keys and values kept with the whole account."
+    )
+    purge_on_delete: bool = prop(False, alias="PurgeOnDelete", api="", doc="Whether its objects are deleted with it.")
+
+
+class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind="object_store.container"):
+    """A container for objects. Its id is its name.
+
+    A container that is there already is not taken for this one, and one that is not empty is only deleted with
+    PurgeOnDelete.
+    """
+
+    def fetch(self) -> JsonMap:
+        if self.physical_id is None:
+            raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
+        return self.map(self.service("get_container_metadata", self.physical_id))
+
+    def key(self) -> str:
+        return self.props.name or self.physical_name
+
+    def alike(self) -> list[JsonMap]:
+        name = self.key()
+        if self.inherits:
+            return []
+        with suppress(CloudNotFound):
+            self.service("get_container_metadata", name)
+            return [{"name": name}]
+        return []
+
+    def handle_create(self) -> Json:
+        name = self.key()
+        if self.data.get(OTHERS):  # the service would take the call for a change of that one
+            raise CloudConflict("object_store.create_container", f"there is a container {name} already")
+        headers = {**self.sent(frozenset({"X-Container-Read", "X-Container-Write"}))}
+        headers.update({f"X-Container-Meta-{key}": str(value) for key, value in self.props.x_container_meta.items()})
+        self.service("create_container", name, **{key: value for key, value in headers.items() if value is not None})
+        self.physical_id = name
+        if self.props.x_account_meta:
+            values: JsonMap = {key: str(value) for key, value in self.props.x_account_meta.items()}
+            self.service("set_account_metadata", **values)
+        return None
+
+    def handle_delete(self) -> Json:
+        return None
+
+    def check_delete_complete(self, token: Json) -> bool | float:
+        if self.physical_id is None or self.bequeaths:
+            return True
+        with suppress(CloudNotFound):
+            if self.props.purge_on_delete and self._purge():
+                return False
+            try:
+                self.service("delete_container", self.physical_id)
+            except CloudConflict as error:
+                if self.props.purge_on_delete:
+                    return False  # somebody has put something in, or the service has yet to see that it is empty
+                text = f"{error}. The container {self.physical_id} has objects: empty it, or set PurgeOnDelete"
+                raise ServiceConflict(text) from error
+        return True
+
+    def _purge(self) -> bool:
+        """Delete some of the objects; whether there were any."""
+        found = cast(list[JsonMap], self.service("objects", self.physical_id, limit=AT_ONCE))[:AT_ONCE]
+        for one in found:
+            self.service("delete_object", one["name"], container=self.physical_id)
+        return bool(found)
+
+    def handle_check(self) -> Json:
+        self.fetch()
+        return None
+
+    def attr_DomainName(self) -> str:  # noqa: N802 - Heat's
+        """The host of the object store."""
+        return urlsplit(self._url).hostname or ""
+
+    def attr_WebsiteURL(self) -> str:  # noqa: N802 - Heat's
+        """The URL of the container."""
+        return f"{self._url}/{self.reference()}"
+
+    def attr_RootURL(self) -> str:  # noqa: N802 - Heat's
+        """The URL that all containers of the project are under."""
+        return self._url
+
+    def attr_ObjectCount(self) -> int:  # noqa: N802 - Heat's
+        """How many objects are in it."""
+        return int(str(self.seen.get("x-container-object-count", 0)))
+
+    def attr_BytesUsed(self) -> int:  # noqa: N802 - Heat's
+        """How many bytes they have."""
+        return int(str(self.seen.get("x-container-bytes-used", 0)))
+
+    def attr_HeadContainer(self) -> dict[str, Json]:  # noqa: N802 - Heat's
+        """All that the object store says of it: headers by name."""
+        return self.seen
+
+    @property
+    def _url(self) -> str:
+        return str(self.service("get_endpoint")).rstrip("/")

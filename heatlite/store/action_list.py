@@ -1,0 +1,182 @@
+"""Actions as a project sees them: listed in pages, found by what people call them.
+
+A page costs the same wherever it is and however many actions there are, because it is read range by range, each range a
+walk along one index. One statement for all of it is shorter, but each of the three databases plans it badly in some way
+of its own.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.status import ActionStatus, Verb
+from heatlite.store.actions import COLUMNS, record_of
+from heatlite.store.batch import in_parts
+from heatlite.store.database import Dialect, Row, Value
+from heatlite.store.encryption import FORM
+from heatlite.store.records import ActionRecord, Relations
+from heatlite.store.sealing import Sealing
+
+SHORTEST_ID = 4
+"""Characters of an id that are enough to ask for it."""
+
+SORTED_BY = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status"}
+"""Sort keys and their columns. Actions are numbered as they are created; clocks would only disagree about it."""
+
+Order: TypeAlias = list[tuple[str, bool]]
+"""Columns, and whether each is descending. The last is always `seq`, so that there are no ties."""
+Condition: TypeAlias = tuple[str, Sequence[Value]]
+"""SQL with a ``?`` for each of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionQuery:
+    """What a list of actions asks for. An empty filter lets everything pass."""
+
+    limit: int
+    name: Sequence[str] = ()
+    target: Sequence[str] = ()
+    verb: Sequence[Verb] = ()
+    status: Sequence[ActionStatus] = ()
+    sort: Sequence[tuple[str, bool]] = ()
+    """Keys of SORTED_BY, none twice, and whether descending. Empty: newest first."""
+    marker: str | None = None
+    """The id of the last action of the page before."""
+
+
+class ActionList:
+    """The actions of projects, to be looked at."""
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = database = sealing.database
+        # Secrets are not for others to see, nor is an adoption's or a restore's record of a whole stack, which may be
+        # megabytes; nothing else that is encrypted is so long.
+        shown = {
+            "secrets": "NULL",
+            "inputs": f"""CASE WHEN substr(inputs, 1, 13) = '{{"resources":' OR (length(inputs) > 4000 AND """
+            f"""substr(inputs, 1, {len(FORM)}) = '{FORM}') THEN '{{}}' ELSE inputs END""",
+        }
+        self._shown = ", ".join(shown.get(name, database.quote(name)) for name in COLUMNS)
+
+    def page(self, project: str, query: ActionQuery) -> list[ActionRecord]:
+        """A page of the actions of a project. Raises HTTPBadRequest for a marker that is none of them."""
+        order = _order(query.sort)
+        ranges: list[tuple[list[Condition], Order]] = [([], order)]
+        if query.marker is not None:
+            ranges = _after(order, self._keys(project, query.marker, order))
+        found: list[ActionRecord] = []
+        for conditions, within in ranges:
+            if len(found) < query.limit:
+                found += self._range(project, query, conditions, within, order[0][0], query.limit - len(found))
+        return found
+
+    def _keys(self, project: str, marker: str, order: Order) -> Row:
+        columns = ", ".join(column for column, _ in order)
+        for keys in self._read(f"SELECT {columns} FROM action WHERE project = ? AND id = ?", (project, marker)):
+            return keys
+        raise HTTPBadRequest(f"marker has to be the id of an action of this project: there is no {marker}.")
+
+    def _range(
+        self, project: str, query: ActionQuery, conditions: Sequence[Condition], order: Order, first: str, limit: int
+    ) -> list[ActionRecord]:
+        """The first `limit` actions that pass the filters and the conditions; `first` is the first column of the list's
+        order."""
+        # The first is that whose index is walked: a target has few actions; most actions have succeeded.
+        common = ActionStatus.SUCCEEDED in query.status
+        filters: list[tuple[str, Sequence[str]]] = [
+            ("stack_id", query.target),
+            ("name", query.name),
+            ("status", () if common else query.status),
+            ("verb", query.verb),
+            ("status", query.status if common else ()),
+        ]
+        filters = [(column, values) for column, values in filters if values]
+        walks: list[list[Condition]] = [[_in(column, values) for column, values in filters]]
+        index = "" if filters else first
+        if filters and first == "seq":
+            (index, each), *others = filters
+            # In a form that no index has: no planner walks another.
+            rest = [_in(f"coalesce({column}, '')", values) for column, values in others]
+            walks = [[(f"{index} = ?", [value]), *rest] for value in dict.fromkeys(each)]
+        found: list[ActionRecord] = []
+        for walk in walks:
+            found += self._select([("project = ?", [project]), *walk, *conditions], limit, order, index)
+        if len(walks) > 1:
+            found.sort(key=lambda action: action.seq, reverse=order[0][1])
+        return found[:limit]
+
+    def find(self, project: str, reference: str, most: int) -> list[ActionRecord]:
+        """The actions of a project with this id; else with this name; else whose id begins so. At most so many, newest
+        first."""
+        for column in ("id", "name"):
+            found = self._select([("project = ?", [project]), (f"{column} = ?", [reference])], most, [("seq", True)])
+            if found:
+                return found
+        digits = reference.replace("-", "").lower()
+        if re.fullmatch(rf"[0-9a-f]{{{SHORTEST_ID},32}}", digits) is None:
+            return []
+        # Whole ids as bounds: no database's rules for sorting text put them in another order.
+        begins = ("id BETWEEN ? AND ?", [_dashed(digits.ljust(32, "0")), _dashed(digits.ljust(32, "f"))])
+        found = self._select([begins, ("coalesce(project, '') = ?", [project])], most, [])
+        return sorted(found, key=lambda action: -action.seq)
+
+    def relations(self, actions: Sequence[ActionRecord]) -> dict[str, Relations]:
+        """What each of the actions depends on and what depends on it, by its id; a parent depends on what is derived
+        from it."""
+        on: dict[str, list[str]] = {action.id: [] for action in actions}
+        by: dict[str, list[str]] = {action.id: [action.parent_id] if action.parent_id else [] for action in actions}
+        for some in in_parts(list(on)):
+            marks = ", ".join("?" * len(some))
+            pairs = "SELECT dependent, depended FROM dependency"
+            for dependent, depended in self._read(f"{pairs} WHERE dependent IN ({marks}) ORDER BY depended", some):
+                on[dependent].append(depended)
+            for dependent, depended in self._read(f"{pairs} WHERE depended IN ({marks}) ORDER BY dependent", some):
+                by[depended].append(dependent)
+            derived = f"SELECT parent_id, id FROM action WHERE parent_id IN ({marks}) ORDER BY seq"
+            for parent, child in self._read(derived, some):
+                on[parent].append(child)
+        return {action_id: Relations(tuple(on[action_id]), tuple(by[action_id])) for action_id in on}
+
+    def _select(
+        self, conditions: Sequence[Condition], limit: int, order: Order, index: str = ""
+    ) -> list[ActionRecord]:
+        """`index`: the column whose index is to be walked, where the planner is not to choose."""
+        sql = f"SELECT {self._shown} FROM action"
+        if index and self._database.dialect is Dialect.MARIADB:
+            # Left to itself it sorts what an index has in order already, or reads all that comes before the page.
+            sql += f" FORCE INDEX (action_project_{'seq' if index == 'seq' else f'{index}_seq'})"
+        sql += f" WHERE {' AND '.join(condition for condition, _ in conditions)}"
+        if order:
+            sql += f" ORDER BY {', '.join(f'{column} DESC' if down else column for column, down in order)}"
+        values = [value for _, values in conditions for value in values]
+        return [record_of(row, self._sealing) for row in self._read(f"{sql} LIMIT {limit}", values)]
+
+    def _read(self, sql: str, values: Sequence[Value]) -> Sequence[Row]:
+        return self._database.read(sql.replace("?", self._database.mark), values)
+
+
+def _in(column: str, values: Sequence[str]) -> Condition:
+    return f"{column} IN ({', '.join('?' * len(values))})", values
+
+
+def _order(sort: Sequence[tuple[str, bool]]) -> Order:
+    order = [(SORTED_BY[key], descending) for key, descending in sort] or [("seq", True)]
+    numbered = next((at for at, (column, _) in enumerate(order) if column == "seq"), None)
+    return [*order, ("seq", order[-1][1])] if numbered is None else order[: numbered + 1]
+
+
+def _after(order: Order, keys: Sequence[Value]) -> list[tuple[list[Condition], Order]]:
+    """The ranges, in their order, that together hold what comes after the keys; and the order within each."""
+    ranges: list[tuple[list[Condition], Order]] = []
+    for at in reversed(range(len(order))):
+        equal = [(f"{column} = ?", [key]) for (column, _), key in zip(order[:at], keys, strict=False)]
+        column, descending = order[at]
+        ranges.append(([*equal, (f"{column} {'<' if descending else '>'} ?", [keys[at]])], order[at:]))
+    return ranges
+
+
+def _dashed(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,0 +1,164 @@
+"""What must be true of the rows at any moment, asked of all of them (`heatlite fsck`).
+
+Each rule is a query for what breaks it. The first rules prove that nothing is held by what has ended; the others that
+nothing is IN_PROGRESS, waits or is owned without an action, or a worker, that will see to it.
+"""
+
+from dataclasses import dataclass
+
+from heatlite.core.status import PARKED_ACTIONS
+from heatlite.store.actions import LIVE, OPEN, any_of
+from heatlite.store.database import Database, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Inconsistency:
+    """Something that should not be."""
+
+    rule: str
+    """What should be true."""
+    entity: str
+    """action, stack, resource, snapshot, credential or dependency."""
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    text: str
+    entity: str
+    sql: str
+    """Gives the id and a detail of each row that breaks it; ``{late}`` is a time."""
+
+
+_ALIVE = f"(SELECT 1 FROM action WHERE action.stack_id = stack.id AND {LIVE})"
+_ALIVE_OF = "(SELECT 1 FROM action WHERE action.stack_id = {table}.stack_id AND " + LIVE + ")"
+
+RULES = (
+    _Rule(
+        "an action that has ended holds nothing",
+        "action",
+        f"SELECT id, exclusive_key FROM action WHERE NOT {OPEN} AND exclusive_key IS NOT NULL",
+    ),
+    _Rule(
+        "an action that has ended keeps no secrets",
+        "action",
+        f"SELECT id, status FROM action WHERE NOT {OPEN} AND secrets IS NOT NULL",
+    ),
+    _Rule(
+        "an action that has not ended holds its target",
+        "action",
+        f"SELECT id, status FROM action WHERE {LIVE} AND exclusive_key IS NULL",
+    ),
+    _Rule(
+        "only a running action has a worker and a lease",
+        "action",
+        "SELECT id, status FROM action WHERE status <> 'RUNNING' AND (owner IS NOT NULL OR lease_until IS NOT NULL)",
+    ),
+    _Rule(
+        "a running action has a worker and a lease",
+        "action",
+        "SELECT id, verb FROM action WHERE status = 'RUNNING' AND (owner IS NULL OR lease_until IS NULL)",
+    ),
+    _Rule(
+        "a lease that has run out is taken over by a worker",
+        "action",
+        "SELECT id, owner FROM action WHERE status = 'RUNNING' AND lease_until < {late}",
+    ),
+    _Rule(
+        "an action that is not begun yet has a time at which it will be, and that is not long past",
+        "action",
+        "SELECT id, not_before FROM action WHERE status = 'INIT' AND (not_before IS NULL OR not_before < {late})",
+    ),
+    _Rule(
+        "an action that waits for others counts them rightly",
+        "action",
+        "SELECT id, pending FROM action WHERE status = 'WAITING' AND pending <> "
+        "(SELECT COUNT(*) FROM dependency WHERE dependent = action.id AND state = 'open')",
+    ),
+    _Rule(
+        "nobody waits for what has ended",
+        "dependency",
+        "SELECT dependent, depended FROM dependency WHERE state = 'open' AND NOT EXISTS "
+        f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN})",
+    ),
+    _Rule(
+        "an action that waits for derived ones is woken when one has ended",
+        "action",
+        f"SELECT id, open_children FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND "
+        "updated_at < {late} AND open_children > (SELECT COUNT(*) FROM action AS child "
+        f"WHERE child.parent_id = action.id AND child.{LIVE})",
+    ),
+    _Rule(
+        "an action that waits until a time is woken when that has come",
+        "action",
+        f"SELECT id, wake_at FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND wake_at < {{late}}",
+    ),
+    _Rule(
+        "a derived action has a parent that waits for it",
+        "action",
+        f"SELECT id, parent_id FROM action WHERE {LIVE} AND parent_id IS NOT NULL AND control IS NULL AND NOT EXISTS "
+        f"(SELECT 1 FROM action AS parent WHERE parent.id = action.parent_id AND parent.{LIVE})",
+    ),
+    _Rule(
+        "an action has a stack",
+        "action",
+        f"SELECT id, stack_id FROM action WHERE {OPEN} AND NOT EXISTS "
+        "(SELECT 1 FROM stack WHERE stack.id = action.stack_id AND stack.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "the last line of its history says how an action stands",
+        "action",
+        f"SELECT id, status FROM action WHERE {LIVE} AND EXISTS (SELECT 1 FROM transition WHERE action_id = action.id)"
+        " AND status <> (SELECT {after} FROM transition WHERE action_id = action.id ORDER BY id DESC LIMIT 1)",
+    ),
+    _Rule(
+        "a stack that is in progress has an action",
+        "stack",
+        f"SELECT id, verb FROM stack WHERE status = 'IN_PROGRESS' AND deleted_at IS NULL AND NOT EXISTS {_ALIVE}",
+    ),
+    _Rule(
+        "a nested stack has a parent",
+        "stack",
+        "SELECT id, parent_id FROM stack WHERE deleted_at IS NULL AND parent_id IS NOT NULL AND NOT EXISTS (SELECT 1 "
+        "FROM stack AS parent WHERE parent.id = stack.parent_id AND parent.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "a resource that is in progress, or waits, has an action on its stack",
+        "resource",
+        "SELECT id, verb FROM resource WHERE (status = 'IN_PROGRESS' OR token IS NOT NULL) AND NOT EXISTS "
+        + _ALIVE_OF.format(table="resource"),
+    ),
+    _Rule(
+        "a resource has a stack",
+        "resource",
+        "SELECT id, stack_id FROM resource WHERE NOT EXISTS "
+        "(SELECT 1 FROM stack WHERE stack.id = resource.stack_id AND stack.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "a credential has a stack",
+        "credential",
+        "SELECT stack_id, stack_id FROM credential WHERE NOT EXISTS "
+        "(SELECT 1 FROM stack WHERE stack.id = credential.stack_id AND stack.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "a snapshot that is in progress has an action on its stack",
+        "snapshot",
+        "SELECT id, verb FROM snapshot WHERE status = 'IN_PROGRESS' AND NOT EXISTS "
+        + _ALIVE_OF.format(table="snapshot"),
+    ),
+)
+
+
+def inconsistencies(database: Database, now: float, grace: float) -> list[Inconsistency]:
+    """Every row that breaks a rule. What workers see to within `grace` seconds is no fault yet.
+
+    Each rule is one statement, which sees the rows as of one moment, so it may be asked while everybody works.
+    """
+    found: list[Inconsistency] = []
+    for rule in RULES:
+        values: list[Value] = [now - grace] * rule.sql.count("{late}")
+        sql = rule.sql.format(late=database.mark, after=database.quote("after"))
+        for identifier, detail in database.read(sql, values):
+            found.append(Inconsistency(rule.text, rule.entity, str(identifier), str(detail)))
+    return found

@@ -1,0 +1,47 @@
+"""With what a stack acts for its owner when nobody is there: an application credential, a trust, or user and password.
+
+It leaves the store through this door only, and is never in clear on a disk.
+"""
+
+import json
+
+from heatlite.core.errors import NotSupported
+from heatlite.core.json import JsonMap, dump
+from heatlite.store.sealing import Sealing
+from heatlite.store.tables import Credential, Stack
+
+
+class Credentials:
+    """One for each tree of stacks: a nested stack has its root's."""
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
+
+    def put(self, stack_id: str, credential: JsonMap) -> None:
+        """Keep a credential, in place of one that was there. Raises NotSupported without a key to encrypt it with."""
+        cipher = self._sealing.cipher
+        if cipher is None:
+            raise NotSupported(feature="To keep a credential without encryption_keys")
+        root, content = self._root(stack_id), cipher.seal(dump(credential))
+        if self._database.select(Credential.select(Credential.stack_id).where(Credential.stack_id == root)):
+            self._database.change(Credential.update(content=content).where(Credential.stack_id == root))
+        else:
+            self._database.change(Credential.insert(stack_id=root, content=content))
+
+    def of(self, stack_id: str) -> JsonMap | None:
+        """The credential of a stack, if it has one. Raises UnreadableSecret."""
+        kept = Credential.select(Credential.content).where(Credential.stack_id == self._root(stack_id))
+        for (content,) in self._database.select(kept):
+            found: JsonMap = json.loads(self._sealing.open(content))
+            return found
+        return None
+
+    def forget(self, stack_id: str) -> None:
+        """Erase the credential of a tree, whose root the stack is; a nested stack has none of its own."""
+        self._database.change(Credential.delete().where(Credential.stack_id == stack_id))
+
+    def _root(self, stack_id: str) -> str:
+        for (root_id,) in self._database.select(Stack.select(Stack.root_id).where(Stack.id == stack_id)):
+            return str(root_id or stack_id)
+        return stack_id

@@ -1,0 +1,133 @@
+"""Actions as users see them: all that the record tells, dependencies, the history of moves."""
+
+import time
+
+from peewee import (
+    BigAutoField,
+    CharField,
+    CompositeKey,
+    Database,
+    DoubleField,
+    IntegerField,
+    Model,
+    MySQLDatabase,
+    TextField,
+)
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+class Dependency(Model):
+    dependent = CharField(max_length=36)
+    depended = CharField(max_length=36)
+    needs = CharField(max_length=16)
+    state = CharField(max_length=16)
+
+    class Meta:
+        table_name = "dependency"
+        primary_key = CompositeKey("dependent", "depended")
+        indexes = ((("depended", "state"), False),)
+
+
+class Transition(Model):
+    id = BigAutoField()
+    action_id = CharField(max_length=36)
+    time = DoubleField()
+    before = CharField(max_length=32)
+    after = CharField(max_length=32)
+    attempt = IntegerField()
+    owner = CharField(null=True)
+    reason = LongTextField()
+
+    class Meta:
+        table_name = "transition"
+        indexes = ((("action_id", "id"), False),)
+
+
+COLUMNS = {
+    "name": CharField(max_length=64, default=""),
+    "cause": CharField(max_length=32, default="RPC Request"),
+    "kind": CharField(max_length=16, default="stack"),
+    "zone": CharField(null=True),
+    "context": LongTextField(default="{}"),
+    "secrets": LongTextField(null=True),
+    "outputs": LongTextField(default="{}"),
+    "data": LongTextField(default="{}"),
+    "interval": DoubleField(default=0),
+    "not_before": DoubleField(null=True),
+    "timeout": IntegerField(default=0),
+    "retries": IntegerField(default=0),
+    "pending": IntegerField(default=0),
+    "failed_dependencies": IntegerField(default=0),
+    "suspended_at": DoubleField(null=True),
+    "suspended": DoubleField(default=0),
+    "wake_at": DoubleField(null=True),
+    "updated_at": DoubleField(null=True),
+    "commits": IntegerField(default=0),
+}
+INDICES = (
+    ("project", "seq"),
+    ("project", "stack_id", "seq"),
+    ("project", "status", "seq"),
+    ("project", "name", "seq"),
+    ("project", "verb", "seq"),
+)
+
+
+def _run(db: Database, sql: str) -> None:
+    db.execute_sql(sql)  # type: ignore[no-untyped-call]
+
+
+def up(migrator: SchemaMigrator, db: Database) -> None:
+    migrator.migrate(
+        *(migrator.add_column("action", name, field) for name, field in COLUMNS.items()),
+        migrator.alter_column_type("action", "status", CharField(max_length=32)),
+    )
+    short = "substr(stack_id, 29)"
+    parts = ("'stack_'", "lower(verb)", "'_'", short)
+    name = f"concat({', '.join(parts)})" if isinstance(db, MySQLDatabase) else " || ".join(parts)
+    _run(db, f"UPDATE action SET name = {name}")
+    _run(db, "UPDATE action SET kind = 'check' WHERE verb = 'CHECK'")
+    _run(db, "UPDATE action SET cause = 'Derived Action' WHERE parent_id IS NOT NULL")
+    # Once whoever ended an action left his name there.
+    _run(db, "UPDATE action SET owner = NULL, lease_until = NULL WHERE status <> 'RUNNING'")
+    for model in (Dependency, Transition):
+        if isinstance(db, MySQLDatabase):
+            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+        model.bind(db)
+        model.create_table()
+    live = "status IN ('READY', 'WAITING', 'RUNNING') AND waits_for IS NOT NULL"
+    _run(db,
+        "INSERT INTO dependency (dependent, depended, needs, state) "
+        f"SELECT id, waits_for, 'end', 'open' FROM action WHERE {live} AND status = 'WAITING'"
+    )
+    _run(db, f"UPDATE action SET pending = 1 WHERE {live} AND status = 'WAITING'")
+    migrator.migrate(
+        migrator.drop_column("action", "waits_for"),
+        *(migrator.add_index("action", columns, False) for columns in INDICES),
+    )
+
+
+def down(migrator: SchemaMigrator, db: Database) -> None:
+    migrator.migrate(
+        *(migrator.drop_index("action", f"action_{'_'.join(columns)}") for columns in INDICES),
+        migrator.add_column("action", "waits_for", CharField(max_length=36, null=True)),
+    )
+    first = "(SELECT min(depended) FROM dependency WHERE dependent = action.id AND state = 'open')"
+    _run(db, f"UPDATE action SET waits_for = {first}")
+    # The older version knows no SUSPEND, whoever asked for it, and has nobody who would let in what is for later.
+    _run(db, "UPDATE action SET control = NULL WHERE control = 'SUSPEND'")
+    _run(db, "UPDATE action SET status = 'WAITING' WHERE status = 'SUSPENDED' AND pending > 0")
+    _run(db, "UPDATE action SET status = 'READY' WHERE status IN ('WAITING_LIFECYCLE_COMPLETION', 'SUSPENDED')")
+    ended = f"status = 'CANCELLED', exclusive_key = NULL, finished_at = {time.time()}"
+    _run(db, f"UPDATE action SET {ended} WHERE status = 'INIT'")
+    for model in (Dependency, Transition):
+        model.bind(db)
+        model.drop_table()
+    migrator.migrate(
+        migrator.alter_column_type("action", "status", CharField(max_length=16)),
+        *(migrator.drop_column("action", name) for name in COLUMNS),
+    )

@@ -1,0 +1,58 @@
+"""Which stacks have something hidden, so that what they are made of is encrypted; credentials of stacks."""
+
+import json
+
+from peewee import BooleanField, CharField, Database, Model, MySQLDatabase, SqliteDatabase, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+class Credential(Model):
+    stack_id = CharField(max_length=36, primary_key=True)
+    content = LongTextField()
+
+    class Meta:
+        table_name = "credential"
+
+
+def _rows(db: Database, sql: str, values: tuple[object, ...] = ()) -> list[tuple[str, ...]]:
+    return list(db.execute_sql(sql, values))  # type: ignore[no-untyped-call]
+
+
+def _secrets(db: Database, form: str) -> None:
+    """Write what callers prove themselves with in another form; it lives as long as their actions."""
+    mark = "?" if isinstance(db, SqliteDatabase) else "%s"
+    for action_id, text in _rows(db, "SELECT id, secrets FROM action WHERE secrets IS NOT NULL"):
+        if form == "text":
+            text = "fernet1:" + json.loads(text)["d"]
+        else:
+            text = json.dumps({"v": "fernet1", "d": text.removeprefix("fernet1:")}, separators=(",", ":"))
+        db.execute_sql(f"UPDATE action SET secrets = {mark} WHERE id = {mark}", (text, action_id))  # type: ignore[no-untyped-call]
+
+
+def up(migrator: SchemaMigrator, db: Database) -> None:
+    migrator.migrate(migrator.add_column("stack", "sealed", BooleanField(default=False)))
+    if isinstance(db, MySQLDatabase):
+        Credential._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+    Credential.bind(db)
+    Credential.create_table()
+    # The words alone: whoever only mentions them loses nothing by it.
+    mark = "?" if isinstance(db, SqliteDatabase) else "%s"
+    word = f"LIKE {mark}"
+    hiding = f"document {word} OR document {word} OR files {word} OR files {word}"
+    sql = f"SELECT id, root_id FROM stack WHERE template_id IN (SELECT id FROM template WHERE {hiding})"
+    found = _rows(db, sql, ("%hidden%", "%NoEcho%", "%hidden%", "%NoEcho%"))
+    for root in {root_id or stack_id for stack_id, root_id in found}:
+        tree = f"UPDATE stack SET sealed = {mark} WHERE id = {mark} OR root_id = {mark}"
+        db.execute_sql(tree, (True, root, root))  # type: ignore[no-untyped-call]
+    _secrets(db, "text")
+
+
+def down(migrator: SchemaMigrator, db: Database) -> None:
+    _secrets(db, "json")
+    Credential.bind(db)
+    Credential.drop_table()
+    migrator.migrate(migrator.drop_column("stack", "sealed"))

@@ -1,0 +1,169 @@
+"""Encrypt what is stored anew: all of it with the first key, or for the first time what has just become a secret."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import peewee
+
+from heatlite.core.json import dump
+from heatlite.core.masking import MASK
+from heatlite.store.database import Dialect
+from heatlite.store.encryption import FORM
+from heatlite.store.errors import UnreadableSecret
+from heatlite.store.sealing import Sealing
+from heatlite.store.tables import MODELS, ContentField, Event, MaskedField, SealedField, Stack, Template
+
+PAGE = 200
+"""Rows that are read at once, and on SQLite written at once."""
+
+
+@dataclass
+class Rotated:
+    """What came of it."""
+
+    rows: int = 0
+    """That were written."""
+    unreadable: list[str] = field(default_factory=list)
+    """Those that no key opens, and that stay as they are: ``resource 5f1c…``."""
+    wiped: bool = True
+    """Nothing of what lay there before is left in the file. False: somebody else was at work."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What of one table may be encrypted."""
+
+    model: type[peewee.Model]
+    content: Sequence[str]
+    sealed: Sequence[str]
+
+    @property
+    def key(self) -> str:
+        primary = self.model._meta.primary_key
+        assert isinstance(primary, peewee.Field)
+        return str(primary.name)
+
+    @property
+    def label(self) -> str:
+        """The column by which people know a row."""
+        return "id" if "id" in self.model._meta.fields else self.key
+
+    def owned(self, stacks: str) -> str:
+        """As SQL: that a row belongs to one of the `stacks`, a SELECT of ids with ``{id}`` for the column."""
+        if self.model is Template:
+            both = (stacks.format(id=column) for column in ("template_id", "previous_template_id"))
+            return " OR ".join(f"id IN ({one})" for one in both)
+        return f"{'id' if self.model is Stack else 'stack_id'} IN ({stacks.format(id='id')})"
+
+
+def _tables() -> Iterator[_Columns]:
+    for model in MODELS:
+        fields = model._meta.sorted_fields
+        content = [one.name for one in fields if isinstance(one, ContentField | MaskedField)]
+        sealed = [one.name for one in fields if isinstance(one, SealedField)]
+        if content or sealed:
+            yield _Columns(model, content, sealed)
+
+
+def rotate(sealing: Sealing) -> Rotated:
+    """Encrypt every stored secret with the first key, those too that lie in clear because there was no key once.
+
+    Needs a key. Others may be at work meanwhile: a row that they change is left to them.
+    """
+    done = Rotated()
+    stacks = "SELECT {id} FROM stack WHERE sealed AND {id} IS NOT NULL"
+    for table in _tables():
+        _rewrite(sealing, table, stacks, (), True, done)
+    return done
+
+
+def seal_tree(sealing: Sealing, root_id: str) -> None:
+    """Something in a tree of stacks has become a secret: encrypt all that is stored of it. In a transaction."""
+    database = sealing.database
+    mark = database.mark
+    members = f"id = {mark} OR root_id = {mark}"
+    database.write(f"UPDATE stack SET sealed = {mark} WHERE {members}", (True, root_id, root_id))
+    for (stack_id,) in database.read(f"SELECT id FROM stack WHERE {members}", (root_id,) * 2):
+        sealing.know(stack_id, sealed=True)
+    if sealing.cipher is None:
+        return
+    stacks = "SELECT {id} FROM stack WHERE (" + members + ") AND {id} IS NOT NULL"
+    for table in _tables():
+        if table.content:
+            _rewrite(sealing, table, stacks, (root_id,) * 2, False, Rotated())
+
+
+def _rewrite(
+    sealing: Sealing, table: _Columns, stacks: str, values: tuple[str, ...], again: bool, done: Rotated
+) -> None:
+    """Encrypt the content of rows of some stacks; with `again` also whatever else of the table is, or has to be."""
+    database = sealing.database
+    columns = [*table.content, *(table.sealed if again else ())]
+    conditions, given = [], []
+    if table.content:
+        owned = table.owned(stacks)
+        conditions.append(owned)
+        given += [*values] * (owned.count("SELECT") if values else 0)
+    if again:
+        conditions += [f"{name} LIKE ?" for name in table.content] + [f"{name} IS NOT NULL" for name in table.sealed]
+        given += [f"{FORM}%"] * len(table.content)
+    if again and table.model is Stack:
+        conditions += ["environment LIKE ?", "previous_environment LIKE ?"]
+        given += ['%"secret":%'] * 2  # of a sink
+    name = database.quote(table.model._meta.table_name)
+    chosen = " OR ".join(f"({one})" for one in conditions)
+    select = f"SELECT {database.quote(table.key, table.label, *columns)} FROM {name}"
+    sql = f"{select} WHERE {{last}} ({chosen}) ORDER BY {table.key} LIMIT {PAGE}"
+    last: list[str | int] = []
+    while True:
+        after = f"{table.key} > ? AND" if last else ""
+        rows = database.read(sql.format(last=after).replace("?", database.mark), [*last, *given])
+        if not rows:
+            return
+        last = [rows[-1][0]]
+        # On a server one to a transaction: others take the same rows, in another order.
+        size = PAGE if _is_sqlite(sealing) else 1
+        for start in range(0, len(rows), size):
+            with database.transaction():
+                for key, label, *cells in rows[start : start + size]:
+                    old = dict(zip(columns, cells, strict=True))
+                    try:
+                        anew = partial(_masked if table.model is Event else _anew, sealing, again)
+                        new = {one: anew(text) for one, text in old.items() if text is not None}
+                    except UnreadableSecret:
+                        done.unreadable.append(f"{table.model._meta.table_name} {label}")
+                        continue
+                    changed = {one: text for one, text in new.items() if text != old[one]}
+                    done.rows += _write(sealing, table, key, old, changed)
+
+
+def _masked(_: Sealing, again: bool, text: str) -> str:  # noqa: ARG001
+    return dump(dict.fromkeys(json.loads(text), MASK))
+
+
+def _anew(sealing: Sealing, again: bool, text: str) -> str:
+    if not text.startswith(FORM):
+        return sealing.close(text)
+    cipher = sealing.cipher
+    return cipher.rotate(text) if again and cipher is not None else text
+
+
+def _write(
+    sealing: Sealing, table: _Columns, key: str | int, old: dict[str, str | None], new: dict[str, str]
+) -> int:
+    """Write what is new in a row, unless somebody has changed that meanwhile; how many rows that were."""
+    if not new:
+        return 0
+    database = sealing.database
+    quoted = {name: database.quote(name) for name in new}
+    changes = ", ".join(f"{quoted[name]} = ?" for name in new)
+    same = " AND ".join(f"{quoted[name]} = ?" for name in new)
+    name = database.quote(table.model._meta.table_name)
+    sql = f"UPDATE {name} SET {changes} WHERE {table.key} = ? AND {same}".replace("?", database.mark)
+    return database.write(sql, [*new.values(), key, *(old[one] for one in new)])
+
+
+def _is_sqlite(sealing: Sealing) -> bool:
+    return sealing.database.dialect is Dialect.SQLITE

@@ -1,0 +1,116 @@
+"""What of the rows is encrypted, and when.
+
+A tree of stacks is *sealed* as soon as something in it is hidden: then all that its rows are made of is encrypted, for
+whatever comes of a hidden value is hidden in it, too. Columns say by their field which of them that concerns
+(`tables.ContentField`); `batch.Table` sees to it. What is encrypted says so itself, so that reading asks nobody.
+"""
+
+import hashlib
+import threading
+from collections.abc import Iterable, Sequence
+
+from heatlite.store.database import Database, Row
+from heatlite.store.encryption import FORM, Cipher, open_cipher
+from heatlite.store.errors import UnreadableSecret
+
+EMPTY = frozenset({"{}", "[]", "null"})
+"""Has nothing in it to encrypt."""
+
+IN_LIMIT = 500
+"""Values in one IN (…): SQLite before 3.32 takes 999 parameters."""
+MOST_KNOWN = 100_000
+
+
+class Sealing:
+    """The keys of an installation, and which stacks are sealed. A stack that is, stays so."""
+
+    def __init__(self, database: Database, keys: Sequence[str]) -> None:
+        """`keys` as the setting `encryption_keys`."""
+        self.database = database
+        self._keys = keys
+        self._cipher: Cipher | None = None
+        self._is_open = False
+        self._lock = threading.Lock()
+        self._known: set[str] = set()
+
+    @property
+    def cipher(self) -> Cipher | None:
+        """See `encryption.open_cipher`; opened when it is first needed."""
+        with self._lock:
+            if not self._is_open:
+                self._cipher = open_cipher(self._keys, self.database.path)
+                self._is_open = True
+        return self._cipher
+
+    def check(self) -> None:
+        """Look whether the keys are those of what is stored: of the oldest and the newest of it. Raises
+        UnreadableSecret."""
+        for order in ("id", "id DESC"):
+            sql = f"SELECT environment FROM stack WHERE sealed ORDER BY {order} LIMIT 1"
+            for (environment,) in self.database.read(sql):
+                self.open(environment)
+        for (content,) in self.database.read("SELECT content FROM credential LIMIT 1"):
+            self.open(content)
+
+    # -- texts -------------------------------------------------------------------------------------
+
+    def close(self, text: str) -> str:
+        """Encrypted, if there is a key and something in the text that is not encrypted yet."""
+        cipher = None if text in EMPTY or text.startswith(FORM) else self.cipher
+        return text if cipher is None else cipher.seal(text)
+
+    def open(self, text: str) -> str:
+        """What `close` was given. Raises UnreadableSecret."""
+        if not text.startswith(FORM):
+            return text
+        cipher = self.cipher
+        if cipher is None:
+            raise UnreadableSecret(keys="encryption_keys")
+        return cipher.unseal(text)
+
+    def digest(self, text: str) -> str:
+        """What tells a text from others, 64 characters; with a key it tells nothing to whom has none."""
+        cipher = self.cipher
+        return hashlib.sha256(text.encode()).hexdigest() if cipher is None else cipher.sign(f"digest:{text}")
+
+    def closed(self, row: Row, columns: Sequence[int]) -> Row:
+        """A row with some of its columns encrypted."""
+        cells = [*row]
+        for at in columns:
+            if cells[at] is not None:
+                cells[at] = self.close(cells[at])
+        return tuple(cells)
+
+    def opened(self, row: Row, columns: Sequence[int]) -> Row:
+        """What `closed` was given. Raises UnreadableSecret."""
+        for at in columns:
+            if row[at] is not None and row[at][: len(FORM)] == FORM:
+                return tuple(
+                    self.open(cell) if cell is not None and here in columns else cell for here, cell in enumerate(row)
+                )
+        return row
+
+    # -- stacks ------------------------------------------------------------------------------------
+
+    def know(self, stack_id: str, sealed: bool) -> None:
+        """A stack is written in this transaction, sealed or not."""
+        if not sealed:
+            self.database.memo.add(stack_id)
+            return
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known.add(stack_id)
+
+    def of(self, stack_ids: Iterable[str]) -> set[str]:
+        """Those of the stacks that are sealed. One that is not is asked for once in each transaction."""
+        wanted = set(stack_ids)
+        sealed = wanted & self._known
+        unknown = [*(wanted - sealed - self.database.memo)]
+        for start in range(0, len(unknown), IN_LIMIT):
+            some = unknown[start : start + IN_LIMIT]
+            marks = ", ".join([self.database.mark] * len(some))
+            found = self.database.read(f"SELECT id, sealed FROM stack WHERE id IN ({marks})", some)
+            sealed |= {stack_id for stack_id, is_sealed in found if is_sealed}
+        for stack_id in unknown:
+            self.know(stack_id, stack_id in sealed)
+        return sealed

@@ -1,0 +1,179 @@
+"""Servers that ask who somebody is, and the clients that people use, unmodified."""
+
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import need
+from tests.acceptance.processes import TEMPLATES, CommandLine, OpenStack, Server, environment
+
+HELLO = str(TEMPLATES / "hello.yaml")
+PASSWORD = "söme: p'assword"
+
+
+def heatlite(home: Path, *words: str, stdin: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "heatlite", *words],
+        cwd=home, env=environment(home, **variables), input=stdin, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+LIST = """
+import openstack
+connection = openstack.connect(cloud='heatlite')
+print([stack.name for stack in connection.orchestration.stacks()])
+"""
+
+
+def listed_by_the_sdk(folder: Path, **proof: str) -> str:
+    """With the clouds.yaml that `heatlite clouds` writes."""
+    need("openstack", "openstacksdk")
+    heatlite(folder, "clouds", "--project", "demo", **proof)
+    assert (folder / "clouds.yaml").stat().st_mode & 0o777 == 0o600
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIST],
+        cwd=folder, env=environment(folder), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
+    """Starts a server that asks, whose files `heatlite user` has written; nothing secret may be in its log."""
+    started = []
+
+    def serve(auth: str) -> Server:
+        started.append(Server(tmp_path, HEATLITE_AUTH=auth))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        server.stop()
+        assert server.complaints() == ""
+        log = server.log.read_text()
+        assert PASSWORD not in log and b64encode(f"mia:{PASSWORD}".encode()).decode() not in log
+
+
+def story(openstack: OpenStack, owner: str) -> None:
+    """A stack is made, shown and deleted."""
+    try:
+        openstack.ok("stack", "create", "-t", HELLO, "--wait", "--poll", "0", "mine")
+        assert openstack.json("stack", "show", "mine")["stack_owner"] == owner  # type: ignore[index]
+        openstack.ok("stack", "delete", "--yes", "--wait", "mine")
+        refused = openstack("orchestration", "service", "list")
+        assert refused.code != 0 and "service:index" in refused.err
+    finally:
+        openstack.close()
+
+
+def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -> None:
+    pytest.importorskip("bcrypt", reason="bcrypt is not installed (extra `basic`)")
+    added = heatlite(tmp_path, "user", "add", "mia", "--project", "demo=member,reader", stdin=f"{PASSWORD}\n")
+    assert added.returncode == 0, added.stderr
+    assert PASSWORD not in added.stdout + added.stderr
+    files = tmp_path / ".config" / "heatlite"
+    assert {one.name: one.stat().st_mode & 0o777 for one in files.iterdir()} == {"users": 0o600, "users.toml": 0o600}
+    server = start("basic")
+    assert server.request("GET", "/stacks").status == 401
+
+    command = CommandLine(tmp_path, {"HEATLITE_PROJECT": "demo"})
+    up = command("up", HELLO, HEATLITE_ENDPOINT=server.url, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
+    assert up.code == 0, up.err
+    refused = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url, HEATLITE_PASSWORD="wrong")
+    assert (refused.code, refused.err) == (
+        1, "heatlite: The request you have made requires authentication. (HTTP 401)\n",
+    )  # fmt: skip
+    silent = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url)
+    assert (silent.code, silent.err) == (1, "heatlite: There is a username, but no password: set HEATLITE_PASSWORD.\n")
+
+    database = ("--database", f"sqlite:///{tmp_path / 'heatlite.db'}")
+    found = command("down", "hello", *database, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
+    assert found.code == 0, found.err  # the server was found by its database
+
+    need("openstackclient", "python-openstackclient")
+    need("heatclient", "python-heatclient")
+    proof = {"HEATLITE_USERNAME": "mia", "HEATLITE_PASSWORD": PASSWORD, "HEATLITE_ENDPOINT": server.url}
+    script = heatlite(tmp_path, "env", "--project", "demo", **proof).stdout
+    shown = subprocess.run(["bash", "-c", f"{script}\nenv -0"], capture_output=True, text=True, check=True).stdout
+    variables = dict(line.split("=", 1) for line in shown.split("\0") if line.startswith("OS_"))
+    assert variables.keys() == {"OS_AUTH_TYPE", "OS_ENDPOINT", "OS_USERNAME", "OS_PASSWORD"}
+    story(OpenStack(tmp_path, variables), "mia")
+    assert listed_by_the_sdk(tmp_path, **proof) == "[]\n"
+
+
+def test_a_token(start: Callable[[str], Server], tmp_path: Path) -> None:
+    given = heatlite(tmp_path, "user", "token", "ci", "--project", "demo", "--expires", "+1d")
+    assert given.returncode == 0, given.stderr
+    token = given.stdout.strip()
+    server = start("tokens")
+    command = CommandLine(tmp_path, {"HEATLITE_ENDPOINT": server.url, "HEATLITE_PROJECT": "demo"})
+    assert command("ls").code == 1
+    assert command("ls", HEATLITE_TOKEN=token).code == 0
+    other = command("ls", "--project", "other", HEATLITE_TOKEN=token)
+    assert (other.code, other.err) == (1, "heatlite: You are not authorized to use the project other. (HTTP 403)\n")
+
+    need("openstackclient", "python-openstackclient")
+    need("heatclient", "python-heatclient")
+    variables = {"OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": f"{server.url}/v1/demo", "OS_TOKEN": token}
+    story(OpenStack(tmp_path, variables), "ci")
+    wrong = OpenStack(tmp_path, {**variables, "OS_TOKEN": "wrong"})
+    try:
+        refused = wrong("stack", "list")
+        assert refused.code != 0
+        assert "requires authentication" in refused.err
+    finally:
+        wrong.close()
+
+    assert listed_by_the_sdk(tmp_path, HEATLITE_ENDPOINT=server.url, HEATLITE_TOKEN=token) == "[]\n"
+    assert token not in server.log.read_text()
+
+
+BESIDE = """
+heat_template_version: 2021-04-16
+resources:
+  beside:
+    type: OS::Heat::Stack
+    properties:
+      template: |
+        heat_template_version: 2021-04-16
+        resources: {v: {type: OS::Heat::Value, properties: {value: found}}}
+        outputs: {o: {value: {get_attr: [v, value]}}}
+outputs: {o: {value: {get_attr: [beside, outputs, o]}}}
+"""
+
+
+def test_a_stack_beside_its_own(tmp_path: Path) -> None:
+    """The server has to let itself in."""
+    token = heatlite(tmp_path, "user", "token", "ci", "--project", "demo").stdout.strip()
+    first = Server(tmp_path, HEATLITE_AUTH="tokens")
+    first.stop()
+    server = Server(tmp_path, first.port, HEATLITE_AUTH="tokens")
+    try:
+        file = tmp_path / "beside.yaml"
+        file.write_text(BESIDE)
+        proof = {"HEATLITE_ENDPOINT": server.url, "HEATLITE_PROJECT": "demo", "HEATLITE_TOKEN": token}
+        command = CommandLine(tmp_path, proof)
+        up = command("up", str(file))
+        assert up.code == 0, up.out + up.err
+        assert "found" in up.out
+        assert command("down", "beside").code == 0
+        assert command("ls", "-f", "json").data == []
+    finally:
+        server.stop()
+
+
+def test_in_one_process_nobody_is_asked(tmp_path: Path) -> None:
+    """Whoever has the database has everything."""
+    done = CommandLine(tmp_path)("up", HELLO, HEATLITE_AUTH="basic")
+    assert done.code == 0, done.err
+
+
+def test_a_server_without_its_files_says_what_is_missing(tmp_path: Path) -> None:
+    done = heatlite(tmp_path, "serve", "--port", "0", "--host", "0.0.0.0", HEATLITE_AUTH="tokens")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"heatlite: The list of tokens ({tmp_path}/.config/heatlite/tokens.toml) cannot be")

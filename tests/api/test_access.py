@@ -1,0 +1,684 @@
+"""Who comes in, and what he may do: names and passwords, tokens, roles, projects."""
+
+import json
+import re
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import falcon.inspect
+import pytest
+
+from heatlite import wiring
+from heatlite.api.access import modes, passwords
+from heatlite.api.access.files import add_token, digest
+from heatlite.api.access.policy import TABLE, Table
+from heatlite.api.actions import ACTIONS
+from heatlite.core.clock import Clock
+from heatlite.core.config import Auth, BadSetting, Settings
+from heatlite.core.context import Context
+from heatlite.engine.ourselves import Ourselves
+from heatlite.plugin.signing import NATIVE, Signalled
+from heatlite.store.encryption import Cipher, new_key
+
+from .conftest import Heat, template, value
+
+P = "/v1/{project}"
+S = P + "/stacks/{stack_name}/{stack_id}"
+R = S + "/resources/{resource_name}"
+
+OPEN = {"GET /", "GET /versions", "GET /v1", "GET /healthcheck", "GET /metrics"}
+NOW = 1_700_000_000.0
+
+
+class SlowClock(Clock):
+    """The machine's clock, set to another time."""
+
+    def __init__(self) -> None:
+        self.ahead = NOW - time.time()
+
+    def now(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def clock() -> SlowClock:
+    return SlowClock()
+
+
+Serve = Callable[..., wiring.Embedded]
+
+
+def chosen(folder: Path, **settings: Any) -> Settings:
+    """Settings with all files in a folder."""
+    return Settings(
+        database=f"sqlite:///{folder / 'heat.db'}",
+        users_file=str(folder / "users"),
+        tokens_file=str(folder / "tokens.toml"),
+        port=0,
+        **settings,
+    )
+
+
+@pytest.fixture
+def serve(tmp_path: Path, clock: SlowClock) -> Iterator[Serve]:
+    """Starts a server with these settings."""
+    started = []
+
+    def start(**settings: Any) -> wiring.Embedded:
+        started.append(wiring.embedded(chosen(tmp_path, **settings), clock=clock))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def routes(app: Any) -> list[str]:
+    """Every route of the application with each of its methods: ``GET /v1/{project}/stacks``."""
+    return sorted(
+        f"{method.method} {route.path}"
+        for route in falcon.inspect.inspect_routes(app)
+        for method in route.methods
+        if not method.internal
+    )
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+# -- names and passwords ---------------------------------------------------------------------------------
+
+
+def write_users(folder: Path, **hashes: str) -> None:
+    (folder / "users").write_text("# people\n\n" + "".join(f"{name}:{one}\n" for name, one in hashes.items()))
+    roles = "".join(f'[{name}]\ndemo = ["member"]\n"an other" = ["reader"]\n' for name in hashes)
+    (folder / "users.toml").write_text(roles)
+
+
+def hashed(password: str, prefix: str = "2b") -> str:
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode().replace("$2b$", f"${prefix}$", 1)
+
+
+class TestBasic:
+    @pytest.mark.parametrize("prefix", ["2a", "2b", "2y"])
+    def test_a_password_opens_the_users_projects(self, serve: Serve, tmp_path: Path, prefix: str) -> None:
+        write_users(tmp_path, mia=hashed("söme:pass", prefix))
+        app = serve(auth=Auth.BASIC).app
+        mia = Heat(app, proof=basic("mia", "söme:pass"))
+        path = mia.create(template(a=value()))
+        assert mia.get(path)["stack"]["stack_owner"] == "mia"
+        assert mia.of("an%20other").get("/stacks") == {"stacks": []}
+        kind, text = mia.of("third").fault("GET", "/stacks", code=403)
+        assert (kind, text) == ("HTTPForbidden", "You are not authorized to use the project third.")
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            basic("mia", "wrong"),
+            basic("mia", ""),
+            basic("mia", "right\0"),
+            basic("mia", "r" * 100),
+            basic("max", "right"),
+            basic("", "right"),
+            {"Authorization": "Basic"},
+            {"Authorization": "Basic %%%"},
+            {"Authorization": "Basic /////w=="},
+            {"Authorization": "Basic " + b64encode(b"mia").decode()},
+            {"Authorization": basic("mia", "right")["Authorization"].replace("Basic", "Bearer")},
+            {"Authorization": "\xe4"},
+            {"X-Auth-Token": "right"},
+            {"X-Auth-User": "mia", "X-Auth-Key": "right"},
+        ],
+    )
+    def test_anything_else_is_401(self, serve: Serve, tmp_path: Path, headers: dict[str, str]) -> None:
+        write_users(tmp_path, mia=hashed("right"))
+        answer = Heat(serve(auth=Auth.BASIC).app).call("GET", "/stacks", headers=headers, code=401)
+        assert answer.headers["WWW-Authenticate"] == 'Basic realm="heatlite", charset="UTF-8"'
+        assert answer.json["error"]["message"] == "The request you have made requires authentication."
+        assert answer.json["title"] == "Unauthorized"
+        assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
+
+    def test_a_long_password_counts_as_far_as_bcrypt_looks(self, serve: Serve, tmp_path: Path) -> None:
+        """As with every other program that reads such a file."""
+        write_users(tmp_path, mia=hashed("p" * 72))
+        app = serve(auth=Auth.BASIC).app
+        Heat(app, proof=basic("mia", "p" * 80)).get("/stacks")
+        Heat(app, proof=basic("mia", "p" * 71)).call("GET", "/stacks", code=401)
+
+    def test_a_change_of_the_files_counts_at_once(self, serve: Serve, tmp_path: Path) -> None:
+        write_users(tmp_path, mia=hashed("old"))
+        mia = Heat(serve(auth=Auth.BASIC).app, proof=basic("mia", "old"))
+        mia.get("/stacks")
+        write_users(tmp_path, mia=hashed("new"), max=hashed("his"))
+        mia.call("GET", "/stacks", code=401)
+        Heat(mia.wsgi, proof=basic("mia", "new")).get("/stacks")
+        Heat(mia.wsgi, proof=basic("max", "his")).get("/stacks")
+        (tmp_path / "users.toml").write_text("[mia]\nnew = ['member']\n")
+        Heat(mia.wsgi, proof=basic("mia", "new")).call("GET", "/stacks", code=403)
+        Heat(mia.wsgi, proof=basic("max", "his")).call("GET", "/stacks", code=403)
+        Heat(mia.wsgi, "new", basic("mia", "new")).get("/stacks")
+
+    @pytest.mark.parametrize("broken", ["mia", "mia:plain", "mia:$apr1$x$y", ":x", None])
+    def test_files_that_are_wrong_meanwhile_let_nobody_in(
+        self, serve: Serve, tmp_path: Path, broken: str | None, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        write_users(tmp_path, mia=hashed("right"))
+        mia = Heat(serve(auth=Auth.BASIC).app, proof=basic("mia", "right"))
+        mia.get("/stacks")
+        if broken is None:
+            (tmp_path / "users").unlink()
+        else:
+            (tmp_path / "users").write_text(broken)
+        _, text = mia.fault("GET", "/stacks", code=503)
+        assert "list of users" in text
+        assert str(tmp_path) not in text
+        assert str(tmp_path) in caplog.text
+        assert mia.app.get("/healthcheck").text == "OK"
+        write_users(tmp_path, mia=hashed("right"))
+        mia.get("/stacks")
+
+    def test_a_password_that_was_right_is_remembered_for_a_minute(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_users(tmp_path, mia=hashed("right"))
+        moment, looks = [0.0], []
+        check = bcrypt.checkpw
+        monkeypatch.setattr(bcrypt, "checkpw", lambda *given: looks.append(given) or check(*given))
+        known = passwords.Basic(tmp_path / "users", now=lambda: moment[0])
+
+        class Asked:
+            def __init__(self, password: str) -> None:
+                self.env = {"HTTP_AUTHORIZATION": basic("mia", password)["Authorization"]}
+
+        def asks(password: str) -> bool:
+            return known.identify(Asked(password)) is not None  # type: ignore[arg-type]
+
+        assert [asks("right"), asks("right"), asks("wrong"), asks("wrong")] == [True, True, False, False]
+        assert len(looks) == 3
+        moment[0] = 61.0
+        assert asks("right")
+        assert len(looks) == 4
+        assert b64encode(b"mia:right").decode() not in repr(vars(known))
+        assert "'right'" not in repr(vars(known))
+
+    def test_whoever_is_not_known_takes_as_long(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_users(tmp_path, mia=hashed("right"))
+        known, looks = passwords.Basic(tmp_path / "users"), []
+        monkeypatch.setattr(bcrypt, "checkpw", lambda *given: looks.append(given))
+
+        class Asked:
+            env = {"HTTP_AUTHORIZATION": basic("max", "right")["Authorization"]}
+
+        assert known.identify(Asked()) is None  # type: ignore[arg-type]
+        assert len(looks) == 1
+
+    def test_what_starts_no_server(self, tmp_path: Path) -> None:
+        with pytest.raises(BadSetting, match=r"The list of users \(.*users\) cannot be read: No such file"):
+            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC))
+        write_users(tmp_path, mia="$apr1$x$y")
+        with pytest.raises(BadSetting, match=r"line 3 is not USER:HASH with a bcrypt hash"):
+            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC))
+        write_users(tmp_path, mia=hashed("x"))
+        (tmp_path / "users.toml").write_text("[mia]\ndemo = 'member'\n")
+        with pytest.raises(BadSetting, match=r"users\.toml: \[mia\]: projects are given as"):
+            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC))
+
+
+# -- tokens ------------------------------------------------------------------------------------------------
+
+
+class TestTokens:
+    def test_a_token_opens_its_projects_until_it_expires(self, serve: Serve, tmp_path: Path, clock: SlowClock) -> None:
+        token = add_token(tmp_path / "tokens.toml", "ci", {"demo": frozenset({"member"})}, NOW + 3600)
+        app = serve(auth=Auth.TOKENS).app
+        ci = Heat(app, proof={"X-Auth-Token": token})
+        assert ci.get(ci.create(template(a=value())))["stack"]["stack_owner"] == "ci"
+        ci.of("other").call("GET", "/stacks", code=403)
+        clock.ahead += 3601
+        answer = ci.call("GET", "/stacks", code=401)
+        assert answer.headers["WWW-Authenticate"] == 'X-Auth-Token realm="heatlite"'
+
+    @pytest.mark.parametrize("token", ["", "x", "\xe4", "a" * 64, None])
+    def test_anything_else_is_401(self, serve: Serve, tmp_path: Path, token: str | None) -> None:
+        given = add_token(tmp_path / "tokens.toml", "ci", {"demo": frozenset({"member"})}, None)
+        app = serve(auth=Auth.TOKENS).app
+        for one in (token, digest(given), given + " ", given[:-1], given.swapcase()):
+            headers = {} if one is None else {"X-Auth-Token": one}
+            Heat(app).call("GET", "/stacks", headers=headers, code=401)
+
+    def test_the_file_holds_no_token_and_counts_at_once(self, serve: Serve, tmp_path: Path) -> None:
+        file, roles = tmp_path / "tokens.toml", {"de\"mo": frozenset({"member"})}
+        first = add_token(file, "ci", roles, None)
+        heat = Heat(serve(auth=Auth.TOKENS).app, "de%22mo")
+        second = add_token(file, "o'ci", roles, NOW + 60)
+        assert first not in file.read_text()
+        assert file.stat().st_mode & 0o777 == 0o600
+        for token in (first, second):
+            heat.call("GET", "/stacks", headers={"X-Auth-Token": token}, code=200)
+        file.write_text("")
+        heat.call("GET", "/stacks", headers={"X-Auth-Token": first}, code=401)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[[tokens]]\nuser = 'a'\n", "token 1 needs `sha256`"),
+            ("[tokens]\nuser = 'a'\n", "two pairs of brackets"),
+            ("tokens = ", "not valid TOML"),
+            ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={a='b'}\n", "projects are given as"),
+            ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpires='x'\n", "a time with a zone"),
+            ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpires=2027-01-01T00:00:00\n", "a time with a zone"),
+            ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpire=2027-01-01T00:00:00Z\n", "no key expire"),
+        ],
+    )
+    def test_what_starts_no_server(self, tmp_path: Path, text: str, message: str) -> None:
+        (tmp_path / "tokens.toml").write_text(text.replace("%s", "0" * 64))
+        with pytest.raises(BadSetting, match=message):
+            wiring.check_servable(chosen(tmp_path, auth=Auth.TOKENS))
+
+
+def test_a_server_that_asks_may_listen_anywhere(tmp_path: Path) -> None:
+    add_token(tmp_path / "tokens.toml", "ci", {}, None)
+    wiring.check_servable(chosen(tmp_path, auth=Auth.TOKENS, host="0.0.0.0"))
+    with pytest.raises(wiring.NotLoopback, match="set `auth`"):
+        wiring.check_servable(chosen(tmp_path, host="0.0.0.0"))
+
+
+# -- roles -------------------------------------------------------------------------------------------------
+
+
+class Town:
+    """A server with tokens for people of all kinds, by name."""
+
+    def __init__(self, serve: Serve, tmp_path: Path, **settings: Any) -> None:
+        file = tmp_path / "tokens.toml"
+        people: dict[str, tuple[dict[str, frozenset[str]], float | None]] = {
+            role: ({"demo": frozenset({role})}, None) for role in ("reader", "member", "admin", "heat_stack_user")
+        }
+        people["nothing"] = ({"demo": frozenset()}, None)
+        people["odd"] = ({"demo": frozenset({"observer", "Member", "_member_"})}, None)
+        people["nowhere"] = ({}, None)
+        people["stranger"] = ({"other": frozenset({"reader", "member", "heat_stack_user"})}, None)
+        people["expired"] = ({"demo": frozenset({"admin", "member"})}, NOW - 1)
+        self.tokens = {name: add_token(file, name, projects, end) for name, (projects, end) in people.items()}
+        self.server = serve(auth=Auth.TOKENS, **settings)
+
+    def __getitem__(self, name: str) -> Heat:
+        """The project `demo` for one of them."""
+        return Heat(self.server.app, proof={"X-Auth-Token": self.tokens[name]})
+
+
+@pytest.fixture
+def town(serve: Serve, tmp_path: Path) -> Town:
+    return Town(serve, tmp_path)
+
+
+MEMBERS_READS = {"GET " + S + "/export", "GET " + P + "/resource_types/{type_name}/template"}
+LOOKS = {"POST " + P + "/stacks/preview", "POST " + S + "/actions"}
+"""For readers; which action is another question."""
+ADMINS = {"GET " + P + "/services"}
+MACHINES = {
+    "GET " + R + "/metadata",
+    "POST " + R + "/signal",
+    "GET " + P + "/software_deployments/metadata/{server_id}",
+}
+
+
+def may(role: str, route: str) -> bool:
+    """What the specification says (heat-api §13)."""
+    lookup = re.fullmatch(re.escape(P) + r"/stacks/\{stack_name\}(/\w+)?", route.partition(" ")[2]) is not None
+    if role == "heat_stack_user":
+        return lookup or route in MACHINES
+    if role == "reader":
+        reads = route.startswith("GET ") and route not in MEMBERS_READS | ADMINS
+        return reads or lookup or route in LOOKS
+    return role == "admin" or role == "member" and route not in ADMINS
+
+
+@pytest.mark.parametrize("role", ["reader", "member", "admin", "heat_stack_user", "nothing", "odd"])
+def test_what_a_role_may_do(town: Town, role: str) -> None:
+    who = town[role]
+    for route in routes(town.server.app):
+        method, path = route.split()
+        if route in OPEN:
+            continue
+        answer = who.call(method, re.sub(r"\{(?!project)\w+\}", "x", path).replace("{project}", "demo"))
+        refused = answer.status_int == 403
+        assert refused is not may(role, route), f"{route}: {answer.text}"
+        if refused:
+            rule = re.fullmatch(r"You are not authorized to use (\S+)\.", answer.json["error"]["message"])
+            assert rule is not None and rule[1] in TABLE
+            assert answer.json["error"]["type"] == "Forbidden"
+            assert answer.json["explanation"] == "Access was denied to this resource."
+
+
+@pytest.mark.parametrize(
+    ("role", "allowed"),
+    [("reader", {"check"}), ("member", {*ACTIONS}), ("admin", {*ACTIONS}), ("heat_stack_user", set())],
+)
+def test_which_actions_a_role_may_start(town: Town, role: str, allowed: set[str]) -> None:
+    path = town["member"].create(template(a=value()))
+    for action in ACTIONS:
+        answer = town[role].call("POST", f"{path}/actions", {action: None})
+        assert (answer.status_int != 403) is (action in allowed), f"{action}: {answer.text}"
+        town["member"].settle(path)
+
+
+def test_only_an_administrator_ends_an_action_by_force(town: Town) -> None:
+    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": 600}}}
+    path = town["member"].create(template(a=slow), wait=False)
+    (action,) = town["reader"].get("/actions")["actions"]
+    force = {"signal": "CANCEL", "force": True}
+    for name, code in (("reader", 403), ("member", 403), ("admin", 202)):
+        town[name].call("POST", f"/actions/{action['id']}", force, code=code)
+    town["member"].settle(path, "CREATE_FAILED")
+
+
+def test_an_administrator_enters_every_project(town: Town) -> None:
+    there = town["stranger"].of("other")
+    path = there.create(template(a=value()))
+    assert town["admin"].of("other").get(path)["stack"]["stack_owner"] == "stranger"
+    listed = town["admin"].get("/stacks?global_tenant=True")["stacks"]
+    assert [stack["project"] for stack in listed] == ["other"]
+    for name in ("member", "reader", "heat_stack_user"):
+        town[name].call("GET", "/stacks?global_tenant=True", code=403)
+        town[name].call("GET", "/software_configs?global_tenant=True", code=403)
+    town["nowhere"].call("GET", "/stacks", code=403)
+
+
+def test_an_administrator_is_one_where_he_has_another_role(serve: Serve, tmp_path: Path) -> None:
+    roles = {"demo": frozenset({"reader"}), "admin": frozenset({"admin"})}
+    token = add_token(tmp_path / "tokens.toml", "ada", roles, None)
+    Heat(serve(auth=Auth.TOKENS).app, "demo", {"X-Auth-Token": token}).create(template(a=value()))
+
+
+def test_who_asked_is_kept(town: Town) -> None:
+    path = town["member"].create(template(a=value()))
+    (action,) = town["member"].get("/actions")["actions"]
+    assert action["context"].pop("request_id").startswith("req-")
+    assert action["context"] == {"user": "member", "project": "demo", "roles": ["member"]}
+    town["member"].call("POST", f"{path}/actions", {"lock": {"reason": "r"}}, code=200)
+    town["member"].settle(path)
+    assert town["reader"].get(f"{path}/lock")["lock"]["locked_by"] == "member"
+
+
+# -- projects ----------------------------------------------------------------------------------------------
+
+MARK = "mark-5e5a3e"
+"""In everything that there is to be seen of the stack."""
+
+
+BELONGS = re.compile(r"\{(stack_name|config_id|deployment_id|action)\}")
+"""In the routes of what belongs to a project."""
+
+NOT_NOW = {"InvalidRestrictedAction", "NotSupported", "ResourceActionNotSupported", "InvalidLifecycleActionToken"}
+"""What the stack as it is says to its owner."""
+
+
+class Estate:
+    """A stack of the project `demo` with all that may belong to one, and every request that is about it."""
+
+    def __init__(self, owner: Heat) -> None:
+        self.owner = owner
+        made = template(a=value(MARK), h={"type": "OS::Heat::WaitConditionHandle"})
+        made |= {"outputs": {"o": {"value": MARK}}, "description": MARK}
+        self.path = owner.create(made, name="s", files={"f": MARK})
+        self.body = {"stack_name": "s", "template": made, "files": {"f": MARK}}
+        snapshot = owner.call("POST", f"{self.path}/snapshots", {"name": MARK}, code=200).json
+        owner.settle(self.path)
+        config = owner.call(
+            "POST", "/software_configs", {"name": MARK, "config": MARK, "inputs": [], "outputs": []}, code=200
+        ).json["software_config"]
+        given = {"config_id": config["id"], "server_id": "server-1", "input_values": {"i": MARK}}
+        deployment = owner.call("POST", "/software_deployments", given, code=200).json["software_deployment"]
+        owner.call("POST", f"{self.path}/actions", {"lock": {"level": "stacks", "reason": MARK}}, code=200)
+        owner.settle(self.path)
+        owner.call("PATCH", self.path, {}, code=409)
+        (suppressed,) = owner.get(f"{self.path}/lock")["suppressed"]
+        self.ids = {
+            "stack_name": "s",
+            "stack_id": self.path.rpartition("/")[2],
+            "resource_name": "a",
+            "output_key": "o",
+            "snapshot_id": snapshot["id"],
+            "suppressed_id": suppressed["id"],
+            "config_id": config["id"],
+            "deployment_id": deployment["id"],
+            "server_id": "server-1",
+            "action": owner.get("/actions")["actions"][0]["id"],
+            "event_id": owner.get(f"{self.path}/resources/a/events")["events"][0]["id"],
+            "type_name": "OS::Heat::Value",
+            "version": "heat_template_version.2018-08-31",
+        }
+
+    def requests(self, app: Any) -> Iterator[tuple[str, str, object]]:
+        """Route, path below the project, and a body that would do."""
+        update = {key: what for key, what in self.body.items() if key != "stack_name"}
+        bodies: dict[str, object] = {
+            f"POST {P}/stacks": self.body,
+            f"POST {P}/stacks/preview": self.body,
+            f"PUT {S}": update,
+            f"PATCH {S}": {},
+            f"PUT {S}/preview": update,
+            f"PATCH {S}/preview": {},
+            f"POST {S}/snapshots": {"name": "n"},
+            f"PATCH {R}": {"mark_unhealthy": True},
+            f"POST {R}/signal": {},
+            f"POST {P}/validate": update,
+            f"POST {P}/software_configs": {"name": "n", "inputs": [], "outputs": []},
+            f"POST {P}/software_deployments": {"config_id": self.ids["config_id"], "server_id": "server-1"},
+            f"PUT {P}/software_deployments/{{deployment_id}}": {"status": "COMPLETE"},
+            f"POST {P}/actions/{{action}}": {"signal": "CANCEL"},
+        }
+        for route in routes(app):
+            if route in OPEN:
+                continue
+            path = route.partition(" " + P)[2]
+            assert path, f"{route} is neither open nor below a project"
+            variants = [path.replace("{stack_name}", self.ids["stack_id"]), path] if "stack_id" not in path else [path]
+            for one in dict.fromkeys(variants):
+                filled = re.sub(r"\{(\w+)\}", lambda found: str(self.ids[found[1]]), one)
+                if route == f"POST {S}/actions":
+                    for action in ACTIONS:
+                        token = {"lifecycle_action_token": "t"} if "lifecycle" in action else None
+                        yield route, filled, {action: token}
+                else:
+                    yield route, filled, bodies.get(route)
+                if filled in ("/stacks", "/software_configs") and route.startswith("GET "):
+                    yield route, f"{filled}?global_tenant=True&show_nested=True&show_deleted=True", None
+        arn = f"/stacks/arn:openstack:heat::demo:stacks/s/{self.ids['stack_id']}"
+        yield from (("ARN", arn, None), ("ARN", f"{arn}/resources", None))
+
+    def look(self) -> list[object]:
+        """All that can be seen of it."""
+        looks = ("", "/template", "/environment", "/files", "/outputs", "/lock", "/resources", "/events", "/snapshots")
+        rest = ("/stacks?show_deleted=True", "/actions", "/software_configs", "/software_deployments")
+        return [self.owner.get(path) for path in (*(self.path + below for below in looks), *rest)]
+
+
+def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
+    """Every route, with every method, by everybody who has no business there."""
+    estate, app = Estate(town["member"]), town.server.app
+    before = estate.look()
+    asked = list(estate.requests(app))
+    assert {route for route, _, _ in asked} == {*routes(app), "ARN"} - OPEN
+    callers = {
+        "nobody": (Heat(app), {401}),
+        "unknown": (Heat(app, proof={"X-Auth-Token": "unknown"}), {401}),
+        "foreign": (Heat(app, proof=basic("member", town.tokens["member"])), {401}),
+        "expired": (town["expired"], {401}),
+        "nowhere": (town["nowhere"], {403}),
+        "stranger": (town["stranger"], {403}),
+    }
+    for name, (who, codes) in callers.items():
+        for route, path, body in asked:
+            answer = who.call("GET" if route == "ARN" else route.split()[0], path, body)
+            assert answer.status_int in codes, f"{name}: {route} {path}: {answer.status} {answer.text}"
+            assert MARK not in answer.text
+    stranger = town["stranger"].of("other")
+    for route, path, body in asked:
+        if route == f"POST {P}/stacks":
+            continue  # that makes one of his own
+        answer = stranger.call("GET" if route == "ARN" else route.split()[0], path, body)
+        if route == "ARN" or "global_tenant" in path or BELONGS.search(route):
+            assert answer.status_int in (403, 404), f"{route} {path}: {answer.status} {answer.text}"
+        if route == f"POST {P}/software_deployments":
+            assert answer.status_int in (400, 404), "a config of another project"
+        if not route.startswith("POST"):  # what is sent comes back
+            assert MARK not in answer.text, f"{route} {path}: {answer.text}"
+        assert estate.ids["stack_id"] not in answer.headers.get("Location", "")
+    assert estate.look() == before
+
+
+def test_the_owner_gets_all_of_that(town: Town) -> None:
+    """What the test above asks for is there for whoever may have it."""
+    estate = Estate(town["admin"])
+    asked = sorted(estate.requests(town.server.app), key=lambda one: not one[0].startswith("GET"))
+    for route, path, body in asked:
+        answer = town["admin"].call("GET" if route == "ARN" else route.split()[0], path, body)
+        if route.startswith("GET"):
+            assert answer.status_int in (200, 302), f"{route} {path}: {answer.text}"
+        else:
+            fine = answer.status_int != 400 or answer.json["error"]["type"] in NOT_NOW
+            assert fine and answer.status_int not in (401, 403, 405, 500), f"{route} {path}: {answer.text}"
+
+
+def test_open_is_what_has_to_be(town: Town) -> None:
+    nobody = Heat(town.server.app)
+    for path, code in (("/", 300), ("/versions", 300), ("/v1", 200), ("/v1/", 200), ("/healthcheck", 200)):
+        assert nobody.app.get(path, status=code)
+    for method in ("OPTIONS", "HEAD", "TRACE"):
+        assert nobody.app.request("/v1/demo/stacks", method=method, expect_errors=True).status_int == 401
+
+
+def test_a_signed_url_needs_no_token(town: Town) -> None:
+    estate, nobody = Estate(town["member"]), Heat(town.server.app)
+    town["member"].call("POST", f"{estate.path}/actions", {"unlock": None}, code=200)
+    town["member"].settle(estate.path)
+    rooms = town.server.rooms
+    stack = rooms.store.stacks.get(str(estate.ids["stack_id"]))
+    assert stack is not None
+    handle = rooms.reading.resources_of(stack).make(rooms.reading.resource(stack, "h"))
+    assert isinstance(handle, Signalled)
+    for number, form in enumerate((NATIVE, "signal", "waitcondition")):
+        url = handle.signed_url(form).partition("127.0.0.1:0")[2]
+        sent = {"status": "SUCCESS", "id": f"i{number}", "data": "d"}
+        nobody.call("POST" if form == NATIVE else "PUT", url, sent, code=200)
+        forged = re.sub(r"Signature=[^&]*$", "Signature=zz", url)
+        assert forged != url
+        for heat in (nobody, town["stranger"]):
+            heat.call("POST" if form == NATIVE else "PUT", forged, sent, code=403)
+    proof = {"X-Auth-Token": handle.token}
+    nobody.call("POST", handle.url("signal").partition("127.0.0.1:0")[2], {}, headers=proof, code=200)
+    shown = json.dumps(town["member"].get(f"{estate.path}/resources/h/metadata"))
+    assert all(f"i{number}" in shown for number in range(3))
+    nobody.call("POST", handle.signed_url(NATIVE).partition("127.0.0.1:0")[2].partition("?")[0], {}, code=401)
+
+
+def test_a_web_page_of_another_site_is_refused_whoever_looks_at_it(town: Town) -> None:
+    for heat in (Heat(town.server.app), town["admin"]):
+        heat.call("GET", "/stacks", headers={"Origin": "http://evil.example"}, code=403)
+
+
+def test_a_server_that_asks_has_any_name(town: Town) -> None:
+    assert town["member"].call("GET", "/stacks", headers={"Host": "cloud.example:8004"}, code=200)
+
+
+def test_what_proves_ones_identity_to_heatlite_is_not_kept(town: Town) -> None:
+    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
+    town["member"].create(template(a=slow), wait=False)
+    assert town.server.store.database.read("SELECT DISTINCT secrets FROM action") == [(None,)]
+
+
+def test_accounts_are_written(tmp_path: Path, serve: Serve) -> None:
+    settings = Settings(database="", users_file=str(tmp_path / "users"), tokens_file=str(tmp_path / "tokens.toml"))
+    for name, password in (("mia", "one"), ("b.o b", "two"), ("mia", "three")):
+        modes.add_user(settings, name, password, {"demo": frozenset({"member"}), "x/y": frozenset({"reader"})})
+    for file in ("users", "users.toml"):
+        assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
+    assert "three" not in (tmp_path / "users").read_text()
+    app = serve(auth=Auth.BASIC).app
+    Heat(app, proof=basic("mia", "three")).get("/stacks")
+    Heat(app, proof=basic("b.o b", "two")).get("/stacks")
+    Heat(app).call("GET", "/stacks", headers=basic("mia", "one"), code=401)
+    for name, password in (("a:b", "x"), ("", "x"), ("#a", "x"), ("a\nb", "x"), ("mia", ""), ("mia", "p" * 73)):
+        with pytest.raises(BadSetting):
+            modes.add_user(settings, name, password, {})
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith("users")) == ["users", "users.toml"]
+
+
+# -- resource types ----------------------------------------------------------------------------------------
+
+
+def test_types_that_only_administrators_may_use(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """heat-api §13, resource-types.md: Availability; whichever way the type gets into the stack."""
+    kind = "OS::Heat::TestResource"
+    monkeypatch.setitem(TABLE, f"resource_types:{kind}", frozenset({"admin"}))
+    guarded = {"type": kind, "properties": {"value": "v"}}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": guarded}}
+    file = {"f.yaml": json.dumps(template(a=guarded))}
+    ways: list[dict[str, Any]] = [
+        {"template": template(a=guarded)},
+        {"template": template(a=group)},
+        {"template": template(a={"type": "f.yaml"}), "files": file},
+        {
+            "template": template(a={"type": "Mine", "properties": guarded["properties"]}),
+            "environment": {"resource_registry": {"Mine": kind}},
+        },
+    ]
+    refused = f"You are not authorized to use {kind}."
+    path = town["member"].create(template(a=value()))
+    for way in ways:
+        for method, url, body in (
+            ("POST", "/stacks", {"stack_name": "t", **way}),
+            ("POST", "/stacks/preview", {"stack_name": "t", **way}),
+            ("POST", "/validate", way),
+            ("PUT", path, way),
+            ("PATCH", path, way),
+        ):
+            assert town["member"].fault(method, url, body, code=403)[1] == refused, (method, url, way)
+            if url in ("/stacks/preview", "/validate"):
+                town["admin"].call(method, url, body, code=200)
+    shown = town["member"].get(path)["stack"]
+    assert shown["stack_status"] == "CREATE_COMPLETE"
+    listed = {name: town[name].get("/resource_types")["resource_types"] for name in ("member", "admin")}
+    assert kind in listed["admin"]
+    assert kind not in listed["member"]
+    assert "OS::Heat::Value" in listed["member"]
+    described = town["member"].get("/resource_types?with_description=true")["resource_types"]
+    assert [one["resource_type"] for one in described] == listed["member"]
+    town["member"].call("GET", f"/resource_types/{kind}", code=403)
+    town["member"].call("GET", f"/resource_types/{kind}/template", code=403)
+    town["admin"].get(f"/resource_types/{kind}")
+
+
+@pytest.mark.parametrize("name", ["OS::Keystone::Project", "OS::Keystone::Anything"])
+def test_a_rule_for_all_types_of_a_service(name: str) -> None:
+    for role, allowed in (("member", False), ("admin", True)):
+        assert Table().allows(f"resource_types:{name}", Context("demo", roles=frozenset({role}))) is allowed
+    assert Table().allows("resource_types:OS::Heat::Value", Context("demo", roles=frozenset({"member"})))
+
+
+# -- ourselves ---------------------------------------------------------------------------------------------
+
+
+def test_this_server_knows_itself_for_five_minutes_in_one_project(town: Town, clock: SlowClock) -> None:
+    ourselves = town.server.rooms.ourselves
+    assert ourselves is not None
+    proof = ourselves.headers("other")
+    Heat(town.server.app, "other", proof).create(template(a=value()))
+    Heat(town.server.app, "other", proof).call("GET", "/services", code=403)
+    Heat(town.server.app, "demo", proof).call("GET", "/stacks", code=401)
+    (claim,) = proof.values()
+    until, _, signature = claim.partition(":")
+    for wrong in (claim[:-1], f"{int(until) + 1}:{signature}", until, f":{signature}", "\xe4:\xe4", f"{until}:\xe4"):
+        Heat(town.server.app, "other", {"X-Heatlite-Self": wrong}).call("GET", "/stacks", code=401)
+    stranger = Ourselves(Cipher([new_key()], ""), clock)
+    Heat(town.server.app, "other", stranger.headers("other")).call("GET", "/stacks", code=401)
+    clock.ahead += 301
+    Heat(town.server.app, "other", proof).call("GET", "/stacks", code=401)

@@ -1,0 +1,198 @@
+"""GET /metrics: what it shows is what has happened."""
+
+import builtins
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from heatlite import wiring
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.meter import Meter
+from heatlite.core.status import ActionStatus, Verb
+from tests.api.conftest import Heat, template, value
+
+Shown = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True))
+    yield server
+    server.close()
+
+
+class Watched(Heat):
+    """A client that looks at the metrics, too."""
+
+    def shown(self) -> Shown:
+        answer = self.app.get("/metrics", headers={"Host": "127.0.0.1:8004"})
+        assert answer.status_int == 200
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        families = [*text_string_to_metric_families(answer.text)]
+        assert all(family.documentation for family in families if family.name.startswith("heatlite_"))
+        samples = [sample for family in families for sample in family.samples]
+        return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+
+
+@pytest.fixture
+def heat(server: wiring.Embedded) -> Watched:
+    return Watched(server.app)
+
+
+def of(shown: Shown, name: str, **labels: str) -> float:
+    """One number; 0 where it has not been shown yet."""
+    return shown.get((f"heatlite_{name}", frozenset(labels.items())), 0.0)
+
+
+def requests(shown: Shown, method: str, route: str, code: int) -> float:
+    return of(shown, "http_request_duration_seconds_count", method=method, route=route, code=str(code))
+
+
+def until(happened: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.003)
+
+
+@pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
+def test_requests_are_counted_by_route_and_answer(heat: Watched) -> None:
+    path = heat.create(template(a=value()))
+    for _ in range(3):
+        heat.get(path + "/resources")
+    heat.of("another").call("GET", "/stacks/unknown/0123", code=404)
+    heat.call("GET", "/nothing/at/all", code=404)
+    heat.call("BREW", "/stacks", code=405)
+    shown = heat.shown()
+    stack = "/v1/{project}/stacks/{stack_name}/{stack_id}"
+    assert requests(shown, "POST", "/v1/{project}/stacks", 201) == 1
+    assert requests(shown, "GET", f"{stack}/resources", 200) == 3
+    assert requests(shown, "GET", stack, 404) == 1
+    assert requests(shown, "GET", "", 404) == 1
+    assert requests(heat.shown(), "GET", "/metrics", 200) == 1
+    # No name that a caller chooses makes a series: neither a path's nor a method's.
+    assert {dict(labels).get("method") for _, labels in shown} == {"GET", "POST", "TRACE", None}
+    assert not any("unknown" in text or "demo" in text for _, labels in shown for _, text in labels)
+
+
+def test_how_things_stand(heat: Watched) -> None:
+    def running() -> float:
+        return of(heat.shown(), "actions", verb="CREATE", status="RUNNING")
+
+    until(lambda: of(heat.shown(), "engines", status="up") == 1)
+    before = heat.shown()
+    assert of(before, "database_up") == 1
+    assert running() == 0
+    endless = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"create": -1}}}
+    path = heat.create(template(a=endless), wait=False)
+    until(lambda: running() == 1)
+    heat.call("DELETE", path, code=204)
+    until(lambda: all(count == 0 for (name, _), count in heat.shown().items() if name == "heatlite_actions"))
+    assert of(heat.shown(), "commits_total") > of(before, "commits_total")
+
+
+GROUP = {
+    "type": "OS::Heat::ResourceGroup",
+    "properties": {"count": 3, "resource_def": value("{{name-with-%index%}}")},
+}
+
+
+def test_what_actions_and_handlers_did(heat: Watched) -> None:
+    """A tree of two stacks, one that fails, deletions: as many of each as there were."""
+    tree = heat.create(template(group=GROUP, alone=value()), name="tree")
+    fails = heat.create(template(a={"type": "OS::Heat::TestResource", "properties": {"fail": True}}), name="fails")
+    assert heat.settle(fails)["stack_status"] == "CREATE_FAILED"
+    for path in (tree, fails):
+        heat.call("DELETE", path, code=204)
+    until(lambda: of(heat.shown(), "actions_ended_total", verb="DELETE", status="SUCCEEDED") == 3)
+    shown = heat.shown()
+    ended = {labels: count for (name, labels), count in shown.items() if name == "heatlite_actions_ended_total"}
+    assert {(dict(labels)["verb"], dict(labels)["status"]): count for labels, count in ended.items()} == {
+        ("CREATE", "SUCCEEDED"): 2,
+        ("CREATE", "FAILED"): 1,
+        ("DELETE", "SUCCEEDED"): 3,
+    }
+    for verb, actions, attempts in (("CREATE", 3, 4), ("DELETE", 3, 4)):
+        # Each began once; one of them waited for a nested stack, and was claimed again.
+        assert of(shown, "action_wait_seconds_count", verb=verb) == actions
+        until(lambda: of(heat.shown(), "attempt_duration_seconds_count", verb=verb) == attempts)  # noqa: B023
+        assert of(shown, "attempt_duration_seconds_sum", verb=verb) < 60
+    calls = {
+        (dict(labels)["type"], dict(labels)["verb"]): count
+        for (name, labels), count in shown.items()
+        if name == "heatlite_handler_duration_seconds_count"
+    }
+    test_resource = calls.pop(("OS::Heat::TestResource", "CREATE")), calls.pop(("OS::Heat::TestResource", "DELETE"))
+    assert min(test_resource) >= 2  # a handler and its check, which may be asked more than once
+    assert calls == {("OS::Heat::Value", "CREATE"): 4}  # it has nothing to do for a deletion
+    assert not any("name-with" in text or text in ("tree", "fails") for _, labels in shown for _, text in labels)
+
+
+def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True, metrics_port=port)
+    store = wiring.open_store(settings)
+    meter = wiring.metering(settings, store, Clock())
+    stop = wiring.serve_metrics(settings, meter)
+    meter.action_ended(Verb.CHECK, ActionStatus.CANCELLED)
+    with pytest.raises(wiring.NoPort, match=f"port {port}: Address already in use. .*the setting metrics_port"):
+        wiring.serve_metrics(settings, meter)
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        shown = answer.read().decode()
+    assert 'heatlite_actions_ended_total{status="CANCELLED",verb="CHECK"} 1.0' in shown
+    assert "heatlite_database_up 1.0" in shown
+    stop()
+    store.close()
+    with pytest.raises(URLError):
+        urlopen(f"http://127.0.0.1:{port}/metrics")
+    for quiet in (replace(settings, metrics_port=0), replace(settings, metrics=False)):
+        wiring.serve_metrics(quiet, Meter())()
+
+
+def test_a_database_that_is_away_is_seen(heat: Watched, server: wiring.Embedded, tmp_path: Path) -> None:
+    (tmp_path / "heat.db").rename(tmp_path / "away.db")
+    (tmp_path / "heat.db").mkdir()
+    server.store.database.close()  # this thread's connection: the next one meets a folder
+    shown = heat.shown()
+    assert of(shown, "database_up") == 0
+    assert of(shown, "database_unavailable_total") >= 1
+    assert of(shown, "commits_total") >= 1
+    (tmp_path / "heat.db").rmdir()
+    (tmp_path / "away.db").rename(tmp_path / "heat.db")
+    assert of(heat.shown(), "database_up") == 1
+
+
+def test_nothing_is_there_unless_asked_for(refusing: Heat) -> None:
+    assert refusing.app.get("/metrics", expect_errors=True).status_int == 404
+
+
+def test_pages_of_other_sites_see_none(heat: Watched) -> None:
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        assert heat.app.get("/metrics", headers=headers, expect_errors=True).status_int == 403
+
+
+def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = builtins.__import__
+
+    def fails(name: str, *more: Any, **named: Any) -> Any:
+        if name.startswith(("prometheus_client", "heatlite.metrics")):
+            raise ImportError(name)
+        return imported(name, *more, **named)
+
+    monkeypatch.setattr(builtins, "__import__", fails)
+    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True, port=0)
+    for start in (wiring.check_servable, wiring.embedded):
+        with pytest.raises(wiring.NoMetrics, match=r"pip install 'heatlite\[metrics\]'"):
+            start(settings)
+    wiring.embedded(Settings(database=settings.database)).close()  # nothing was left behind

@@ -1,0 +1,177 @@
+"""Brokers, where one is reachable.
+
+HEATLITE_TEST_AMQP_URL and HEATLITE_TEST_REDIS_URL name one; without them one on loopback is tried. Each test has queues
+of its own there, which go when it ends.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+BROKERS = {
+    "RabbitMQ": ("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//"),
+    "Redis": ("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
+}
+
+
+class NoBroker(Exception):
+    """There is none, or nothing to reach it with."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker, and what the names of this test's queues begin with."""
+
+    url: str
+    prefix: str
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        import kombu
+
+        options = {"global_keyprefix": f"{self.prefix}."} if self.url.startswith("redis") else {}
+        with kombu.Connection(self.url, transport_options=options, connect_timeout=3) as found:
+            yield found
+
+    def messages(self, queue: str) -> list[tuple[Any, dict[str, Any]]]:
+        """Body and headers of what lies in a queue, oldest first. Takes them out."""
+        import kombu
+
+        out = []
+        with self.connection() as connection, connection.channel() as channel:
+            bound = kombu.Queue(f"{self.prefix}.{queue}", channel=channel)
+            bound.queue_declare()
+            while (message := bound.get(no_ack=True)) is not None:
+                out.append((json.loads(message.body), message.headers))
+        return out
+
+    def clear(self, queues: list[str]) -> None:
+        """Leave nothing behind."""
+        if self.url.startswith("redis"):
+            import redis
+
+            with redis.Redis.from_url(self.url) as client:
+                for key in client.scan_iter(f"{self.prefix}.*"):
+                    client.delete(key)
+            return
+        with self.connection() as connection, connection.channel() as channel:
+            for queue in queues:
+                channel.queue_delete(f"{self.prefix}.{queue}")
+            channel.exchange_delete(self.prefix)
+
+
+@contextmanager
+def broker(name: str, zones: tuple[str, ...] = ("north", "south")) -> Iterator[Broker]:
+    """A broker with queues of its own. Raises NoBroker."""
+    if find_spec("celery") is None:
+        raise NoBroker("celery is not installed (extra `distributed`)")
+    from kombu.exceptions import OperationalError
+
+    variable, loopback = BROKERS[name]
+    found = Broker(os.environ.get(variable, loopback), f"heatlite-test-{uuid4().hex[:8]}")
+    try:
+        with found.connection() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0)
+    except OperationalError as error:
+        raise NoBroker(f"no {name} to test with ({variable} names one): {error}") from error
+    yield found
+    found.clear([f"{kind}{zone}" for kind in ("stack", "check") for zone in ("", *(f".{zone}" for zone in zones))])
+
+
+class OwnBroker:
+    """A broker on a free port, in a process of its own, that is not there until it is started."""
+
+    def __init__(self, url: str, words: list[str], environment: dict[str, str], home: Path | None = None) -> None:
+        """`home` is its folder, which goes with it; where we are root it runs as the owner of that."""
+        self.url = url
+        self._words = words
+        self._environment = environment
+        self._home = home
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """It answers some time later."""
+        self._process = subprocess.Popen(
+            self._words,
+            env={**os.environ, **self._environment},
+            user=None if self._home is None else self._home.stat().st_uid,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def wait(self) -> None:
+        """Until it answers."""
+        import kombu
+
+        with kombu.Connection(self.url, connect_timeout=3) as connection:
+            connection.ensure_connection(max_retries=120, interval_start=0.5, interval_step=0)
+
+    def stop(self) -> None:
+        """In good order, and wait for that."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.stop()
+        if self._home is not None:
+            words = ["epmd", "-port", self._environment["ERL_EPMD_PORT"], "-kill"]
+            subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            shutil.rmtree(self._home)
+
+
+def own(name: str) -> OwnBroker:
+    """A broker for one test. Raises NoBroker where none is installed."""
+    port = free_port()
+    if name == "Redis":
+        program = shutil.which("redis-server")
+        if program is None:
+            raise NoBroker("redis-server is not installed")
+        words = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        return OwnBroker(f"redis://127.0.0.1:{port}/0", words, {})
+    # What is on Debian's PATH always goes to the one server of the machine.
+    program = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin{os.pathsep}{os.environ['PATH']}")
+    if program is None:
+        raise NoBroker("rabbitmq-server is not installed")
+    # Not in `folder`, which the server's own user may not enter.
+    home = Path(tempfile.mkdtemp(prefix="rabbitmq-"))
+    (home / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
+    (home / "plugins").write_text("")
+    if os.getuid() == 0:
+        for path in (home, *home.iterdir()):
+            shutil.chown(path, "rabbitmq")
+    environment = {
+        "HOME": str(home),
+        "ERL_EPMD_PORT": str(free_port()),
+        "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),
+        "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
+        "RABBITMQ_LOG_BASE": str(home),
+        "RABBITMQ_MNESIA_BASE": str(home),
+        "RABBITMQ_NODENAME": f"heatlite-{port}@localhost",
+    }
+    return OwnBroker(f"amqp://guest:guest@127.0.0.1:{port}//", [program], environment, home)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,94 @@
+"""A way to a real service on which answers get lost."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TROUBLE = ("unheard", "unanswered", "late", "503", "html", "empty")
+"""What befalls the first request that makes something of this name: the service does not hear it; it does, and its
+answer is cut off, comes too late, or is another one's."""
+LATE = 30.0
+
+
+class Relay:
+    """Hands everything on to a service on this machine, but for trouble."""
+
+    def __init__(self, port: int) -> None:
+        self.target = port
+        self.url = ""
+        self.met: list[str] = []
+        """The trouble that was, in order."""
+
+    def trouble(self, method: str, body: bytes) -> str:
+        """What is to befall a request."""
+        if method != "POST" or not body:
+            return ""
+        for thing in json.loads(body).values():
+            name = thing.get("name") if isinstance(thing, dict) else None
+            if name in TROUBLE and name not in self.met:
+                self.met.append(name)
+                return str(name)
+        return ""
+
+
+@contextmanager
+def relay(port: int) -> Iterator[Relay]:
+    """A way to the service at a port, for as long as the context lasts."""
+    way, ended = Relay(port), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            trouble = way.trouble(self.command, body)
+            if trouble == "unheard":
+                self.close_connection = True
+                return
+            service = HTTPConnection("127.0.0.1", way.target, timeout=60)
+            service.request(self.command, self.path, body, dict(self.headers))
+            answer = service.getresponse()
+            status, data, kind = answer.status, answer.read(), answer.headers.get("Content-Type", "")
+            service.close()
+            match trouble:
+                case "unanswered":
+                    self.close_connection = True
+                    return
+                case "late":
+                    ended.wait(LATE)
+                case "503":
+                    status, data, kind = 503, b"<html>No server is available</html>", "text/html"
+                case "html":
+                    data, kind = b"<html>Welcome</html>", "text/html"
+                case "empty":
+                    data = b"{}"
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # whoever asked has not waited
+                super().handle()
+
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler._do)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    way.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield way
+    finally:
+        ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

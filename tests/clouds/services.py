@@ -1,0 +1,152 @@
+"""Small HTTP servers that stand where a cloud's services would, and answer as a test says."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+EXPIRES = "2099-01-01T00:00:00.000000Z"
+
+
+@dataclass
+class Answer:
+    """What a service says: `body` is sent as JSON unless it is text already."""
+
+    status: int = 200
+    body: Any = field(default_factory=dict)
+    content_type: str = "application/json"
+    request_id: str = "req-11111111-2222-3333-4444-555555555555"
+    seconds: float = 0.0
+    """How long it thinks first."""
+
+
+REFUSED = Answer(401, {"error": {"code": 401, "message": "The request you have made requires authentication."}})
+
+Service = Callable[[str, str, Any], Answer | None]
+"""Given method, path below the service and body; None: the way to there breaks off without an answer."""
+
+
+class FakeCloud:
+    """An identity service whose catalog has one other service, a network service, at the same port."""
+
+    def __init__(self, port: int, network: Service | None) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.network = network
+        self.password = "secret"
+        self.tokens = 0
+        """How many were given out; only the newest holds."""
+        self.slow = 0.0
+        """How long it thinks about what versions it has."""
+        self.discoveries = 0
+        """How often it was asked for them."""
+        self.calls: list[tuple[str, str]] = []
+        """Method and path of what the network service was asked, in order."""
+
+    def entry(self, **more: Any) -> dict[str, Any]:
+        """What clouds.yaml says of it."""
+        auth = {
+            "auth_url": f"{self.url}/identity/v3", "username": "demo", "password": "secret", "project_name": "demo",
+            "user_domain_id": "default", "project_domain_id": "default",
+        }  # fmt: skip
+        return {"auth": auth, "region_name": "RegionOne", **more}
+
+    def answer(self, method: str, path: str, token: str | None, body: Any) -> Answer | None:
+        if path.startswith("/identity"):
+            return self._identity(method, path, body)
+        if path.rstrip("/") in ("/network", "/network/v2.0"):
+            link = {"rel": "self", "href": f"{self.url}/network/v2.0/"}
+            self.discoveries += 1
+            return Answer(
+                body={"versions": [{"id": "v2.0", "status": "CURRENT", "links": [link]}]}, seconds=self.slow
+            )
+        self.calls.append((method, path.removeprefix("/network/v2.0").partition("?")[0]))
+        if token != f"token-{self.tokens}":
+            return REFUSED
+        assert self.network is not None
+        return self.network(method, path.removeprefix("/network/v2.0"), body)
+
+    def _identity(self, method: str, path: str, body: Any) -> Answer:
+        if method == "GET":
+            link = {"rel": "self", "href": f"{self.url}/identity/v3/"}
+            version = {"id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z", "links": [link]}
+            one = path.rstrip("/").endswith("v3")
+            return Answer(200 if one else 300, {"version": version} if one else {"versions": {"values": [version]}})
+        if body["auth"]["identity"]["password"]["user"]["password"] != self.password:
+            return REFUSED
+        self.tokens += 1
+        catalog = [self._service("identity", "/identity/v3")]
+        if self.network is not None:
+            catalog.append(self._service("network", "/network"))
+        project = {"id": "p1", "name": "demo", "domain": {"id": "default", "name": "Default"}}
+        user = {"id": "u1", "name": "demo", "domain": {"id": "default", "name": "Default"}}
+        token = {
+            "methods": ["password"], "expires_at": EXPIRES, "issued_at": "2026-01-01T00:00:00.000000Z",
+            "project": project, "user": user, "roles": [{"id": "r1", "name": "member"}], "catalog": catalog,
+        }  # fmt: skip
+        return Answer(201, {"token": token})
+
+    def _service(self, kind: str, path: str) -> dict[str, Any]:
+        endpoint = {"id": kind, "interface": "public", "region": "RegionOne", "region_id": "RegionOne"}
+        return {"id": kind, "type": kind, "name": kind, "endpoints": [{**endpoint, "url": self.url + path}]}
+
+
+@contextmanager
+def fake_cloud(network: Service | None) -> Iterator[FakeCloud]:
+    """A cloud on a free port of this machine, for as long as the context lasts."""
+    ended = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            answer = cloud.answer(self.command, self.path, self.headers.get("X-Auth-Token"), body)
+            if answer is None:
+                self.close_connection = True
+                return
+            ended.wait(answer.seconds)
+            data = (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.content_type)
+            self.send_header("X-Openstack-Request-Id", answer.request_id)
+            if self.command == "POST" and self.path.endswith("/auth/tokens"):
+                self.send_header("X-Subject-Token", f"token-{cloud.tokens}")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # whoever asked has not waited
+                super().handle()
+
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler._do)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    cloud = FakeCloud(server.server_address[1], network)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield cloud
+    finally:
+        ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def clouds_yaml(folder: Path, **clouds: Any) -> Path:
+    """A clouds.yaml with these entries."""
+    path = folder / "clouds.yaml"
+    path.write_text(yaml.safe_dump({"clouds": clouds}))
+    return path

@@ -1,0 +1,128 @@
+"""Databases with a server, for tests.
+
+HEATLITE_TEST_POSTGRES_URL and HEATLITE_TEST_MYSQL_URL name a database of a server, by a user who may make others;
+without them a server on loopback is tried. What a process of the tests makes there goes when it ends.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+from heatlite.store.database import Database, Dialect
+from heatlite.store.store import Store
+from heatlite.store.tables import MODELS
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where databases can be made. Its methods raise DatabaseUnavailable and MissingDriver."""
+
+    variable: str
+    """The variable of the environment that names it."""
+    loopback: str
+
+    @contextmanager
+    def database(self, name: str) -> Iterator[str]:
+        """The URL of an empty database of that name, for as long as it is needed."""
+        given = os.environ.get(self.variable, self.loopback)
+        server = Database(given)
+        server.read("SELECT 1")
+        server.peewee.execute_sql(f"CREATE DATABASE {name}")
+        try:
+            yield urlsplit(given)._replace(path=f"/{name}").geturl()
+        finally:
+            force = " WITH (FORCE)" if server.dialect is Dialect.POSTGRESQL else ""
+            server.peewee.execute_sql(f"DROP DATABASE {name}{force}")
+            server.close()
+
+
+SERVERS = {
+    Dialect.POSTGRESQL: Server("HEATLITE_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres"),
+    # PyMySQL reads all certificates of the machine for each connection that might be encrypted.
+    Dialect.MARIADB: Server("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/mysql?ssl_disabled=true"),
+}
+
+
+def empty(store: Store) -> None:
+    """Leave nothing in the tables. What has no rows is not written to: most tables have none."""
+    known = {model._meta.table_name: model for model in MODELS}
+    quote = store.database.quote
+    parts = [f"SELECT '{name}', EXISTS (SELECT 1 FROM {quote(name)})" for name in known]
+    for name, has_rows in store.database.read(" UNION ALL ".join(parts)):
+        if has_rows:
+            with store.transaction():
+                store.database.change(known[name].delete())
+
+
+def dump(store: Store) -> dict[str, list[str]]:
+    """All that the database holds: table → rows."""
+    rows = {model: store.database.select(model.select()) for model in MODELS}
+    return {model._meta.table_name: sorted(map(repr, found)) for model, found in rows.items()}
+
+
+@cache
+def _upgraded_file() -> bytes:
+    """A SQLite database with its tables: to run the migrations takes longer than many a test."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "heat.db"
+        store = Store.open(f"sqlite:///{file}")
+        store.upgrade()
+        store.close()
+        return file.read_bytes()
+
+
+class Places:
+    """Where the engines of this process have their databases: for each folder one that nobody else has.
+
+    It is as a SQLite file in the folder would be: an engine that is started again in the folder finds its rows,
+    and once the folder is gone nobody will ask for them. Then the next folder gets that database of the server,
+    emptied: to make one takes longer than most tests.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._server = SERVERS.get(dialect)
+        self._made = ExitStack()
+        self._stores: list[Store] = []
+        self._taken: dict[Path, Store] = {}
+
+    @property
+    def are_files(self) -> bool:
+        """Whether these are SQLite files in the folders themselves."""
+        return self._server is None
+
+    def url(self, folder: Path) -> str:
+        """The database of a folder, with its tables."""
+        if self._server is None:
+            file = folder / "heat.db"
+            if not file.exists():
+                file.write_bytes(_upgraded_file())
+            return f"sqlite:///{file}"
+        if folder not in self._taken:
+            self._taken = {other: store for other, store in self._taken.items() if other.exists()}
+            free = [store for store in self._stores if store not in self._taken.values()]
+            store = free[0] if free else self._make(self._server)
+            empty(store)
+            self._taken[folder] = store
+        return self._taken[folder].database.url
+
+    def _make(self, server: Server) -> Store:
+        name = f"heatlite_engine_{os.getpid()}_{len(self._stores)}"
+        store = Store.open(self._made.enter_context(server.database(name)))
+        self._made.callback(store.close)
+        store.upgrade()
+        self._stores.append(store)
+        return store
+
+    def close(self) -> None:
+        """Leave nothing on the server."""
+        self._made.close()
+
+
+PLACES = Places(Dialect(os.environ.get("HEATLITE_TEST_ENGINE_DATABASE", Dialect.SQLITE)))
+"""The tests of the engine run on each kind of database: HEATLITE_TEST_ENGINE_DATABASE says SQLite, PostgreSQL or
+MariaDB."""

@@ -1,0 +1,75 @@
+"""What the tests with faults share: databases and engines of their own, and a cloud that is a folder."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.errors import MissingDriver
+from heatlite.store.store import Store
+from tests.databases import SERVERS
+from tests.faults.servers import NoServer, Server
+
+EXAMPLE = str(Path(__file__).parents[1] / "example_plugin")
+
+FULL = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
+"""Whether everything is tried (.ci/run), or a sample."""
+
+LEASE = 2.0
+"""Seconds: the shortest lease that an engine renews in time, which looks once a second."""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the example plugin makes its objects, here and in processes that the test starts."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    monkeypatch.setenv("EXAMPLE_FILES", str(folder))
+    monkeypatch.syspath_prepend(EXAMPLE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([EXAMPLE, *sys.path]))
+    return folder
+
+
+@pytest.fixture(params=list(SERVERS))
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of the test's own, with tables, on a server that others use too."""
+    found = SERVERS[request.param]
+    with ExitStack() as made:
+        try:
+            url = made.enter_context(found.database(f"heatlite_faults_{uuid4().hex[:12]}"))
+        except (DatabaseUnavailable, MissingDriver) as error:
+            pytest.skip(f"no {request.param} to test with ({found.variable} names one): {error}")
+        store = Store.open(url)
+        store.upgrade()
+        store.database.close()
+        yield url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    """What the database holds."""
+    found = Store.open(url)
+    yield found
+    found.database.close()
+
+
+@pytest.fixture
+def servers() -> Iterator[ExitStack]:
+    """What a test has started, which ends with it."""
+    with ExitStack() as started:
+        yield started
+
+
+def begin(servers: ExitStack, kind: type[Server]) -> Server:
+    """A server of the test's own; the test is skipped where that is not installed."""
+    server = servers.enter_context(closing(kind()))
+    try:
+        server.start()
+    except NoServer as error:
+        pytest.skip(str(error))
+    return server

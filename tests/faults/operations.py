@@ -1,0 +1,82 @@
+"""Operations that are disturbed, each on a stack of its own, and in which states that may come to rest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from heatlite.core.context import Context
+from heatlite.core.status import Verb
+from heatlite.engine.requests import Request
+from heatlite.store.records import StackRecord
+from heatlite.store.stacks import StackQuery
+from heatlite.wiring import Embedded
+from tests.crash.scenarios import CHANGED_TREE, FAILING, FILES, FIRST, SECOND, TREE, done, groups
+
+CALLER = Context("demo")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is asked of a stack. `before` is what it is then; None: there is none yet."""
+
+    verb: Verb
+    after: Request
+    before: Request | None = None
+    ends: str = ""
+    """The state in which it ends; "": COMPLETE."""
+
+    @property
+    def states(self) -> set[str]:
+        """That in which the stack comes to rest; or that before, of a request that was never accepted."""
+        return {self.ends or done(self.verb)} | ({done(Verb.CREATE)} if self.before else set())
+
+
+OPERATIONS = {
+    "create": Operation(Verb.CREATE, Request(template=FIRST)),
+    "rolled-back-create": Operation(
+        Verb.CREATE, Request(template=FAILING, disable_rollback=False), ends=done(Verb.ROLLBACK)
+    ),
+    "update": Operation(Verb.UPDATE, Request(template=SECOND), Request(template=FIRST)),
+    "delete": Operation(Verb.DELETE, Request(), Request(template=FIRST)),
+    "check": Operation(Verb.CHECK, Request(), Request(template=FIRST)),
+    "tree-create": Operation(Verb.CREATE, Request(template=TREE, files=FILES)),
+    "tree-update": Operation(
+        Verb.UPDATE, Request(template=CHANGED_TREE, files=FILES), Request(template=TREE, files=FILES)
+    ),
+    "tree-delete": Operation(Verb.DELETE, Request(), Request(template=TREE, files=FILES)),
+    "group-update": Operation(
+        Verb.UPDATE, Request(template=groups(2, "two")), Request(template=groups(2, "one"))
+    ),
+}
+
+
+def zoned(request: Request, name: str, zone: str) -> Request:
+    """The request for a stack whose work is done by the workers of a zone."""
+    return replace(request, name=name, tags=(f"zone:{zone}",))
+
+
+def find(server: Embedded, name: str) -> StackRecord | None:
+    """The newest stack of that name."""
+    query = StackQuery(filters={"name": [name]}, show_deleted=True)
+    found = server.store.stacks.list(CALLER.project, query)
+    return server.store.stacks.get(found[0].id) if found else None
+
+
+def prepare(server: Embedded, operation: Operation, name: str, zone: str) -> None:
+    """Ask for the stack as it is before."""
+    if operation.before is not None:
+        server.stacks.create(CALLER, zoned(operation.before, name, zone))
+
+
+def ask(server: Embedded, operation: Operation, name: str, zone: str) -> None:
+    """Ask for the operation."""
+    stack = find(server, name)
+    request = zoned(operation.after, name, zone)
+    if stack is None:
+        server.stacks.create(CALLER, request)
+        return
+    what: dict[Verb, Callable[[], object]] = {
+        Verb.UPDATE: lambda: server.stacks.update(CALLER, stack, replace(request, name=None), False),
+        Verb.DELETE: lambda: server.stacks.delete(CALLER, stack),
+        Verb.CHECK: lambda: server.stacks.check(CALLER, stack),
+    }
+    what[operation.verb]()

@@ -1,0 +1,116 @@
+"""Whoever takes several rows of a tree takes them from its root downwards, so that nobody is in a deadlock."""
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from store_behaviour import a_stack, an_action, insert, put, put_after
+
+from heatlite import wiring
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.meter import Meter
+from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.endings import Endings
+from heatlite.engine.requests import Request
+from heatlite.store.store import Store
+
+UNTIL_IT_WAITS = 1.0
+"""Seconds after which somebody else has come to where he has to wait for the rows that the test has."""
+
+
+class Counting(Meter):
+    """Counts what a database refused, a deadlock too."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def database_unavailable(self) -> None:
+        self.refused += 1
+
+
+@pytest.fixture
+def meter(store: Store) -> Counting:
+    meter = store.database.meter = Counting()
+    return meter
+
+
+def elsewhere(store: Store, work: Callable[[], None]) -> Callable[[], None]:
+    """The same for another thread, with a connection of its own."""
+
+    def run() -> None:
+        work()
+        store.close()
+
+    return run
+
+
+def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -> None:
+    """While a nested stack's action ends by itself."""
+    stack = a_stack(verb=Verb.DELETE, status=Status.IN_PROGRESS)
+    nested = a_stack("nested", parent_id=stack.id, root_id=stack.id)
+    holder = an_action(stack.id)
+    child = an_action(nested.id, root_id=stack.id, parent_id=holder.id)
+    insert(store, stack, nested)
+    put(store, holder, child)
+    assert store.actions.claim("one", time.time(), 60.0, holder.id) is not None
+    ending = store.actions.claim("one", time.time(), 60.0, child.id)
+    assert ending is not None
+    delete = an_action(stack.id, verb=Verb.DELETE, inputs={"force": True}, deadline=time.time() - 1)
+    put_after(store, delete, holder)
+    endings = Endings(store, Clock())
+    with ThreadPoolExecutor(1) as pool:
+        with store.transaction():
+            store.actions.hold_parent(ending)
+            done = pool.submit(elsewhere(store, endings.time_out))
+            time.sleep(UNTIL_IT_WAITS)
+            store.actions.hold(ending, time.time(), 60.0)
+            store.actions.finish(ending, ActionStatus.SUCCEEDED, "", time.time())
+        done.result()
+    assert meter.refused == 0
+    ended = {action.id: action.status for action in store.actions.ended([holder.id, child.id])}
+    assert ended == {holder.id: ActionStatus.CANCELLED, child.id: ActionStatus.SUCCEEDED}
+
+
+def slow(**resources: object) -> dict[str, Any]:
+    waits = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 5}}
+    return {"heat_template_version": "2021-04-16", "resources": {"own": waits, **resources}}
+
+
+def test_a_nested_stack_is_set_aside(url: str) -> None:
+    """While somebody who has the root goes on downwards."""
+    files = {"in.yaml": json.dumps(slow(deeper={"type": "deeper.yaml"})), "deeper.yaml": json.dumps(slow())}
+    engine = wiring.embedded(Settings(database=url))
+    store = engine.store
+    meter = store.database.meter = Counting()
+    end = time.monotonic() + 30
+
+    def tree() -> list[ActionStatus]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+        return [action.status for action in store.actions.live([below.id for below in store.stacks.descendants(root)])]
+
+    def ask() -> None:
+        with store.transaction():
+            store.actions.suspend(middle, time.time())
+
+    try:
+        document = {**slow(), "resources": {"middle": {"type": "in.yaml"}}}
+        root = engine.stacks.create(Context("demo"), Request(name="s", template=document, files=files))
+        while tree() != ["RUNNING", "RUNNING"]:
+            pass
+        (middle,) = store.actions.children(store.actions.live([root.id])[0].id)
+        with ThreadPoolExecutor(1) as pool, store.transaction():
+            store.stacks.hold(root.id)
+            pool.submit(elsewhere(store, ask)).result()
+            time.sleep(UNTIL_IT_WAITS)
+            store.stacks.hold(middle.stack_id)
+        while tree() != ["SUSPENDED", "SUSPENDED"]:
+            pass
+        assert meter.refused == 0
+    finally:
+        engine.close()

@@ -1,0 +1,255 @@
+"""API and workers as processes of their own, with a database server and a broker between them."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from heatlite.core.config import Settings
+from heatlite.core.status import ActionStatus, Kind
+from heatlite.store.records import ActionRecord, Announcement
+from heatlite.store.store import Store
+from tests.acceptance.processes import CommandLine, Process, Server, Worker, eventually
+from tests.brokers import Broker, free_port
+
+SIMPLE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
+
+
+def slow(seconds: float) -> dict[str, Any]:
+    resource = {"type": "OS::Heat::TestResource", "properties": {"wait_secs": seconds}}
+    return {"heat_template_version": "2021-04-16", "resources": {"a": resource, "b": {**resource, "depends_on": "a"}}}
+
+
+class Machines:
+    """Commands with the same settings."""
+
+    def __init__(self, home: Path, settings: Settings) -> None:
+        self.settings = settings
+        self._home = home
+        self._variables = {"HEATLITE_BROKER": settings.broker or "", "HEATLITE_QUEUE_PREFIX": settings.queue_prefix}
+        self._all: list[Server | Worker] = []
+
+    def api(self, **more: str) -> Server:
+        self._all.append(Server(self._home, 0, "api", self.settings.database, **self._variables, **more))
+        return self._all[-1]  # type: ignore[return-value]
+
+    def worker(self, **more: str) -> Worker:
+        self._all.append(Worker(self._home, self.settings.database, **self._variables, **more))
+        return self._all[-1]  # type: ignore[return-value]
+
+    def kill(self) -> None:
+        for one in self._all:
+            one.kill()
+
+
+@pytest.fixture
+def machines(tmp_path: Path, url: str, broker: Broker) -> Iterator[Machines]:
+    made = Machines(tmp_path, Settings(url, broker=broker.url, queue_prefix=broker.prefix))
+    yield made
+    made.kill()
+
+
+WHOLE = "HEATLITE_TEST_NO_SKIP" in os.environ
+"""Whether to take the time for all there is (.ci/run does): each test starts several processes."""
+
+
+def places(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
+    """The databases and brokers that a test runs on."""
+    return pytest.mark.parametrize(("server", "broker"), pairs, indirect=True)
+
+
+ANYWHERE = places(("PostgreSQL", "RabbitMQ"), *((("MariaDB", "Redis"),) if WHOLE else ()))
+EVERYWHERE = places(
+    ("PostgreSQL", "RabbitMQ"),
+    ("MariaDB", "Redis"),
+    *((("PostgreSQL", "Redis"), ("MariaDB", "RabbitMQ")) if WHOLE else ()),
+)
+
+
+def actions(store: Store, path: str) -> list[ActionRecord]:
+    """Those of a stack that have not ended."""
+    return store.actions.live([path.rpartition("/")[2]])
+
+
+def running(store: Store, path: str) -> Callable[[], bool]:
+    return lambda: [one.status for one in actions(store, path)] == [ActionStatus.RUNNING]
+
+
+@EVERYWHERE
+def test_the_api_takes_what_a_worker_does(machines: Machines, store: Store) -> None:
+    api = machines.api(HEATLITE_API_PROCESSES="2")
+    path = api.create("s", SIMPLE)
+    assert [one.status for one in actions(store, path)] == [ActionStatus.READY], "nobody is there to begin it"
+    worker = machines.worker()
+    assert api.settled(path) == "CREATE_COMPLETE"
+    assert api.settled(api.create("t", SIMPLE)) == "CREATE_COMPLETE"
+    assert api.request("DELETE", path).status == 204
+    assert api.settled(path) == "DELETE_COMPLETE"
+    worker.stop()
+    api.stop()
+    for one in (api, worker):
+        assert one.complaints() == ""
+
+
+@ANYWHERE
+def test_two_workers_share_what_there_is(machines: Machines, store: Store) -> None:
+    api = machines.api()
+    for _ in range(2):
+        machines.worker(HEATLITE_ENGINE_SLOTS="1")
+    paths = [api.create(f"s{number}", slow(1)) for number in range(2)]
+    eventually(lambda: all(running(store, path)() for path in paths), "both run at once")
+    assert len({one.owner for path in paths for one in actions(store, path)}) == 2
+    assert {api.settled(path) for path in paths} == {"CREATE_COMPLETE"}
+
+
+@ANYWHERE
+def test_work_goes_to_the_workers_of_its_zone_and_kind(machines: Machines, store: Store) -> None:
+    api = machines.api()
+    machines.worker(HEATLITE_WORKER_KINDS="check")
+    machines.worker(HEATLITE_WORKER_ZONE="south")
+    north = api.create("n", SIMPLE, tags="zone:north")
+    plain = api.create("p", SIMPLE)
+    assert api.settled(plain) == "CREATE_COMPLETE"
+    time.sleep(2.5)  # all have looked at the table meanwhile
+    assert [one.status for one in actions(store, north)] == [ActionStatus.READY]
+    machines.worker(HEATLITE_WORKER_ZONE="north")
+    assert api.settled(north) == "CREATE_COMPLETE"
+
+
+@ANYWHERE
+def test_whoever_stops_gives_back_and_another_goes_on(machines: Machines, store: Store) -> None:
+    api, first = machines.api(), machines.worker()
+    path = api.create("s", slow(2))
+    eventually(running(store, path), "it runs")
+    (before,) = actions(store, path)
+    first.stop()
+    (given_back,) = actions(store, path)
+    assert (given_back.status, given_back.owner) == (ActionStatus.READY, None)
+    assert api.stack(path)["stack_status"] == "CREATE_IN_PROGRESS"
+    machines.worker()
+    eventually(running(store, path), "another runs it")
+    (after,) = actions(store, path)
+    assert (after.id, after.attempt) == (before.id, before.attempt + 1)
+    assert api.settled(path) == "CREATE_COMPLETE"
+
+
+@ANYWHERE
+def test_the_second_signal_ends_a_worker_at_once(machines: Machines) -> None:
+    api, worker = machines.api(), machines.worker()
+    blocking = {"type": "OS::Heat::TestResource", "properties": {"attr_wait_secs": 5}}
+    reading = {"type": "OS::Heat::TestResource", "properties": {"value": {"get_attr": ["a", "output"]}}}
+    template = {"heat_template_version": "2021-04-16", "resources": {"a": blocking, "b": reading}}
+    path = api.create("s", template)
+
+    def is_made() -> bool:
+        return "CREATE_COMPLETE" in [one["resource_status"] for one in api.listed(path, "resources")]
+
+    eventually(is_made, "a is made, and b waits for its attribute")
+    worker.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "stopping: " in worker.log.read_text(), "it drains")
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.process.wait(10) == -signal.SIGTERM
+
+
+@ANYWHERE
+def test_a_message_that_comes_twice_or_late_does_nothing(machines: Machines, store: Store) -> None:
+    api = machines.api()
+    for _ in range(2):
+        machines.worker()
+    path = api.create("s", slow(1))
+    (action,) = actions(store, path)
+    from heatlite.engine.dispatch.distributed import Distributed
+
+    again = Distributed(machines.settings, machines.settings.broker or "")
+    for _ in range(10):
+        again.announce(Announcement(action.id, Kind.STACK, None, True))
+    assert api.settled(path) == "CREATE_COMPLETE"
+    again.announce(Announcement(action.id, Kind.STACK, None, True))
+    again.close()
+    assert api.settled(api.create("t", SIMPLE)) == "CREATE_COMPLETE"
+    ended = store.actions.get(action.id)
+    assert ended is not None
+    assert (ended.attempt, ended.status) == (1, ActionStatus.SUCCEEDED)
+
+
+@ANYWHERE
+def test_each_process_is_watched(machines: Machines) -> None:
+    """What the API is asked for can be followed into a worker, and each shows what it has done."""
+    watched, port = {"HEATLITE_LOG_FORMAT": "json", "HEATLITE_METRICS": "true"}, free_port()
+    api, worker = machines.api(**watched), machines.worker(**watched, HEATLITE_METRICS_PORT=str(port))
+    member = {"type": "Example::Local::File"}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": member}}
+    asked = api.request("POST", "/stacks", {"stack_name": "s", "template": {**SIMPLE, "resources": {"g": group}}})
+    path = api.find("s")
+    assert api.settled(path) == "CREATE_COMPLETE"
+    made = [line for line in lines(worker) if line["logger"] == "example_heatlite_plugin"]
+    assert sorted(line["resource"] for line in made) == ["0", "1"]
+    assert {line["request_id"] for line in made} == {asked.headers["X-Openstack-Request-Id"]}
+    queued = [line for line in lines(api) if line["message"].endswith("INIT -> READY")]
+    assert [line["stack_id"] for line in queued] == [path.rpartition("/")[2]]
+    assert {line["stack_id"] for line in made} == {*api.resources(path).values()}
+
+    def ended(shown: str) -> bool:
+        return 'heatlite_actions_ended_total{status="SUCCEEDED",verb="CREATE"} 2.0' in shown
+
+    def of_worker() -> str:
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            return str(answer.read().decode())
+
+    eventually(lambda: ended(of_worker()), "the worker has counted")
+    of_api = str(api.request("GET", "/metrics").data)
+    assert not ended(of_api)
+    assert 'route="/v1/{project}/stacks"' in of_api
+    assert "route=" not in of_worker()
+    for shown in (of_api, of_worker()):  # both ask the same database
+        assert 'heatlite_engines{status="up"} 1.0' in shown
+    worker.stop()
+    with pytest.raises(URLError):
+        urlopen(f"http://127.0.0.1:{port}/metrics")
+
+
+def lines(process: Process) -> list[dict[str, Any]]:
+    """A log, which has to be JSON."""
+    return [json.loads(line) for line in process.log.read_text().splitlines()]
+
+
+def test_metrics_of_processes_that_share_a_port_are_refused(tmp_path: Path) -> None:
+    heatlite = CommandLine(tmp_path)
+    done = heatlite("api", HEATLITE_METRICS="true", HEATLITE_API_PROCESSES="2")
+    assert done.code == 1
+    assert "Set api_processes to 1" in done.err
+
+
+@pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)")
+@pytest.mark.parametrize("server", ["PostgreSQL", "MariaDB"] if WHOLE else ["MariaDB"], indirect=True)
+def test_without_a_broker_everything_is_done_nevertheless(tmp_path: Path, url: str) -> None:
+    machines = Machines(tmp_path, Settings(url, broker=f"redis://127.0.0.1:{free_port()}/0"))
+    try:
+        api, worker = machines.api(), machines.worker()
+        assert api.settled(api.create("s", SIMPLE)) == "CREATE_COMPLETE"
+        worker.stop()
+        api.stop()
+        assert "cannot reach the broker" in worker.log.read_text()
+        assert "the broker takes no hints" in api.log.read_text()
+    finally:
+        machines.kill()
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+def test_what_is_missing_is_said(tmp_path: Path, command: str) -> None:
+    heatlite = CommandLine(tmp_path)
+    done = heatlite(command, HEATLITE_BROKER="redis://127.0.0.1:6379/0")
+    assert done.code == 1
+    assert "is a file for one engine: set `database` to postgresql://" in done.err
+    done = heatlite(command, "--database", "postgresql://127.0.0.1:1/none")
+    assert done.code == 1
+    assert "Set `broker` to amqp://" in done.err
+    assert "heatlite serve" in done.err

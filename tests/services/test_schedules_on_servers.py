@@ -1,0 +1,128 @@
+"""Scheduled actions and dependencies where several engines meet: each begins once, nobody is in a deadlock."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import Conflict
+from heatlite.core.meter import Meter
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
+from heatlite.engine.requests import Request, Timing
+from heatlite.store.records import StackRecord
+from heatlite.wiring import Embedded
+
+TEMPLATE = {
+    "heat_template_version": "2021-04-16",
+    "resources": {"a": {"type": "OS::Heat::Value", "properties": {"value": "v"}}},
+}
+ENDS = f"({', '.join(repr(str(status)) for status in ENDED_ACTIONS)})"
+
+
+class Counting(Meter):
+    """Counts what a database refused, a deadlock too."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def database_unavailable(self) -> None:
+        self.refused += 1
+
+
+@pytest.fixture
+def meter() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def engines(url: str, meter: Counting) -> Iterator[list[Embedded]]:
+    """Two on one database."""
+    made = [wiring.embedded(Settings(database=url)) for _ in range(2)]
+    for engine in made:
+        engine.store.database.meter = meter
+    yield made
+    for engine in made:
+        engine.close()
+
+
+def stacks_of(engine: Embedded, count: int) -> list[StackRecord]:
+    made = [engine.stacks.create(Context("demo"), Request(name=f"s{n}", template=TEMPLATE)) for n in range(count)]
+    settle(engine)
+    return made
+
+
+def settle(engine: Embedded, seconds: float = 60) -> None:
+    """Until no action is left that is to be done now."""
+    end = time.monotonic() + seconds
+    sql = f"SELECT COUNT(*) FROM action WHERE status NOT IN {ENDS}"
+    while engine.store.database.read(sql)[0][0]:
+        assert time.monotonic() < end, "something does not end"
+        time.sleep(0.02)
+
+
+def test_one_engine_lets_a_scheduled_action_in(engines: list[Embedded], meter: Counting) -> None:
+    store = engines[0].store
+    stacks = stacks_of(engines[0], 10)
+    when = time.time() + 1
+    actions: list[str] = []
+    for stack in stacks:
+        context = Context("demo")
+        engines[0].stacks.check(context, stack, Timing(not_before=when))
+        actions += context.queued
+
+    def sweep(number: int) -> None:
+        engine = engines[number % 2]
+        while time.time() < when + 0.5:
+            engine.rooms.schedule.sweep()
+        engine.store.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(sweep, range(4)))
+    settle(engines[0])
+    for action in actions:
+        moves = [move.after for move in store.actions.history(action)]
+        assert moves == [ActionStatus.READY, ActionStatus.RUNNING, ActionStatus.SUCCEEDED]
+    assert meter.refused == 0
+
+
+def test_nobody_is_in_a_deadlock(engines: list[Embedded], meter: Counting) -> None:
+    """Many put actions that depend on each other's, end them and cancel them, all at once."""
+    store = engines[0].store
+    stacks = stacks_of(engines[0], 12)
+    known: list[str] = []
+    lock = threading.Lock()
+
+    def work(number: int) -> None:
+        chance, engine = random.Random(number), engines[number % 2]
+        for _ in range(25):
+            with lock:
+                recent = known[-8:]
+            chosen = chance.sample(recent, min(len(recent), chance.randrange(4)))
+            stack, context = chance.choice(stacks), Context("demo")
+            later = time.time() + 2 if chance.random() < 0.2 else None
+            try:
+                engine.stacks.check(context, stack, Timing(depends_on=tuple(chosen), not_before=later))
+                if recent and chance.random() < 0.3:
+                    action = engine.store.actions.get(chance.choice(recent))
+                    assert action is not None
+                    engine.rooms.controls.signal(context, action, Signal.CANCEL)
+            except Conflict:
+                pass  # The stack is held, the action has ended: as it should be.
+            finally:
+                with lock:
+                    known.extend(context.queued)
+        engine.store.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    settle(engines[0])
+    assert meter.refused == 0
+    ends = [f"WHERE {store.database.quote('after')} IN {ENDS}", "GROUP BY action_id"]
+    assert {count for (count,) in store.database.read(f"SELECT COUNT(*) FROM transition {' '.join(ends)}")} == {1}
+    assert store.inconsistencies(time.time(), 0.0) == []

@@ -1,0 +1,3 @@
+"""What is encrypted, on databases with a server."""
+
+from sealing_behaviour import *  # noqa: F403

@@ -1,0 +1,235 @@
+"""OS::Cinder::Volume on a simulated cloud."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from heatlite.core.status import Status
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import attr, resource, template
+from tests.types.conftest import Cloudy
+
+VOLUME = "block_storage.volume"
+BACKUP = "block_storage.backup"
+
+
+def volume(*, keys: Mapping[str, object] = {}, **properties: object) -> Any:
+    return resource("OS::Cinder::Volume", keys=keys, **{"size": 1, **properties})
+
+
+def made(cloudy: Cloudy, verb: str, **attributes: Any) -> Any:
+    """Something that is in the cloud already."""
+    return cloudy.view().call(f"block_storage.{verb}", **attributes)
+
+
+def wants(cloudy: Cloudy, stack: StackRecord, **after: object) -> dict[str, Any]:
+    """The volume after an update to these properties, which has to be in place."""
+    before = cloudy.row(stack, "v").physical_id
+    cloudy.changed(stack, {"v": volume(**after)})
+    assert cloudy.row(stack, "v").physical_id == before
+    return cloudy.thing(stack, "v")
+
+
+class TestCreate:
+    def test_of_a_size(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({
+            "v": volume(size=3, name="mine", description="d", metadata={"a": "b", "n": 1}, read_only=True)
+        })
+        thing = cloudy.thing(stack, "v")
+        assert (thing["size"], thing["name"], thing["description"], thing["status"]) == (3, "mine", "d", "available")
+        assert thing["metadata"] == {"a": "b", "n": "1", "readonly": "True"}
+        cloudy.delete(stack)
+        assert cloudy.count(VOLUME) == 0
+
+    @pytest.mark.parametrize("source", ["snapshot_id", "backup_id", "source_volid", "image", "imageRef"])
+    def test_of_something_that_is_there(self, cloudy: Cloudy, source: str) -> None:
+        old = made(cloudy, "create_volume", size=2, name="old")["id"]
+        if source == "snapshot_id":
+            made(cloudy, "create_snapshot", volume_id=old, name="source")
+        if source == "backup_id":
+            made(cloudy, "create_backup", volume_id=old, name="source")
+        named = {"source_volid": "old", "image": "cirros", "imageRef": "cirros"}.get(source, "source")
+        size = {"size": 2} if source.startswith("image") else {}
+        stack = cloudy.made({"v": resource("OS::Cinder::Volume", **{source: named}, **size)})
+        thing = cloudy.thing(stack, "v")
+        assert thing["size"] == 2
+        assert (thing["bootable"] == "true") is source.startswith("image")
+
+    @pytest.mark.parametrize(
+        ("properties", "text"),
+        [
+            ({}, "size is needed"),
+            ({"image": "cirros"}, "size is needed"),
+            ({"size": 1, "image": "cirros", "source_volid": "x"}, "only one of"),
+        ],
+    )
+    def test_the_properties_have_to_fit_together(self, cloudy: Cloudy, properties: Any, text: str) -> None:
+        cls = cloudy.rooms.types.get("OS::Cinder::Volume")
+        assert [text in fault.text for fault in cls.check_properties(properties)] == [True]
+
+    def test_it_is_waited_for(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(build=30)
+        stack = cloudy.made({"v": volume()})
+        assert cloudy.thing(stack, "v")["status"] == "available"
+
+    def test_one_that_goes_to_error_is_made_again(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "block_storage.create_volume", "number": 1, "goes": "error"}])
+        cloudy.made({"v": volume()})
+        assert cloudy.count(VOLUME) == 1
+
+    def test_an_answer_that_is_lost_makes_no_second_volume(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "block_storage.create_volume", "number": 1, "raises": "lost"}])
+        cloudy.made({"v": volume(name="mine")})
+        assert cloudy.count(VOLUME) == 1
+
+    @pytest.mark.parametrize(("quota", "text"), [("volumes", "VolumeLimitExceeded"), ("gigabytes", "Requested 2G")])
+    def test_quotas(self, troubled: Callable[..., Cloudy], quota: str, text: str) -> None:
+        cloudy = troubled(quotas={f"block_storage.{quota}": 1})
+        stack = cloudy.create(template(v=volume(), w=volume(size=2, keys={"depends_on": "v"})))
+        assert stack.status is Status.FAILED
+        assert text in cloudy.row(stack, "w").status_reason
+
+
+class TestUpdate:
+    @pytest.mark.parametrize(
+        ("after", "is_then"),
+        [
+            ({"size": 4}, {"size": 4}),
+            ({"name": "new"}, {"name": "new"}),
+            ({"description": "new"}, {"description": "new"}),
+            ({"metadata": {"b": "c"}}, {"metadata": {"b": "c"}}),
+            ({"read_only": True}, {"metadata": {"a": "b", "readonly": "True"}}),
+            ({"volume_type": "fast"}, {"volume_type": "fast"}),
+            ({"backup_id": "kept"}, {"status": "available"}),
+            (
+                {"size": 4, "volume_type": "fast", "read_only": True, "backup_id": "kept"},
+                {"size": 4, "volume_type": "fast", "metadata": {"a": "b", "readonly": "True"}},
+            ),
+        ],
+    )
+    def test_in_place(self, troubled: Callable[..., Cloudy], after: dict[str, object], is_then: Any) -> None:
+        cloudy = troubled(build=3)
+        made(cloudy, "create_type", name="fast")
+        stack = cloudy.made({"v": volume(size=2, metadata={"a": "b"})})
+        made(cloudy, "create_backup", volume_id=cloudy.row(stack, "v").physical_id, name="kept")
+        cloudy.clock.pass_(10)
+        thing = wants(cloudy, stack, **{"size": 2, "metadata": {"a": "b"}, **after})
+        assert {key: thing[key] for key in is_then} == is_then
+
+    @pytest.mark.parametrize("after", [{"availability_zone": "b"}, {"scheduler_hints": {"same_host": "x"}}])
+    def test_by_another_volume(self, cloudy: Cloudy, after: dict[str, object]) -> None:
+        stack = cloudy.made({"v": volume()})
+        before = cloudy.row(stack, "v").physical_id
+        cloudy.changed(stack, {"v": volume(**after)})
+        assert cloudy.row(stack, "v").physical_id != before
+        assert cloudy.count(VOLUME) == 1
+
+    def test_a_type_that_is_not_given_any_more_is_another_volume(self, cloudy: Cloudy) -> None:
+        made(cloudy, "create_type", name="fast")
+        stack = cloudy.made({"v": volume(volume_type="fast")})
+        before = cloudy.row(stack, "v").physical_id
+        cloudy.changed(stack, {"v": volume()})
+        assert cloudy.row(stack, "v").physical_id != before
+
+    def test_nothing_shrinks(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume(size=2)})
+        stack = cloudy.put(stack, template(v=volume(size=1)))
+        assert "a volume cannot shrink: it has 2 GiB, and size is 1" in cloudy.row(stack, "v").status_reason
+
+    def test_an_extension_that_comes_to_nothing_fails(self, troubled: Callable[..., Cloudy]) -> None:
+        fault = {"verb": "block_storage.extend_volume", "number": 1, "goes": "error_extending", "message": "no room"}
+        cloudy = troubled(faults=[fault])
+        stack = cloudy.made({"v": volume()})
+        stack = cloudy.put(stack, template(v=volume(size=2)))
+        assert "ERROR_EXTENDING" in cloudy.row(stack, "v").status_reason
+        assert "no room" in cloudy.row(stack, "v").status_reason
+
+    def test_a_failed_one_that_is_well_is_kept(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "block_storage.extend_volume", "number": 1, "raises": "refused"}])
+        stack = cloudy.made({"v": volume()})
+        stack = cloudy.put(stack, template(v=volume(size=2)))
+        assert stack.status is Status.FAILED
+        assert wants(cloudy, stack, size=2)["size"] == 2
+
+
+class TestLife:
+    def test_attributes(self, cloudy: Cloudy) -> None:
+        names = ("size", "status", "metadata", "metadata_values", "display_name", "encrypted", "attachments_list")
+        resources = {"v": volume(name="n", metadata={"a": "b"})}
+        stack = cloudy.create(template(outputs={name: attr("v", name) for name in names}, **resources))
+        assert cloudy.outputs(stack) == {
+            "size": "1", "status": "available", "metadata": '{"a":"b"}', "metadata_values": {"a": "b"},
+            "display_name": "n", "encrypted": "False", "attachments_list": [],
+        }  # fmt: skip
+
+    def test_check_says_how_it_is(self, cloudy: Cloudy) -> None:
+        made(cloudy, "create_type", name="fast")
+        stack = cloudy.made({"v": volume(metadata={"a": "1"}, volume_type="fast", read_only=False)})
+        cloudy.check(stack)
+        assert cloudy.row(stack, "v").status_reason == "state changed"
+        thing = cloudy.thing(stack, "v")
+        cloudy.admin.put(VOLUME, {**thing, "status": "error"})
+        stack = cloudy.check(stack)
+        assert stack.status is Status.FAILED
+        assert "its status is ERROR" in cloudy.row(stack, "v").status_reason
+
+    def test_gone_is_found_by_a_check_and_no_hindrance_to_a_delete(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume()})
+        cloudy.view().call("block_storage.delete_volume", cloudy.row(stack, "v").physical_id)
+        assert cloudy.check(stack).status is Status.FAILED
+        assert cloudy.delete(stack).status is Status.COMPLETE
+
+    def test_a_volume_with_snapshots_is_tried_again_then_says_why(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume()})
+        made(cloudy, "create_snapshot", volume_id=cloudy.row(stack, "v").physical_id)
+        stack = cloudy.delete(stack)
+        assert stack.status is Status.FAILED
+        assert "have snapshots" in cloudy.row(stack, "v").status_reason
+
+    def test_snapshot_on_delete_is_a_backup(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(build=5)
+        stack = cloudy.made({"v": volume(size=2, keys={"deletion_policy": "Snapshot"})})
+        cloudy.delete(stack)
+        (backup,) = cloudy.admin.simulation.all(BACKUP).values()
+        assert (cloudy.count(VOLUME), backup["size"], backup["status"]) == (0, 2, "available")
+
+    def test_a_backup_that_fails_keeps_the_volume(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "block_storage.create_backup", "goes": "error"}])
+        stack = cloudy.made({"v": volume(keys={"deletion_policy": "Snapshot"})})
+        assert cloudy.delete(stack).status is Status.FAILED
+        assert cloudy.count(VOLUME) == 1
+
+    def test_a_snapshot_of_the_stack_and_back(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume(size=2, name="a")})
+        snapshot = cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "s")
+        stack = cloudy.settle(stack)
+        assert cloudy.count(BACKUP) == 1
+        stack = cloudy.changed(stack, {"v": volume(size=2, name="b")})
+        before = cloudy.row(stack, "v").physical_id
+        cloudy.rooms.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot.id)
+        stack = cloudy.settle(stack)
+        assert stack.status is Status.COMPLETE, cloudy.why(stack)
+        row = cloudy.row(stack, "v")
+        assert (row.physical_id, cloudy.thing(stack, "v")["name"]) == (before, "a")
+        assert row.properties["backup_id"] == next(iter(cloudy.admin.simulation.all(BACKUP)))
+        cloudy.rooms.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot.id)
+        cloudy.settle(stack)
+        assert cloudy.count(BACKUP) == 0
+
+    @pytest.mark.parametrize("before", [False, True])
+    def test_a_lock_makes_it_read_only_and_an_unlock_what_it_was(self, cloudy: Cloudy, before: bool) -> None:
+        stack = cloudy.made({"v": volume(read_only=before)})
+        cloudy.lock(stack)
+        assert cloudy.thing(stack, "v")["metadata"]["readonly"] == "True"
+        stack = cloudy.unlock(stack)
+        assert cloudy.thing(stack, "v")["metadata"].get("readonly", "False") == str(before)
+        assert "was_read_only" not in cloudy.row(stack, "v").data
+
+    def test_a_lock_leaves_one_in_use_alone(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume()})
+        thing = cloudy.thing(stack, "v")
+        cloudy.admin.put(VOLUME, {**thing, "status": "in-use"})
+        assert cloudy.lock(stack).status is Status.COMPLETE
+        assert cloudy.unlock(stack).status is Status.COMPLETE
+        assert cloudy.thing(stack, "v")["metadata"] == {}

@@ -1,0 +1,143 @@
+"""By whose right resources are made where callers have tokens of Keystone: decision 0014."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from heatlite import wiring
+from heatlite.clients.cloud import Cloud, CloudUnavailable
+from heatlite.clients.clouds import Clouds
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import StackExists, StackValidationFailed
+from heatlite.core.json import JsonMap
+from heatlite.store.store import Store
+from tests.engine.conftest import MEMBER, resource, template
+from tests.types.conftest import Cloudy
+
+CALLER = replace(MEMBER, user_id="u1", secrets={"token": "theirs"})
+
+
+class Notary:
+    """Gives out credentials, and knows which are good and by which each view of the cloud was opened."""
+
+    def __init__(self, clouds: Clouds) -> None:
+        self._clouds = clouds
+        self.good: list[str] = []
+        self.given = 0
+        self.opened: list[str] = []
+        self.away = False
+
+    def _view(self, project: str, by: str) -> Cloud:
+        self.opened.append(by)
+        return self._clouds.of(project).cloud
+
+    def by_token(self, context: Context) -> Cloud:
+        return self._view(context.project, context.secrets["token"])
+
+    def delegate(self, context: Context) -> JsonMap:
+        self.given += 1
+        self.good.append(f"{context.user_id}-{self.given}")
+        return {"trust_id": self.good[-1]}
+
+    def by_credential(self, project: str, credential: JsonMap) -> Cloud:
+        assert credential["trust_id"] in self.good
+        return self._view(project, str(credential["trust_id"]))
+
+    def revoke(self, credential: JsonMap) -> None:
+        if self.away:
+            raise CloudUnavailable("identity.delete_trust", "nobody answers")
+        self.good.remove(str(credential["trust_id"]))
+
+
+@pytest.fixture
+def notary(monkeypatch: pytest.MonkeyPatch) -> list[Notary]:
+    """The notaries of the engines that are made."""
+    notaries = []
+    real = wiring._clouds
+
+    def with_delegation(settings: Settings, store: Store, *more: object) -> Clouds:
+        clouds = real(settings, store, *more)  # type: ignore[arg-type]
+        notaries.append(Notary(clouds))
+        return Clouds(
+            "simulated", lambda: 0.0, lambda project: clouds.of(project).cloud, notaries[-1], store.credentials.of
+        )
+
+    monkeypatch.setattr(wiring, "_clouds", with_delegation)
+    return notaries
+
+
+@pytest.fixture
+def engine(notary: list[Notary], tmp_path: Path) -> Iterator[Cloudy]:
+    found = Cloudy(tmp_path)
+    found.who = CALLER
+    yield found
+    found.close()
+
+
+NET = resource("OS::Neutron::Net")
+
+
+def test_a_stack_acts_by_its_owners_credential(engine: Cloudy, notary: list[Notary]) -> None:
+    (one,) = notary
+    stack = engine.made({"net": NET})
+    assert (one.given, one.opened) == (1, ["u1-1"])
+    assert engine.store.credentials.of(stack.id) == {"trust_id": "u1-1"}
+    engine.who = replace(CALLER, user_id="u2", secrets={"token": "another's"})
+    engine.changed(stack, {"net": NET, "more": NET})
+    engine.check(stack)
+    assert set(one.opened) == {"u1-1"}, "whoever updates it"
+    engine.delete(stack)
+    assert one.good == []
+    assert engine.store.credentials.of(stack.id) is None
+
+
+def test_nested_stacks_act_by_their_roots(engine: Cloudy, notary: list[Notary]) -> None:
+    group = resource("OS::Heat::ResourceGroup", count=2, resource_def=NET)
+    stack = engine.made({"group": group})
+    (one,) = notary
+    assert (one.given, set(one.opened)) == (1, {"u1-1"})
+    engine.delete(stack)
+    assert one.good == []
+
+
+def test_what_a_template_names_is_looked_for_by_the_caller(engine: Cloudy, notary: list[Notary]) -> None:
+    port = resource("OS::Neutron::Port", network="nowhere")
+    with pytest.raises(StackValidationFailed, match="nowhere"):
+        engine.create(template(port=port))
+    (one,) = notary
+    assert (one.opened, one.good) == (["theirs"], [])
+    stack = engine.made({"net": NET})
+    with pytest.raises(StackValidationFailed, match="nowhere"):
+        engine.put(stack, template(port=port))
+    assert set(one.opened[1:]) == {"u1-1"}
+
+
+def test_a_stack_that_is_not_made_leaves_none(
+    engine: Cloudy, notary: list[Notary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.made({"net": NET})
+    (one,) = notary
+    monkeypatch.setattr(engine.store.stacks, "by_name", lambda *_: None)  # it came between the look and the write
+    with pytest.raises(StackExists):
+        engine.create(template(net=NET))
+    assert (one.given, one.good) == (2, ["u1-1"])
+
+
+def test_keystone_is_away_when_the_stack_goes(
+    engine: Cloudy, notary: list[Notary], caplog: pytest.LogCaptureFixture
+) -> None:
+    stack = engine.made({"net": NET})
+    notary[0].away = True
+    engine.delete(stack)
+    assert engine.get(stack).deleted_at is not None
+    assert "was not given back: identity.delete_trust: nobody answers" in caplog.text
+
+
+def test_who_comes_without_a_token_acts_by_the_operators_right(engine: Cloudy, notary: list[Notary]) -> None:
+    engine.who = MEMBER
+    stack = engine.made({"net": NET})
+    engine.delete(stack)
+    assert (notary[0].given, notary[0].opened) == (0, [])

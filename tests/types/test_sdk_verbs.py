@@ -1,0 +1,70 @@
+"""The simulated cloud knows only verbs that openstacksdk has, and what its objects tell is called as there."""
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from heatlite.clients.connection import _OTHERWISE
+from heatlite.clients.simulated import services
+from heatlite.clients.simulated.collection import Collection
+
+pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
+
+MODULES = {
+    "block_storage": "block_storage.v3", "compute": "compute.v2", "dns": "dns.v2", "identity": "identity.v3",
+    "image": "image.v2", "key_manager": "key_manager.v1", "load_balancer": "load_balancer.v2", "network": "network.v2",
+    "object_store": "object_store.v1",
+}  # fmt: skip
+"""Service → where the SDK has it, in the version that clouds offer."""
+OF_COLLECTIONS = [collection for module in services.MODULES for collection in module.COLLECTIONS]
+COMPARED = {"network", "identity", "load_balancer", "dns", "key_manager"}
+MODULE_OF = {  # where the SDK calls a kind otherwise than its verbs do
+    "network.ip": "floating_ip",
+}
+
+
+def proxy(service: str) -> Any:
+    return importlib.import_module(f"openstack.{MODULES[service]}._proxy").Proxy
+
+
+@pytest.mark.parametrize("verb", sorted(services.VERBS.keys() - _OTHERWISE.keys()))
+def test_a_verb_is_the_sdks(verb: str) -> None:
+    service, _, name = verb.partition(".")
+    method = getattr(proxy(service), name, None)
+    assert method is not None, f"openstacksdk has no {verb}"
+    ours = inspect.signature(services.VERBS[verb]).parameters.values()
+    theirs = inspect.signature(method).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in theirs.values()):
+        return
+    named = {one.name for one in ours if one.kind is one.KEYWORD_ONLY}
+    assert named <= theirs.keys(), f"{verb}: openstacksdk does not take {named - theirs.keys()}"
+
+
+def known(collection: Collection) -> set[str] | None:
+    """What the SDK calls the attributes of a kind, in the services' own words; None where it keeps all that it gets."""
+    noun = MODULE_OF.get(collection.kind, collection.noun)
+    module = importlib.import_module(f"openstack.{MODULES[collection.service]}.{noun}")
+    name = noun.replace("_", "")
+    (cls,) = [one for key, one in vars(module).items() if key.lower() == name and inspect.isclass(one)]
+    if cls._allow_unknown_attrs_in_body or cls._store_unknown_attrs_as_properties:
+        return None
+    found: set[str] = {"location"}
+    for component in ("_body_mapping", "_uri_mapping", "_header_mapping", "_computed_mapping"):
+        mapping: Mapping[str, str] = getattr(cls, component)()
+        found |= set(mapping)
+    return found
+
+
+COMPARED = ("network", "compute", "block_storage", "image")
+
+
+@pytest.mark.parametrize(
+    "collection", [one for one in OF_COLLECTIONS if one.service in COMPARED], ids=lambda one: str(one.kind)
+)
+def test_an_object_is_called_as_there(collection: Collection) -> None:
+    names = known(collection)
+    told = {name for name in (*collection.defaults, *collection.required) if not name.startswith("_")}
+    assert names is None or told <= names, f"openstacksdk does not know {sorted(told - names)}"

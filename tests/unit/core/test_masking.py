@@ -1,0 +1,108 @@
+"""What must not be read is replaced, however it is written, and nothing else is."""
+
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heatlite.core import logs
+from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
+
+SECRET = 'pa ss"wört\n'
+TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), min_size=6)
+
+
+def of(*values: object) -> Mask:
+    return Mask(lambda: values)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET, json.dumps(SECRET)[1:-1], json.dumps(SECRET, ensure_ascii=False)[1:-1], repr(SECRET)[1:-1],
+        quote(SECRET), quote_plus(SECRET), base64.b64encode(SECRET.encode()).decode(),
+    ],
+)  # fmt: skip
+def test_a_value_is_found_as_it_may_be_written(written: str) -> None:
+    assert of(SECRET).text(f"login {written}, or not") == f"login {MASK}, or not"
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_nothing_of_it_is_left(before: str, secret: str, after: str) -> None:
+    if secret.strip() and secret not in MASK and secret.strip() not in MASK:
+        assert secret not in of(secret).text(f"{before}{secret}{after}").replace(MASK, "\0")
+
+
+def test_what_is_within_a_value_counts_and_the_longest_goes_first() -> None:
+    mask = of({"a": ["secret-one", {"b": "secret-one-and-two"}]}, 900210, None, True, "", "  ")
+    assert mask.text("secret-one-and-two, secret-one, 900210, None, True") == f"{MASK}, {MASK}, {MASK}, None, True"
+
+
+def test_of_too_many_values_none_is_looked_for() -> None:
+    many = [f"secret-{number}" for number in range(1001)]
+    assert of(many).text("anything") == MASK
+    assert of(many).json({"a": ["b", 1, None]}) == {MASK: [MASK, MASK, None]}
+    assert of(many[:1000]).text("anything, secret-7") == f"anything, {MASK}"
+
+
+def test_what_is_short_is_a_word_of_its_own() -> None:
+    assert of("abc", 777).text("abc abcd 777 1777 x=777 (abc)") == f"{MASK} abcd {MASK} 1777 x={MASK} ({MASK})"
+    assert of("a", 7, "to").text("a 7 to") == "a 7 to"
+
+
+def test_json_keeps_its_shape() -> None:
+    value = {"a": ["x", "secret-one", 900210, 5, 1.5, None, True], "secret-one": "b"}
+    assert of("secret-one", 900210).json(value) == {"a": ["x", MASK, MASK, 5, 1.5, None, True], MASK: "b"}
+    assert NOTHING.json(value) == value
+
+
+def test_values_are_asked_for_once_and_only_if_need_be() -> None:
+    asked: list[int] = []
+
+    def values() -> Iterator[str]:
+        asked.append(1)
+        yield "secret-one"
+
+    mask = Mask(values)
+    assert asked == []
+    assert mask.text("secret-one") == mask.text("secret-one") == MASK
+    assert asked == [1]
+
+
+def test_who_hides_something_says_nothing_of_it() -> None:
+    assert masked("secret-one") == "secret-one"
+    with hiding(of("secret-one")):
+        assert masked("secret-one") == MASK
+        with hiding(None):
+            assert masked("secret-one") == "secret-one"
+        assert masked("secret-one") == MASK
+    assert masked("secret-one") == "secret-one"
+
+
+@pytest.mark.parametrize("formatter", [logs.TextFormatter, logs.JSONFormatter])
+def test_a_line_of_the_log_and_its_traceback_are_masked(formatter: type[logging.Formatter]) -> None:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.addFilter(logs.CarryIds())
+    handler.setFormatter(formatter())
+    handler.emit = lambda record: lines.append(handler.format(record))  # type: ignore[method-assign]
+    log = logging.getLogger("of.a.plugin")
+    log.addHandler(handler)
+    try:
+        with hiding(of("secret-one")):
+            try:
+                raise ValueError("no secret-one here")
+            except ValueError:
+                log.exception("with %s in %d words", "secret-one", 4)
+    finally:
+        log.removeHandler(handler)
+    assert "secret-one" not in lines[0]
+    assert f"with {MASK} in 4 words" in lines[0]
+    assert f"ValueError: no {MASK} here" in lines[0]
+    # The line of code is shown, and nobody writes a secret into that.
+    assert "Traceback (most recent call last)" in lines[0]

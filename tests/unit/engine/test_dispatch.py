@@ -1,0 +1,37 @@
+"""The dispatcher within one process."""
+
+import subprocess
+import sys
+
+from heatlite.core.status import Kind
+from heatlite.engine.dispatch.local import Local
+from heatlite.store.records import Announcement
+
+
+class Worker:
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def take(self, action_id: str) -> None:
+        raise AssertionError(f"{action_id}: it looks at the table by itself")
+
+
+def test_the_worker_is_woken_while_it_is_attached() -> None:
+    local, worker = Local(), Worker()
+    local.announce(Announcement("a", Kind.STACK, None, is_ready=True))
+    local.attach(worker)
+    local.announce(Announcement("a", Kind.STACK, "north", is_ready=True))
+    local.announce(Announcement("a", Kind.CHECK, None, is_ready=False))
+    local.detach()
+    local.announce(Announcement("a", Kind.STACK, None, is_ready=True))
+    local.close()
+    assert worker.woken == 2
+    assert (local.share.kinds, local.share.zones) == (None, None)
+
+
+def test_one_process_needs_no_celery() -> None:
+    code = "import sys, heatlite.server; sys.exit('celery' in sys.modules or 'kombu' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,361 @@
+"""What is encrypted, on every database. Test modules take these tests over; they bring `store` and `url`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from store_behaviour import (
+    a_config,
+    a_deployment,
+    a_refusal,
+    a_resource,
+    a_snapshot,
+    a_stack,
+    an_action,
+    an_event,
+    insert,
+)
+
+from heatlite.core.errors import NotSupported
+from heatlite.core.json import JsonMap
+from heatlite.core.masking import MASK
+from heatlite.core.status import ActionStatus, Control
+from heatlite.store.encryption import Cipher, new_key
+from heatlite.store.errors import UnreadableSecret
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.rotation import Rotated
+from heatlite.store.store import Store
+from tests.databases import dump
+
+__all__: list[str] = []
+"""Every test of this module, for `import *`."""
+
+SECRET: JsonMap = {"password": "open sesame"}
+OLD, NEW = new_key(), new_key()
+
+
+def everywhere(test: Callable[..., None]) -> Callable[..., None]:
+    __all__.append(test.__name__)
+    return test
+
+
+def keyed(url: str, *keys: str) -> Store:
+    """The same database, as a process with these keys sees it."""
+    return Store.open(url, keys)
+
+
+def in_clear(store: Store, text: str = "sesame") -> list[str]:
+    """The tables where it can be read."""
+    return [table for table, rows in dump(store).items() if any(text in row for row in rows)]
+
+
+def fill(store: Store, stack: StackRecord) -> ActionRecord:
+    """Something in each table that may have a secret in it, all of them with the same."""
+    config = a_config(config=SECRET)
+    action = an_action(stack.id, inputs=SECRET)
+    with store.transaction():
+        template_id = store.templates.put(SECRET, {"a.yaml": "sesame"}, sealed=stack.sealed)
+        given = {"template_id": template_id, "environment": SECRET, "inherited": SECRET}
+        stack = replace(stack, previous_template_id=template_id, previous_environment=SECRET, **given)  # type: ignore[arg-type]
+        store.stacks.insert(stack)
+        content = {"properties": SECRET, "metadata": SECRET, "data": SECRET, "token": SECRET}
+        store.resources.insert_many([a_resource("one", stack_id=stack.id, **content), a_resource(stack_id=stack.id)])
+        store.resources.save_many([replace(row, updated_at=1.0) for row in store.resources.of(stack.id)])
+        store.events.append_many([an_event(stack_id=stack.id, properties=SECRET)])
+        store.snapshots.insert(a_snapshot(stack_id=stack.id, data=SECRET))
+        store.suppressed.add(a_refusal(stack_id=stack.id, body=SECRET), 1.0)
+        store.mail.put("address", "key", SECRET)
+        store.mail.put("address", "key", [SECRET])
+        store.software_configs.insert(config)
+        store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
+        store.actions.put(action)
+    claimed = store.actions.claim("me", 200.0, 30.0)
+    assert claimed is not None
+    with store.transaction():
+        store.actions.advance(claimed, 200.0, 30.0, SECRET)
+        store.actions.finish(claimed, ActionStatus.FAILED, "", 200.0, SECRET)
+    return action
+
+
+def check_whole(store: Store, stack: StackRecord, action: ActionRecord) -> None:
+    """All of it is there, and can be read."""
+    found = store.stacks.get(stack.id)
+    assert found is not None
+    assert found.environment == found.previous_environment == found.inherited == SECRET
+    template = store.templates.get(found.template_id)
+    assert (template.document, template.files) == (SECRET, {"a.yaml": "sesame"})
+    one, two = sorted(store.resources.of(stack.id), key=lambda row: -len(row.properties))
+    assert one.properties == one.metadata == one.data == one.token == SECRET
+    assert (two.properties, two.token) == ({}, None)
+    assert store.resources.by_name(stack.id, ["one"]) == store.resources.find(stack.id, "one") == [one]
+    (event,) = store.events.after(stack.id, 0, 10)
+    assert event.properties == ({"password": MASK} if stack.sealed else SECRET)
+    assert store.events.get(stack.id, str(event.id)) == event
+    (snapshot,) = store.snapshots.of(stack.id)
+    assert snapshot.data == SECRET
+    (refusal,) = store.suppressed.list(stack.id)
+    assert refusal.body == SECRET
+    assert store.mail.read("address") == {"key": [SECRET]}
+    (config,) = store.software_configs.of_server("acme", "web")
+    assert config.config == SECRET
+    (deployment,) = store.software_deployments.list("acme")
+    assert deployment.input_values == deployment.output_values == SECRET
+    done = store.actions.get(action.id)
+    assert done is not None
+    assert done.inputs == done.data == done.outputs == SECRET
+    assert [one.inputs for one in store.action_list.find("acme", action.id, 2)] == [SECRET]
+
+
+@everywhere
+def test_of_a_sealed_stack_nothing_is_in_clear_and_all_comes_back(store: Store, url: str) -> None:
+    mine, stack = keyed(url, OLD), a_stack(sealed=True)
+    action = fill(mine, stack)
+    assert in_clear(store) == []
+    check_whole(mine, stack, action)
+    mine.close()
+
+
+@everywhere
+def test_of_any_other_only_what_nobody_knows_is_encrypted(store: Store, url: str) -> None:
+    mine, stack = keyed(url, OLD), a_stack()
+    action = fill(mine, stack)
+    assert in_clear(store) == ["template", "stack", "resource", "event", "action"]
+    check_whole(mine, stack, action)
+    mine.close()
+
+
+@everywhere
+def test_without_a_key_all_is_kept_as_it_is(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    bare, stack = keyed(url), a_stack(sealed=True)
+    action = fill(bare, stack)
+    check_whole(bare, stack, action)
+    with pytest.raises(NotSupported, match="encryption_keys"), bare.transaction():
+        bare.credentials.put(stack.id, SECRET)
+    assert "credential" not in in_clear(store)
+    # Once there is a key, all of it is encrypted: the stack was known to have something in it.
+    monkeypatch.undo()
+    mine = keyed(url, OLD)
+    check_whole(mine, stack, action)
+    assert mine.rotate_keys().unreadable == []
+    assert in_clear(store) == []
+    check_whole(mine, stack, action)
+    for one in (bare, mine):
+        one.close()
+
+
+@everywhere
+def test_what_looks_encrypted_and_is_not_is_kept_as_it_is(store: Store, url: str) -> None:
+    mine, odd = keyed(url, OLD), {"fernet1:": "fernet1:x"}
+    for sealed in (False, True):
+        stack = a_stack(f"s{sealed}", sealed=sealed, environment=odd, status_reason="fernet1:x")
+        insert(mine, stack)
+        assert mine.stacks.get(stack.id) == stack
+        with mine.transaction():
+            mine.mail.put("address", f"{sealed}", "fernet1:x")
+    assert mine.mail.read("address") == {"False": "fernet1:x", "True": "fernet1:x"}
+    mine.close()
+
+
+@everywhere
+def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None:
+    before, stack = keyed(url, OLD), a_stack(sealed=True)
+    action = fill(before, stack)
+    with before.transaction():
+        before.credentials.put(stack.id, SECRET)
+        before.actions.put(an_action(secrets=Cipher([OLD], "").encrypt(SECRET)))
+    both, after = keyed(url, NEW, OLD), keyed(url, NEW)
+    check_whole(both, stack, action)
+    with pytest.raises(UnreadableSecret, match="encryption_keys has not the key"):
+        after.sealing.check()
+    done = both.rotate_keys()
+    assert done == Rotated(rows=done.rows)
+    # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, credential
+    assert done.rows == 11
+    after.sealing.check()
+    check_whole(after, stack, action)
+    assert after.credentials.of(stack.id) == SECRET
+    assert in_clear(store) == []
+    with pytest.raises(UnreadableSecret):
+        before.sealing.check()
+    for one in (before, both, after):
+        one.close()
+
+
+@everywhere
+def test_with_a_wrong_key_nothing_is_read_and_nothing_is_lost(store: Store, url: str) -> None:
+    mine, wrong, stack = keyed(url, OLD), keyed(url, NEW), a_stack(sealed=True)
+    action = fill(mine, stack)
+    held = dump(store)
+    for read in (
+        lambda: wrong.stacks.get(stack.id),
+        lambda: wrong.resources.of(stack.id),
+        lambda: wrong.snapshots.of(stack.id),
+        lambda: wrong.suppressed.list(stack.id),
+        lambda: wrong.mail.read("address"),
+        lambda: wrong.actions.get(action.id),
+        lambda: wrong.software_deployments.list("acme"),
+        wrong.sealing.check,
+    ):
+        with pytest.raises(UnreadableSecret, match="Add that key again"):
+            read()
+    done = wrong.rotate_keys()
+    assert (done.rows, len(done.unreadable)) == (0, 9)
+    assert f"stack {stack.id}" in done.unreadable
+    assert dump(store) == held
+    check_whole(mine, stack, action)
+    for one in (mine, wrong):
+        one.close()
+
+
+@everywhere
+def test_a_tree_in_which_something_becomes_secret_is_sealed_whole(store: Store, url: str) -> None:
+    mine, root, other = keyed(url, OLD), a_stack("root"), a_stack("other")
+    child = a_stack("child", parent_id=root.id, root_id=root.id)
+    for stack in (root, child, other):
+        with mine.transaction():
+            template_id = mine.templates.put({"of": stack.name, **SECRET}, {})
+        insert(mine, replace(stack, template_id=template_id, environment=SECRET))
+        with mine.transaction():
+            mine.resources.insert_many([a_resource(stack_id=stack.id, properties=SECRET)])
+            mine.events.append_many([an_event(stack_id=stack.id, properties=SECRET)])
+    with mine.transaction():
+        mine.seal_tree(child)
+    tables = ("template", "stack", "resource", "event")
+    rows = dump(store)
+    assert [sum("sesame" in row for row in rows[table]) for table in tables] == [1, 1, 1, 1]
+    for stack in (root, child):
+        found = mine.stacks.get(stack.id)
+        assert found is not None
+        assert (found.sealed, found.environment) == (True, SECRET)
+        # Whoever has read it before does not unseal it.
+        with mine.transaction():
+            mine.stacks.save(replace(stack, environment=SECRET))
+            mine.resources.insert_many([a_resource("late", stack_id=stack.id, properties=SECRET)])
+        assert [row.properties for row in mine.resources.of(stack.id)] == [SECRET, SECRET]
+    rows = dump(store)
+    assert [sum("sesame" in row for row in rows[table]) for table in tables] == [1, 1, 1, 1]
+    mine.close()
+
+
+@everywhere
+def test_the_secret_of_a_sink_is_one_where_nothing_else_is_hidden(
+    store: Store, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"event_sinks": [{"type": "webhook", "target": "https://a.example", "secret": "sesame"}]}
+    one, two = a_stack("one", environment=told), a_stack("two", previous_environment=told)
+    mine = keyed(url, OLD)
+    insert(mine, one, two)
+    assert in_clear(store) == []
+    assert (mine.stacks.get(one.id), mine.stacks.get(two.id)) == (one, two)
+    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    bare, three = keyed(url), a_stack("three", environment=told)
+    insert(bare, three)
+    assert in_clear(store) == ["stack"]
+    monkeypatch.undo()
+    assert mine.rotate_keys().rows == 3
+    assert in_clear(store) == []
+    assert mine.stacks.get(three.id) == three
+    for each in (mine, bare):
+        each.close()
+
+
+@everywhere
+def test_a_template_in_clear_is_encrypted_for_whom_it_is_a_secret(store: Store, url: str) -> None:
+    mine = keyed(url, OLD)
+    with mine.transaction():
+        first = mine.templates.put(SECRET, {})
+    assert in_clear(store) == ["template"]
+    for sealed in (True, False):
+        with mine.transaction():
+            assert mine.templates.put(SECRET, {}, sealed=sealed) == first
+        assert in_clear(store) == []
+    assert mine.templates.get(first).document == SECRET
+    mine.close()
+
+
+@everywhere
+def test_a_stack_that_another_process_has_sealed_is_sealed_here(store: Store, url: str) -> None:
+    mine, other, stack = keyed(url, OLD), keyed(url, OLD), a_stack()
+    insert(mine, stack)
+    with mine.transaction():
+        mine.resources.insert_many([a_resource(stack_id=stack.id)])
+    with other.transaction():
+        other.seal_tree(stack)
+    with mine.transaction():
+        mine.resources.save_many([replace(row, data=SECRET) for row in mine.resources.of(stack.id)])
+    assert in_clear(store) == []
+    for one in (mine, other):
+        one.close()
+
+
+@everywhere
+def test_a_digest_tells_nothing_to_whom_has_no_key(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest(*keys: str) -> str:
+        one = keyed(url, *keys)
+        try:
+            return one.sealing.digest("sesame")
+        finally:
+            one.close()
+
+    digests = {digest(*keys) for keys in ((OLD,), (OLD, NEW), (NEW,))}
+    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    digests.add(digest())
+    assert len(digests) == 3
+    assert {len(one) for one in digests} == {64}
+
+
+# -- credentials ---------------------------------------------------------------------------------
+
+
+@everywhere
+def test_a_tree_has_one_credential_which_leaves_through_one_door(store: Store, url: str) -> None:
+    mine, root = keyed(url, OLD), a_stack("root")
+    child = a_stack("child", parent_id=root.id, root_id=root.id, depth=1)
+    insert(mine, root, child)
+    assert mine.credentials.of(root.id) is None
+    with mine.transaction():
+        mine.credentials.put(child.id, {"trust_id": "first"})
+        mine.credentials.put(root.id, SECRET)
+    assert mine.credentials.of(root.id) == mine.credentials.of(child.id) == SECRET
+    assert in_clear(store) == in_clear(store, "trust_id") == []
+    assert "sesame" not in repr((mine.stacks.get(root.id), mine.stacks.get(child.id)))
+    wrong = keyed(url, NEW)
+    for read in (lambda: wrong.credentials.of(root.id), wrong.sealing.check):
+        with pytest.raises(UnreadableSecret):
+            read()
+    with mine.transaction():
+        mine.credentials.forget(child.id)
+    assert mine.credentials.of(child.id) == SECRET
+    with mine.transaction():
+        mine.credentials.forget(root.id)
+    assert mine.credentials.of(child.id) is None
+    for one in (mine, wrong):
+        one.close()
+
+
+@everywhere
+def test_a_credential_goes_with_its_stack(store: Store, url: str) -> None:
+    mine, one, two = keyed(url, OLD), a_stack("one"), a_stack("two")
+    insert(mine, one, two)
+    with mine.transaction():
+        for stack in (one, two):
+            mine.credentials.put(stack.id, SECRET)
+        mine.stacks.forget([one.id])
+    assert mine.credentials.of(one.id) is None
+    assert mine.credentials.of(two.id) == SECRET
+    mine.close()
+
+
+@everywhere
+def test_an_action_that_is_asked_for_something_keeps_what_it_has(store: Store, url: str) -> None:
+    mine, stack = keyed(url, OLD), a_stack(sealed=True)
+    insert(mine, stack)
+    action = an_action(stack.id, inputs=SECRET)
+    with mine.transaction():
+        mine.actions.put(action)
+        mine.actions.signal(action.id, Control.CANCEL, 1.0)
+    assert in_clear(store) == []
+    (live,) = mine.actions.live([stack.id])
+    assert (live.inputs, live.control) == (SECRET, Control.CANCEL)
+    mine.close()

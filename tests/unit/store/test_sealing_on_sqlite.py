@@ -1,0 +1,3 @@
+"""What is encrypted, on SQLite."""
+
+from sealing_behaviour import *  # noqa: F403

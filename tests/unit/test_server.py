@@ -1,0 +1,33 @@
+"""What a server needs to start, and what gunicorn has to say, as we have it written."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+from gunicorn.config import Config
+
+from heatlite.server import Log
+
+
+def test_a_query_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """gunicorn logs the URL of a request that it could not answer, and that of a signed one is a key."""
+    log = Log(Config())
+    with caplog.at_level(logging.INFO):
+        try:
+            raise ConnectionError("lost")
+        except ConnectionError:
+            log.exception("Error handling request %s %s", "POST", "/v1/signal/arn?Timestamp=1&Signature=secret")
+    (record,) = caplog.records
+    assert record.getMessage() == "Error handling request POST /v1/signal/arn"
+    assert record.exc_info is not None
+    assert "lost" in str(record.exc_info[1])
+
+
+@pytest.mark.parametrize(
+    "library", ["openstack", "keystoneauth1", "keystonemiddleware", "oslo_policy", "prometheus_client"]
+)
+def test_it_starts_without(library: str) -> None:
+    """What only some installations use is imported when it is used."""
+    code = f"import sys, heatlite.server; sys.exit({library!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
