@@ -22,8 +22,6 @@ try:
 except ImportError:
     pytest.skip("openstacksdk is not installed: pip install 'heatlite[openstack]'", allow_module_level=True)
 
-# The SDK warns of what it will drop by and by, upon every connection.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 
 NET = {"id": "n1", "name": "net", "admin_state_up": True, "router:external": False, "subnets": [], "tags": []}
 REQUEST = "req-11111111-2222-3333-4444-555555555555"

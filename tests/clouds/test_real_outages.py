@@ -12,8 +12,6 @@ from tests.clouds.real import NETWORK
 from tests.clouds.relay import TROUBLE, relay
 from tests.engine.conftest import place, resource, template  # noqa: F401 - a fixture
 
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-
 
 def test_each_network_is_made_once(
     project: Path,

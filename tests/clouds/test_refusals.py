@@ -129,7 +129,6 @@ def test_simulated(simulated: Begin) -> None:
     assert refused(of, member.who.project) == EXPECTED
 
 
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_real(real_cloud: Begin) -> None:
     member, admin = real_cloud(), real_cloud(admin=True)
     project = _project(member)

@@ -13,7 +13,6 @@ from heatlite.core.json import Json, JsonMap
 
 openstack = pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
 
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 
 VERSIONS = {"load_balancer": "v2.0", "dns": "v2", "key_manager": "v1", "identity": "v3"}
 REF = "http://keys.example/v1"

@@ -239,7 +239,6 @@ def test_simulated(scenario: Callable[[OnCloud], Seen], simulated: Begin) -> Non
     scenario(simulated(admin=scenario is administered))
 
 
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 @pytest.mark.parametrize("scenario", SCENARIOS if EVERYTHING else [states], ids=lambda one: one.__name__)
 def test_on_both(scenario: Callable[[OnCloud], Seen], simulated: Begin, real_cloud: Begin) -> None:
     admin = scenario is administered
