@@ -401,7 +401,7 @@ class Actions:
         met = self._write(sql + where, (status, reason, said, now, now, taken_away, *values))
         if met:
             self._note(action, status, now, reason)
-            self._wake_dependents(action.id, status, now)
+            self._wake_dependents(action.id, status is ActionStatus.SUCCEEDED, now)
             if action.interval and status is not ActionStatus.CANCELLED and not self._is_to_stop(action.id):
                 self.schedule(successor(action, now))
             if action.parent_id is not None:
@@ -414,14 +414,18 @@ class Actions:
         ((control,),) = self._database.read(f"SELECT control FROM action WHERE id = {mark}", (action_id,))
         return control not in (None, Control.SUSPEND)
 
-    def _wake_dependents(self, action_id: str, status: ActionStatus, now: float) -> None:
+    def node_action_ended(self, action_id: str, went_well: bool, now: float) -> None:
+        """Wake what depends on a node action."""
+        self._wake_dependents(action_id, went_well, now)
+
+    def _wake_dependents(self, action_id: str, succeeded: bool, now: float) -> None:
         mark = self._database.mark
         sql = (
             "SELECT dependent, needs FROM dependency JOIN action ON action.id = dependent"
             f" WHERE depended = {mark} AND state = 'open' ORDER BY seq"
         )
         for dependent, needs in self._database.read(sql, (action_id,)):
-            went_well = status is ActionStatus.SUCCEEDED or needs == Needs.END
+            went_well = succeeded or needs == Needs.END
             self._write(
                 "UPDATE dependency SET state = ? WHERE dependent = ? AND depended = ?",
                 ("ok" if went_well else "failed", dependent, action_id),

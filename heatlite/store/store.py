@@ -14,6 +14,9 @@ from heatlite.store.credentials import Credentials
 from heatlite.store.database import Database, Dialect
 from heatlite.store.events import Events
 from heatlite.store.mail import Mail
+from heatlite.store.node_actions import NodeActions
+from heatlite.store.nodes import Nodes, Orchestrations
+from heatlite.store.playbooks import Playbooks
 from heatlite.store.records import StackRecord
 from heatlite.store.resources import Resources
 from heatlite.store.rotation import Rotated, rotate, seal_tree
@@ -51,6 +54,10 @@ class Store:
         self.software_configs = SoftwareConfigs(sealing)
         self.software_deployments = SoftwareDeployments(sealing)
         self.credentials = Credentials(sealing)
+        self.nodes = Nodes(sealing)
+        self.node_actions = NodeActions(sealing)
+        self.orchestrations = Orchestrations(sealing)
+        self.playbooks = Playbooks(database)
         self.migrations: Sequence[migrate.Migration] = ()
         """As they were when the store was opened."""
 

@@ -1,0 +1,71 @@
+"""Node actions: how they stand, and who moves them (seed: replicante-scheduling-node-actions).
+
+Up to PENDING_SCHEDULE the server knows; from NEW on it is what the agent says.
+"""
+
+from enum import StrEnum
+
+
+class NodeActionState(StrEnum):
+    """How a node action stands."""
+
+    PENDING_APPROVE = "PENDING_APPROVE"
+    """Nobody has approved it yet."""
+    PENDING_SCHEDULE = "PENDING_SCHEDULE"
+    """It may or may not have been sent to the agent."""
+    NEW = "NEW"
+    """The agent has it and will do it when it can."""
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    """It was interrupted, or never done."""
+    LOST = "LOST"
+    """The agent had it and knows nothing of it any more."""
+
+
+S = NodeActionState
+
+ENDED = frozenset({S.DONE, S.FAILED, S.CANCELLED, S.LOST})
+OPEN = frozenset(S) - ENDED
+PENDING = frozenset({S.PENDING_APPROVE, S.PENDING_SCHEDULE})
+AT_AGENT = frozenset({S.NEW, S.RUNNING})
+
+MOVES: dict[NodeActionState, frozenset[NodeActionState]] = {
+    S.PENDING_APPROVE: frozenset({S.PENDING_SCHEDULE, S.CANCELLED}),
+    S.PENDING_SCHEDULE: frozenset({S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
+    S.NEW: frozenset({S.RUNNING, S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
+    S.RUNNING: frozenset({S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
+    S.DONE: frozenset(),
+    S.FAILED: frozenset(),
+    S.CANCELLED: frozenset(),
+    S.LOST: frozenset(),
+}
+"""What may follow what. Between two looks at an agent an action may have been through several states."""
+
+
+class NodeState(StrEnum):
+    """How a node's agent stands."""
+
+    REGISTERED = "REGISTERED"
+    """Nobody has asked it for anything yet."""
+    UP = "UP"
+    UNREACHABLE = "UNREACHABLE"
+    """It did not answer, or not as an agent does, when it was last asked."""
+
+
+class Requester(StrEnum):
+    """Where a node action comes from."""
+
+    USER = "user"
+    PLAYBOOK = "playbook"
+    DEPLOYMENT = "deployment"
+    AGENT = "agent"
+    """Somebody has asked the agent itself."""
+
+
+class Origin(StrEnum):
+    """Who tells of a transition."""
+
+    SERVER = "server"
+    AGENT = "agent"

@@ -1,0 +1,171 @@
+"""Node actions, and the history of each."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from heatlite.core.json import dump
+from heatlite.core.nodes import OPEN, NodeActionState, Origin, Requester
+from heatlite.store.batch import Table, in_parts
+from heatlite.store.database import Dialect, Row, Value
+from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.sealing import Sealing
+from heatlite.store.tables import NodeAction, NodeTransition
+
+_MUTABLE = (
+    "kind", "args", "digest", "state", "requester", "requested_by", "updated_at", "scheduled_at", "started_at",
+    "finished_at", "approved_by", "approved_at", "sent_at", "attempts", "error", "progress", "outputs", "cancel_asked",
+    "turn",
+)  # fmt: skip
+_FIXED = (
+    "project", "stack_id", "root_id", "node_id", "node", "created_at", "run_id", "stage", "deployment_id",
+)  # fmt: skip
+_ALL = (*_MUTABLE, "id", *_FIXED)
+_SEALED = ("args", "error", "progress", "outputs")
+
+
+def _any_of(states: Collection[NodeActionState]) -> str:
+    return f"state IN ({', '.join(repr(str(state)) for state in sorted(states))})"
+
+
+_OPEN = _any_of(OPEN)
+
+
+class NodeActions:
+    """The node actions. They are in the order of their creation, `seq`."""
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = database = sealing.database
+        self._table = Table(sealing, NodeAction, _MUTABLE, key="id", fixed=_FIXED)
+        fixed = ("time", "state", "origin", "user", "reason")
+        self._transitions = Table(sealing, NodeTransition, (), key="action_id", fixed=fixed)
+        self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
+        self._sealed = tuple(_ALL.index(name) for name in _SEALED)
+        self._for_update = "" if database.dialect is Dialect.SQLITE else " FOR UPDATE"
+
+    def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
+        """Add node actions, in the order in which they are to be done."""
+        self._table.insert([_row(record) for record in records])
+
+    def save_many(self, records: Sequence[NodeActionRecord]) -> None:
+        """Write all that changes about node actions that exist."""
+        self._table.update([_row(record) for record in records])
+
+    def note(self, lines: Sequence[NodeTransitionRecord]) -> None:
+        """Add lines to histories."""
+        self._transitions.insert([
+            (line.action_id, line.time, line.state, line.origin, line.user, dump(line.reason)) for line in lines
+        ])
+
+    def replace_agents(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
+        """What agents tell of the history of node actions, by id, in place of what they have told before."""
+        for some in in_parts(list(lines_of)):
+            marks = ", ".join("?" * len(some))
+            sql = f"DELETE FROM node_transition WHERE action_id IN ({marks}) AND origin = 'agent'"
+            self._database.write(self._marked(sql), some)
+        self.note([line for lines in lines_of.values() for line in lines])
+
+    def history(self, action_id: str) -> list[NodeTransitionRecord]:
+        """The lines of one, the oldest first: those of the server and those of the agent, each by its own clock."""
+        rows = self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
+        return [
+            NodeTransitionRecord(one, at, NodeActionState(state), Origin(origin), user, json.loads(reason))
+            for one, at, state, origin, user, reason in rows
+        ]
+
+    def get(self, action_id: str) -> NodeActionRecord | None:
+        """A node action by its id."""
+        found = self._select("WHERE id = ?", (action_id,))
+        return found[0] if found else None
+
+    def take(self, action_id: str) -> NodeActionRecord | None:
+        """The same as it is now, kept from others until the transaction ends. Its root is to be held before it."""
+        found = self._select(f"WHERE id = ?{self._for_update}", (action_id,))
+        return found[0] if found else None
+
+    def known(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
+        """Those of the ids that there are, in the order of their creation."""
+        found: list[NodeActionRecord] = []
+        for some in in_parts(action_ids):
+            found += self._select(f"WHERE id IN ({', '.join('?' * len(some))})", some)
+        return sorted(found, key=lambda action: action.seq)
+
+    def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
+        """What has not ended in a tree, in the order of creation."""
+        return self._select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
+
+    def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
+        """What has not ended on some nodes, in the order of creation."""
+        found: list[NodeActionRecord] = []
+        for some in in_parts(node_ids):
+            found += self._select(f"WHERE node_id IN ({', '.join('?' * len(some))}) AND {_OPEN}", some)
+        return sorted(found, key=lambda action: action.seq)
+
+    def of_run(self, run_id: str) -> list[NodeActionRecord]:
+        """The node actions of a playbook's run, stage by stage."""
+        return self._select("WHERE run_id = ? ORDER BY seq", (run_id,))
+
+    def page(
+        self,
+        project: str,
+        stack_ids: Sequence[str] | None = None,
+        filters: dict[str, Sequence[str]] | None = None,
+        sort: Sequence[tuple[str, bool]] = (("seq", True),),
+        limit: int | None = None,
+        marker: NodeActionRecord | None = None,
+    ) -> list[NodeActionRecord]:
+        """A page of a project's node actions, or of some stacks of it.
+
+        `filters`: column → values of which one is to be met. `sort`: columns, True: descending; `seq` decides between
+        equals. `marker`: the last of the page before.
+        """
+        where, values = ["project = ?"], [project]
+        for column, wanted in {**({} if stack_ids is None else {"stack_id": stack_ids}), **(filters or {})}.items():
+            if not wanted:
+                return []
+            where.append(f"{self._database.quote(column)} IN ({', '.join('?' * len(wanted))})")
+            values += wanted
+        keys = [*sort, *([] if any(column == "seq" for column, _ in sort) else [("seq", True)])]
+        parameters: list[Value] = [*values]
+        if marker is not None:
+            later = []
+            for at, (column, down) in enumerate(keys):
+                same = [f"{self._database.quote(name)} = ?" for name, _ in keys[:at]]
+                later.append(" AND ".join([*same, f"{self._database.quote(column)} {'<' if down else '>'} ?"]))
+                parameters += [getattr(marker, name) for name, _ in keys[: at + 1]]
+            where.append(f"({' OR '.join(later)})")
+        order = ", ".join(f"{self._database.quote(column)} {'DESC' if down else 'ASC'}" for column, down in keys)
+        cut = "" if limit is None else f" LIMIT {int(limit)}"
+        return self._select(f"WHERE {' AND '.join(where)} ORDER BY {order}{cut}", parameters)
+
+    def older(self, moment: float, limit: int) -> list[str]:
+        """The ids of node actions that have ended and not changed since a moment."""
+        sql = f"SELECT id FROM node_action WHERE NOT {_OPEN} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
+        return [found for (found,) in self._database.read(self._marked(sql), (moment,))]
+
+    def remove(self, action_ids: Sequence[str]) -> None:
+        """Forget node actions with their histories."""
+        for some in in_parts(action_ids):
+            marks = ", ".join("?" * len(some))
+            self._database.write(self._marked(f"DELETE FROM node_transition WHERE action_id IN ({marks})"), some)
+            self._database.write(self._marked(f"DELETE FROM node_action WHERE id IN ({marks})"), some)
+
+    def _select(self, rest: str, parameters: Sequence[Value]) -> list[NodeActionRecord]:
+        rows = self._database.read(self._read + self._marked(rest), parameters)
+        return [_record(self._sealing.opened(row, self._sealed)) for row in rows]
+
+    def _marked(self, sql: str) -> str:
+        return sql.replace("?", self._database.mark)
+
+
+def _row(record: NodeActionRecord) -> tuple[Value, ...]:
+    return tuple(dump(getattr(record, name)) if name in _SEALED else getattr(record, name) for name in _ALL)
+
+
+def _record(row: Row) -> NodeActionRecord:
+    fields = dict(zip((*_ALL, "seq"), row, strict=True))
+    for name in _SEALED:
+        fields[name] = json.loads(fields[name])
+    fields["state"], fields["requester"] = NodeActionState(fields["state"]), Requester(fields["requester"])
+    fields["cancel_asked"], fields["turn"] = bool(fields["cancel_asked"]), bool(fields["turn"])
+    return NodeActionRecord(**fields)

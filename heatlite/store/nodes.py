@@ -1,0 +1,153 @@
+"""Nodes, and when the nodes of a tree are looked after."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import peewee
+
+from heatlite.core.json import JsonMap, dump
+from heatlite.core.nodes import NodeState
+from heatlite.store.batch import Table, in_parts
+from heatlite.store.database import Row, Value
+from heatlite.store.errors import Fenced
+from heatlite.store.node_records import NodeRecord, OrchestrationRecord
+from heatlite.store.sealing import Sealing
+from heatlite.store.tables import Node, Orchestration
+
+_MUTABLE = (
+    "stack_id", "root_id", "project", "name", "url", "secret", "instance", "revision", "agent", "kinds", "deployments",
+    "state", "reason", "registered_at", "seen_at",
+)  # fmt: skip
+
+
+class Nodes:
+    """The nodes. Each method is one statement."""
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._table = Table(sealing, Node, _MUTABLE, key="id", fixed=())
+
+    def insert(self, record: NodeRecord) -> None:
+        """Add a node."""
+        self._table.insert([_row(record)])
+
+    def save_many(self, records: Sequence[NodeRecord]) -> None:
+        """Write everything about nodes that exist."""
+        self._table.update([_row(record) for record in records])
+
+    def get(self, node_id: str) -> NodeRecord | None:
+        """A node by its resource's id."""
+        found = self._table.select("WHERE id = ?", (node_id,))
+        return _record(found[0]) if found else None
+
+    def of_root(self, root_id: str) -> list[NodeRecord]:
+        """The nodes of a whole tree, in the order in which their resources were made."""
+        return [_record(row) for row in self._table.select("WHERE root_id = ? ORDER BY id", (root_id,))]
+
+    def of_stacks(self, stack_ids: Sequence[str]) -> list[NodeRecord]:
+        """The nodes of some stacks, in the same order."""
+        found: list[NodeRecord] = []
+        for some in in_parts(stack_ids):
+            marks = ", ".join("?" * len(some))
+            found += map(_record, self._table.select(f"WHERE stack_id IN ({marks})", some))
+        return sorted(found, key=lambda node: node.id)
+
+    def delete_many(self, node_ids: Sequence[str]) -> None:
+        """Remove nodes."""
+        self._table.delete(node_ids)
+
+
+def _row(record: NodeRecord) -> tuple[Value, ...]:
+    values = (
+        dump(getattr(record, name)) if name in ("secret", "kinds") else getattr(record, name) for name in _MUTABLE
+    )
+    return (*values, record.id)
+
+
+def _record(row: Row) -> NodeRecord:
+    fields = dict(zip((*_MUTABLE, "id"), row, strict=True))
+    fields["secret"], fields["kinds"] = json.loads(fields["secret"]), json.loads(fields["kinds"])
+    fields["deployments"], fields["state"] = bool(fields["deployments"]), NodeState(fields["state"])
+    return NodeRecord(**fields)
+
+
+_COLUMNS = (
+    Orchestration.root_id,
+    Orchestration.due_at,
+    Orchestration.owner,
+    Orchestration.lease_until,
+    Orchestration.fence,
+    Orchestration.nudges,
+    Orchestration.started_at,
+    Orchestration.ended_at,
+    Orchestration.report,
+)
+
+
+class Orchestrations:
+    """One for each tree that has nodes: who looks after them now, and when somebody has to. The row is the lease."""
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._database = sealing.database
+
+    def get(self, root_id: str) -> OrchestrationRecord | None:
+        """How it stands."""
+        found = self._select(Orchestration.root_id == root_id)
+        return found[0] if found else None
+
+    def due(self, now: float, limit: int = 10) -> list[OrchestrationRecord]:
+        """Those that somebody has to begin, or to take over; what has waited longest comes first."""
+        return self._select((Orchestration.due_at <= now) & (Orchestration.lease_until <= now), limit)
+
+    def nudge(self, root_id: str, now: float) -> None:
+        """Have the tree looked after as soon as possible, also if somebody is just at it."""
+        sooner = peewee.Case(None, ((Orchestration.due_at > now, now),), Orchestration.due_at)
+        changed = {"due_at": sooner, "nudges": Orchestration.nudges + 1}
+        if not self._database.change(Orchestration.update(changed).where(Orchestration.root_id == root_id)):
+            # Two may see that there is none; the second changes nothing, and the first is due.
+            row = {"root_id": root_id, "due_at": now, "lease_until": 0.0, "fence": 0, "nudges": 1, "report": "{}"}
+            self._database.change(Orchestration.insert(row).on_conflict_ignore())
+
+    def claim(self, record: OrchestrationRecord, owner: str, now: float, lease: float) -> OrchestrationRecord | None:
+        """Take one that is due; None where somebody else was faster."""
+        claimed = replace(record, owner=owner, lease_until=now + lease, fence=record.fence + 1, started_at=now)
+        changed = {name: getattr(claimed, name) for name in ("owner", "lease_until", "fence", "started_at")}
+        free = _is(record) & (Orchestration.lease_until <= now)
+        return claimed if self._database.change(Orchestration.update(changed).where(free)) == 1 else None
+
+    def hold(self, record: OrchestrationRecord, now: float, lease: float) -> None:
+        """The fence: prolong the lease, within the transaction that writes. Raises Fenced."""
+        if self._database.change(Orchestration.update(lease_until=now + lease).where(_is(record))) == 0:
+            raise Fenced(record.root_id)
+
+    def finish(self, record: OrchestrationRecord, now: float, next_at: float, report: JsonMap) -> None:
+        """Let go of it until `next_at`, or until now if somebody has nudged since it was claimed. Raises Fenced."""
+        nudged = Orchestration.nudges > record.nudges
+        changed = {
+            "due_at": peewee.Case(None, ((nudged, now),), next_at),
+            "owner": None,
+            "lease_until": 0.0,
+            "ended_at": now,
+            "report": dump(report),
+        }
+        if self._database.change(Orchestration.update(changed).where(_is(record))) == 0:
+            raise Fenced(record.root_id)
+
+    def delete(self, root_id: str) -> None:
+        """There are no nodes any more."""
+        self._database.change(Orchestration.delete().where(Orchestration.root_id == root_id))
+
+    def reclaim_all(self) -> None:
+        """Nobody is at any of them any more. Only for an engine that knows itself alone."""
+        self._database.change(Orchestration.update(lease_until=0.0).where(Orchestration.lease_until > 0.0))
+
+    def _select(self, condition: peewee.ColumnBase, limit: int | None = None) -> list[OrchestrationRecord]:
+        select = Orchestration.select(*_COLUMNS).where(condition).order_by(Orchestration.due_at).limit(limit)
+        rows = self._database.select(select)
+        return [OrchestrationRecord(*row[:8], json.loads(row[8])) for row in rows]
+
+
+def _is(record: OrchestrationRecord) -> peewee.ColumnBase:
+    """The row as it was claimed: whoever claims it anew raises the fence."""
+    same: peewee.ColumnBase = (Orchestration.root_id == record.root_id) & (Orchestration.fence == record.fence)
+    return same
