@@ -144,7 +144,7 @@ class Orchestrations:
     def _select(self, condition: peewee.ColumnBase, limit: int | None = None) -> list[OrchestrationRecord]:
         select = Orchestration.select(*_COLUMNS).where(condition).order_by(Orchestration.due_at).limit(limit)
         rows = self._database.select(select)
-        return [OrchestrationRecord(*row[:8], json.loads(row[8])) for row in rows]
+        return [replace(OrchestrationRecord(*row[:8]), report=json.loads(row[8])) for row in rows]
 
 
 def _is(record: OrchestrationRecord) -> peewee.ColumnBase:

@@ -1,4 +1,4 @@
-"""The one place where node actions change: with their history, with what waits for them, and with their playbook's run."""
+"""The one place where node actions change: with their history, what waits for them, and their playbook's run."""
 
 from collections.abc import Callable, Mapping, Sequence
 
