@@ -11,7 +11,7 @@ from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.nesting import check_immutable, foreseen
 from heatlite.engine.plan import Outcome, waiting
-from heatlite.engine.planner import Wanted, evaluate, ordered, plan_cleanup, plan_converge
+from heatlite.engine.planner import Wanted, deletes_first, evaluate, ordered, plan_cleanup, plan_converge
 from heatlite.engine.requests import Changes, Difference, PlannedResource, PreviewResource, PreviewTree, ShownPlan
 from heatlite.engine.scope import NestedView, PlannedValues, Resources, without_unknown
 from heatlite.engine.template_types import TemplateResource
@@ -387,8 +387,7 @@ class Foresight:
         """How a resource is replaced, as the walk does it."""
         if self._plan.steps[row.name].outcome is Outcome.REBUILD:
             return REBUILD
-        deletes = wanted.replacement.order == DELETE_FIRST and not _is_retained(row)
-        return DELETE_FIRST if deletes else CREATE_FIRST
+        return DELETE_FIRST if deletes_first(row, wanted, self._resources) else CREATE_FIRST
 
     def _told(self, name: str, error: str) -> str:
         veil = self.veils()[0]

@@ -45,6 +45,8 @@ class Decision:
     cause: str = ""
     before: JsonMap = field(default_factory=dict)
     """Of an update: the properties that it starts from."""
+    deletes_first: bool = False
+    """Of a replacement: the object goes before the new one is made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks import Templates
 from heatlite.template.document import Definition, ResourceDefinition
 from heatlite.template.expression import UNKNOWN, Scope, has_unknown, resolve
-from heatlite.template.replacement import REBUILD, Replacement
+from heatlite.template.replacement import DELETE_FIRST, REBUILD, Replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +191,11 @@ def choose(
     if decision.outcome in restricted:
         cause = ResourceActionRestricted(action=decision.outcome.value).message
         return replace(decision, outcome=Outcome.RESTRICT, cause=cause)
-    if decision.outcome is Outcome.REPLACE and _can_rebuild(decision.row, wanted, resources):
+    if decision.outcome is not Outcome.REPLACE:
+        return decision
+    if _can_rebuild(decision.row, wanted, resources):
         return replace(decision, outcome=Outcome.REBUILD)
-    return decision
+    return replace(decision, deletes_first=deletes_first(decision.row, wanted, resources))
 
 
 def _can_rebuild(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
@@ -205,6 +207,18 @@ def _can_rebuild(row: ResourceRecord, wanted: Wanted, resources: Resources) -> b
         and resources.type_of(row) is wanted.kind
         and wanted.kind.has("rebuild")
     )
+
+
+def deletes_first(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
+    """Whether the object of a row that is replaced goes before the new one is made: somebody has said so, or nobody has
+    said anything and the type knows that both cannot be there. What is retained stays."""
+    order = wanted.replacement.order
+    if row.deletion_policy.lower() == "retain":
+        return False
+    if order is not None or resources.type_of(row) is not wanted.kind:
+        return order == DELETE_FIRST
+    with type_code():
+        return resources.make(row).excludes(wanted.properties)
 
 
 def by_name(rows: Iterable[ResourceRecord]) -> dict[str, list[ResourceRecord]]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from heatlite.core.errors import ResourceActionRestricted
+from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
@@ -22,14 +22,14 @@ from heatlite.engine.journal import Journal, resource_event
 from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted
 from heatlite.engine.scope import Resources, Values
-from heatlite.engine.step import LEFT, Work, judge
+from heatlite.engine.step import LEFT, Work, failure_text, judge
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import BeforeLock, ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
-from heatlite.template.replacement import DELETE_FIRST, KEEP
+from heatlite.template.replacement import KEEP
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Transitions:
                 return self._resume(Work(step, row, self._made(row, wanted), row.verb, wanted))
             case Outcome.REPLACE:
                 log.info("%s is replaced: %s", step.name, decision.cause)
-                return self._replace(step, row, wanted)
+                return self._replace(step, row, wanted, decision.deletes_first)
             case Outcome.UPDATE | Outcome.REBUILD:
                 change = Change(
                     decision.changed, decision.before, wanted.properties, row.metadata != wanted.metadata
@@ -161,9 +161,9 @@ class Transitions:
         self.chosen[row.name] = self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
         return None
 
-    def _replace(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
+    def _replace(self, step: Step, row: ResourceRecord, wanted: Wanted, deletes_first: bool) -> Work:
         """Make a new object, or first delete the old one, of which then nothing but the new one is left to be done."""
-        if wanted.replacement.order != DELETE_FIRST or row.deletion_policy == "Retain":
+        if not deletes_first:
             return self._create(step, self._new_row(self._definitions[row.name]), wanted)
         waiting = self._waiting(step, row, PRE_DELETE)
         if waiting is not None:
@@ -437,7 +437,12 @@ class Transitions:
                 cause = ResourceActionRestricted(action=Outcome.REPLACE.value).message
                 work.failure = self._restrict(work.step, row, cause).failure
                 return None
-            return self._replace(work.step, row, work.wanted)
+            try:
+                first = planner.deletes_first(row, work.wanted, self._resources)
+            except HeatliteError as error:
+                work.failure = failure_text(row.name, error)
+            else:
+                return self._replace(work.step, row, work.wanted, first)
         if work.failure is not None:
             self._moved(row, work.verb, Status.FAILED, work.failure)
             return None

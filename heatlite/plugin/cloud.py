@@ -68,6 +68,8 @@ class CloudResource(Resource[P_co]):
     """The values of `status` of an object that will not become well by itself."""
     unique_name: ClassVar[bool] = False
     """Whether the service refuses a second object of the same name in a project."""
+    alone: ClassVar[frozenset[str]] = frozenset()
+    """Properties in which no two objects of a project may be alike; one that is given no value has one of its own."""
     kept_when_well: ClassVar[bool] = False
     """Whether an update keeps the object of a failed resource if it is there and not broken."""
 
@@ -217,6 +219,12 @@ class CloudResource(Resource[P_co]):
     def key(self) -> str | None:
         """For types whose objects' ids follow from the properties: the id that the object is to have."""
         return None
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """Whether the object has all that makes the service refuse a second one."""
+        fields = [self.schema.fields[name] for name in self.alone]
+        pairs = [(field.given(self.facts.properties), field.given(properties)) for field in fields]
+        return bool(pairs) and all(own is not None and own == new for own, new in pairs)
 
     def survey(self) -> bool:
         """Objects that carry a mark which is not ours alone are somebody else's."""

@@ -336,6 +336,14 @@ class Resource(Generic[P_co]):
         """Whether an update replaces the object because its last action failed. A type may look at it and keep it."""
         return True
 
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """Whether no object with these properties can be made while this one is there: it has the name, or the place.
+
+        Then it is deleted first when it is replaced, unless the template or the environment gives an order. Asked in
+        previews too, where `properties` may hold UNKNOWN. Must not touch the real object.
+        """
+        return False
+
     def survey(self) -> bool:
         """Note in `data` what is there before anything is made, if `find` would otherwise take it for what was made.
 

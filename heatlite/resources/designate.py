@@ -29,6 +29,8 @@ class Zone(CloudResource[ZoneProps], type="OS::Designate::Zone", kind="dns.zone"
 
     support_status = SupportStatus(version="8.0.0")
     unique_name = True
+    kept_when_well = True
+    alone = frozenset({"name"})
     ready = frozenset({"ACTIVE"})
     shown = {"serial": (str, "The number of its last change.")}
 
@@ -54,6 +56,8 @@ class RecordSet(CloudResource[RecordSetProps], type="OS::Designate::RecordSet", 
 
     support_status = SupportStatus(version="8.0.0")
     within = "zone"
+    kept_when_well = True
+    alone = frozenset({"zone", "name", "type"})
     ready = frozenset({"ACTIVE"})
 
     def identity(self) -> JsonMap:

@@ -2,7 +2,8 @@
 
 Written as ``replacement: {order: …, name: …}``, in a resource's update_policy, or in the registry of an environment
 under ``resources:`` for a resource or a pattern of names (``"*"``: the whole stack, and the stacks within it). Heat
-knows one order only: create first.
+knows one order only: create first. Where nothing is said that holds here, too, unless the type knows that its two
+objects cannot be there at once (`plugin.resource.Resource.excludes`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,8 @@ ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {"order": (CREATE_FIRST, DELETE_
 class Replacement:
     """What holds for one resource."""
 
-    order: str = CREATE_FIRST
+    order: str | None = None
+    """None: nobody has said anything."""
     name: str = NEW
 
     def refined(self, settings: object) -> "Replacement":
@@ -44,7 +46,7 @@ class Replacement:
 
     def fault(self) -> str | None:
         """What does not go together."""
-        if self.name == KEEP and self.order == CREATE_FIRST:
+        if self.name == KEEP and self.order in (None, CREATE_FIRST):
             return "a new object cannot take the name of one that is still there: name: keep needs order: delete_first"
         return None
 

@@ -31,6 +31,14 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
     """A kind of volumes."""
 
     support_status = SupportStatus(version="2015.1")
+    kept_when_well = True
+    alone = frozenset({"name"})
+
+    def needs_replace_failed(self) -> bool:
+        """Also where not all of its projects may use it."""
+        if super().needs_replace_failed():
+            return True
+        return not set(self.props.projects) <= self._let_in_already()
 
     def alike(self) -> list[JsonMap]:
         # The service lists public types only; names are unique.
@@ -59,8 +67,7 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         if "metadata" in change.changed:
             self._set_specs(cast(JsonMap, change.before.get("metadata") or {}))
         if change.changed & {"projects", "is_public"} and not self.props.is_public:
-            answer = cast(list[JsonMap], self.service("get_type_access", self.physical_id))
-            there = {str(one["project_id"]) for one in answer}
+            there = self._let_in_already()
             for project in self.props.projects:
                 if project not in there:
                     self._let_in(project)
@@ -77,6 +84,13 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
             self.service("delete_type_extra_specs", self.physical_id, cast(Json, dropped))
         if after:
             self.service("update_type_extra_specs", self.physical_id, **after)
+
+    def _let_in_already(self) -> set[str]:
+        """The projects that may use it, of one that is not public."""
+        if self.props.is_public:
+            return set()
+        answer = cast(list[JsonMap], self.service("get_type_access", self.physical_id))
+        return {str(one["project_id"]) for one in answer}
 
     def _let_in(self, project: str) -> None:
         with suppress(CloudConflict):  # it has access already
@@ -150,6 +164,8 @@ class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="
 
     support_status = SupportStatus(version="7.0.0")
     unique_name = True
+    kept_when_well = True
+    alone = frozenset({"name"})
 
     def create_args(self) -> JsonMap:
         return texts(self.props.specs)

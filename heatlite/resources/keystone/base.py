@@ -17,6 +17,8 @@ Grant = tuple[str, str, str]
 class KeystoneResource(CloudResource[P_co]):
     """Base of the types: only administrators make such objects (`api.access.policy`)."""
 
+    kept_when_well = True
+
     def identity(self) -> JsonMap:
         """Names are told apart within their domain."""
         mark = super().identity()
@@ -74,6 +76,10 @@ class RoleGiver(KeystoneResource[P_co]):
         for where, target, role in sorted(grants):
             with suppress(CloudNotFound):
                 self.service(f"unassign_{where}_role_from_{self.grantee}", target, who, role)
+
+    def needs_replace_failed(self) -> bool:
+        """Also where it does not have all of its roles."""
+        return super().needs_replace_failed() or not self._wanted() <= self.given_to(str(self.physical_id))
 
     def given_to(self, who: str) -> set[Grant]:
         """The roles that a user or a group has been given itself. Raises CloudError."""

@@ -47,6 +47,7 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
     """A part of the cloud with endpoints of its own."""
 
     support_status = SupportStatus(version="6.0.0")
+    alone = frozenset({"id"})
 
     def identity(self) -> JsonMap:
         """It has no name: its id is what it is known by."""

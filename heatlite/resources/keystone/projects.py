@@ -18,6 +18,7 @@ class Domain(KeystoneResource[DomainProps], type="OS::Keystone::Domain", kind="i
     """A realm of projects, users and groups, with names of its own."""
 
     support_status = SupportStatus(version="8.0.0")
+    alone = frozenset({"name"})
 
     def handle_delete(self) -> Json:
         """The service removes only what is switched off."""
@@ -42,6 +43,7 @@ class Project(KeystoneResource[ProjectProps], type="OS::Keystone::Project", kind
     """A project: what owns the objects of a cloud."""
 
     support_status = SupportStatus(version="2015.1")
+    alone = frozenset({"name", "domain"})
     shown = {
         "name": (str, "Its name."),
         "domain_id": (str, "The domain that it is in."),

@@ -23,6 +23,7 @@ class Role(KeystoneResource[RoleProps], type="OS::Keystone::Role", kind="identit
     """What somebody may be given in a project or a domain; policies say what it allows."""
 
     support_status = SupportStatus(version="2015.1")
+    alone = frozenset({"name"})
 
 
 class RoleAssignment(RoleGiver[P_co]):

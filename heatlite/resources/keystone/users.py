@@ -21,6 +21,7 @@ class Group(RoleGiver[GroupProps], type="OS::Keystone::Group", kind="identity.gr
     """Users who are given roles together."""
 
     support_status = SupportStatus(version="2015.1")
+    alone = frozenset({"name", "domain"})
     grantee = "group"
 
 
@@ -48,6 +49,7 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
     """Somebody, or some program, that may log in."""
 
     support_status = SupportStatus(version="2015.1")
+    alone = frozenset({"name", "domain"})
     grantee = "user"
     shown = {
         "name": (str, "Its name."),
@@ -56,6 +58,10 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
         "enabled": (bool, "Whether it may log in."),
         "password_expires_at": (str, "Until when its password holds."),
     }
+
+    def needs_replace_failed(self) -> bool:
+        """Also where it should be in groups: the service does not tell in which it is."""
+        return bool(self.props.groups) or super().needs_replace_failed()
 
     def check_create_complete(self, token: Json) -> bool | float:
         for group in self._groups(self.facts.properties):

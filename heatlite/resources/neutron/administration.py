@@ -113,6 +113,7 @@ class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind=
 
     support_status = SupportStatus(version="6.0.0")
     plural = "rbac_policies"
+    alone = frozenset({"object_id", "target_tenant", "action"})
 
     def resolved(self, values: Mapping[str, Json]) -> JsonMap:
         found = super().resolved(values)

@@ -138,6 +138,7 @@ class FloatingIPPortForward(
 
     support_status = SupportStatus(version="19.0.0")
     within = "floating_ip"
+    alone = frozenset({"floating_ip", "external_port", "protocol"})
     after = WAYS_OUT
 
     @classmethod

@@ -63,6 +63,7 @@ class QoSBandwidthLimitRule(
 
     support_status = SupportStatus(version="6.0.0")
     within = "policy"
+    alone = frozenset({"policy", "direction"})
 
 
 class QoSDscpMarkingRule(
@@ -72,6 +73,7 @@ class QoSDscpMarkingRule(
 
     support_status = SupportStatus(version="7.0.0")
     within = "policy"
+    alone = frozenset({"policy"})
 
 
 class QoSMinimumBandwidthRule(
@@ -83,6 +85,7 @@ class QoSMinimumBandwidthRule(
 
     support_status = SupportStatus(version="14.0.0")
     within = "policy"
+    alone = frozenset({"policy", "direction"})
 
 
 class QoSMinimumPacketRateRule(
@@ -94,3 +97,4 @@ class QoSMinimumPacketRateRule(
 
     support_status = SupportStatus(version="19.0.0")
     within = "policy"
+    alone = frozenset({"policy", "direction"})

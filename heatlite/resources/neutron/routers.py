@@ -101,13 +101,21 @@ class RouterInterface(
 ):
     """Connects a subnet to a router. Its id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given."""
 
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """Another interface of its router, or to its subnet, whose gateway it is; but the same one is taken over:
+        floating IPs may need it."""
+        names = ("router", "subnet", "port")
+        own, new = [[values.get(name) for name in names] for values in (self.facts.properties, properties)]
+        return own != new and any(one is not None and one == other for one, other in zip(own, new, strict=True))
+
     def handle_create(self) -> Json:
         props = self.props
-        self.service("add_interface_to_router", props.router, props.subnet, props.port)
-        self.physical_id = self._id()
+        if not (self.inherits and self.alike()):
+            self.service("add_interface_to_router", props.router, props.subnet, props.port)
+        self.physical_id = self.key()
         return None
 
-    def _id(self) -> str:
+    def key(self) -> str:
         props = self.props
         return f"{props.router}:" + (f"port_id={props.port}" if props.port else f"subnet_id={props.subnet}")
 
@@ -134,10 +142,10 @@ class RouterInterface(
 
     def alike(self) -> list[JsonMap]:
         try:
-            self._port(self._id())
+            self._port(self.key())
         except CloudNotFound:
             return []
-        return [{"id": self._id()}]
+        return [{"id": self.key()}]
 
     def undo(self, physical_id: str) -> None:
         router, kind, key = self._place(physical_id)
@@ -206,6 +214,7 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
     """Routes of a router beside those to the networks that it connects."""
 
     support_status = SupportStatus(version="14.0.0")
+    alone = frozenset({"router"})
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::RouterGateway"})
 
     @classmethod

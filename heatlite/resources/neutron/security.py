@@ -1,5 +1,6 @@
 """Security groups and their rules."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
@@ -152,3 +153,12 @@ class SecurityGroupRule(NeutronResource[SecurityGroupRuleProps], type="OS::Neutr
 
     support_status = SupportStatus(version="7.0.0")
     named = False
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """A rule that differs in its description at most."""
+        before = self.facts.properties
+        return all(
+            field.given(before) == field.given(properties)
+            for name, field in self.schema.fields.items()
+            if name != "description"
+        )

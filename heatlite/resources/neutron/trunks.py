@@ -26,6 +26,7 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
 
     support_status = SupportStatus(version="9.0.0")
     shown = {"port_id": (str, "The id of the parent port.")}
+    alone = frozenset({"port"})
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)

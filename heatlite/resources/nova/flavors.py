@@ -1,5 +1,6 @@
 """How large servers are. For administrators."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -33,6 +34,11 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
 
     support_status = SupportStatus(version="2014.2")
     unique_name = True
+    alone = frozenset({"name"})
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        own = self.facts.properties.get("flavorid")
+        return super().excludes(properties) or own is not None and own == properties.get("flavorid")
 
     def check_create_complete(self, token: Json) -> bool | float:
         """Here, so that a flavor that was found after a crash has them too."""

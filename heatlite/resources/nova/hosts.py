@@ -62,6 +62,7 @@ class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggre
 
     support_status = SupportStatus(version="6.0.0")
     unique_name = True
+    alone = frozenset({"name"})
 
     def asked(self, mark: JsonMap) -> JsonMap:
         return {}  # the service lists all that there are

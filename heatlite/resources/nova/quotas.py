@@ -55,6 +55,9 @@ class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quo
         return None
 
     def handle_delete(self) -> Json:
+        latter = self.facts.latter()
+        if isinstance(latter, Quota) and latter.physical_id and latter.props.project == self.props.project:
+            return None  # the limits are that one's
         if self.physical_id is not None:
             with suppress(CloudNotFound):
                 self.service("revert_quota_set", self.props.project)

@@ -67,6 +67,7 @@ class PoolMember(OctaviaResource[PoolMemberProps], type="OS::Octavia::PoolMember
 
     support_status = SupportStatus(version="10.0.0")
     within = "pool"
+    alone = frozenset({"pool", "address", "protocol_port"})
 
 
 class HealthMonitorProps(Schema):
@@ -92,4 +93,5 @@ class HealthMonitor(
     """Who looks whether the members of a pool are well."""
 
     support_status = SupportStatus(version="10.0.0")
+    alone = frozenset({"pool"})
     shown = {"pools": (list, "The pool whose members it watches.")}
