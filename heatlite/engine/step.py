@@ -126,6 +126,8 @@ def _advance(work: Work) -> None:
             _ask(work)
         else:
             _handle(work)
+        if work.done and work.resource.note:
+            work.note = masked(work.resource.note)
         if work.done and work.verb is Verb.CHECK:
             _compare(work)
         work.outage = None

@@ -456,7 +456,7 @@ class Transitions:
                 name = row.physical_name if work.then.replacement.name == KEEP else None
                 return self._create(work.step, self._new_row(self._definitions[row.name], name), work.then)
         elif work.verb is Verb.UNLOCK:
-            self._unlocked(row)
+            self._unlocked(row, work.note)
         else:
             self._moved(row, work.verb, Status.COMPLETE, work.note or STATE_CHANGED)
         return None
@@ -514,14 +514,16 @@ class Transitions:
         """Write that what the row had begun has failed."""
         self._moved(replace(row, token=None), row.verb, Status.FAILED, reason)
 
-    def _unlocked(self, row: ResourceRecord) -> None:
+    def _unlocked(self, row: ResourceRecord, note: str) -> None:
         """A failed or suspended resource is so again; all others end UNLOCK_COMPLETE (lock-and-health §2)."""
         before = row.before_lock
         row = replace(row, before_lock=None)
         if before is not None and (before.status is Status.FAILED or before.verb is Verb.SUSPEND):
+            if note:
+                self._tell_state(row, Verb.UNLOCK, Status.COMPLETE, note)
             self._moved(row, before.verb, before.status, before.status_reason)
         else:
-            self._moved(row, Verb.UNLOCK, Status.COMPLETE, STATE_CHANGED)
+            self._moved(row, Verb.UNLOCK, Status.COMPLETE, note or STATE_CHANGED)
 
     def _fail(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> Work:
         """A work that fails before its handler is called."""

@@ -182,6 +182,9 @@ class Resource(Generic[P_co]):
         self.facts = facts
         self._props: P_co | None = None
 
+    note: str = ""
+    """What a handler has to say of a lock, an unlock, a check … that succeeds: the reason of its event."""
+
     # -- facts -------------------------------------------------------------------------------------
 
     @property

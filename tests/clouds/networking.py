@@ -75,6 +75,10 @@ def networking(engine: OnCloud) -> dict[str, Any]:
     changed = engine.seen(stack)
     engine.well(engine.check(stack))
     reasons = {row.name: row.status_reason for row in engine.rows(stack)}
+    for name in ("interface", "gateway", "routes", "link", "forward", "rule", "trunk"):
+        engine.mark(stack, name)
+    stack = engine.well(engine.put(stack, changes))
+    engine.well(engine.check(stack))
     engine.gone(stack)
     return {"made": made, "changed": changed, "checked": reasons}
 

@@ -39,6 +39,8 @@ def volumes(engine: OnCloud) -> Seen:
     engine.well(engine.check(stack))
     seen["checked"] = {row.name: row.status_reason for row in engine.rows(stack)}
     engine.well(engine.lock(stack))
+    seen["locked"] = engine.row(stack, "v").status_reason.rpartition(": ")[2]
+    assert "writable" in seen["locked"]
     engine.well(engine.unlock(stack))
     seen["unlocked"] = engine.states(stack)
     engine.gone(stack)

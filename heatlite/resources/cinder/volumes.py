@@ -12,6 +12,8 @@ from heatlite.resources.cinder import attaching
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 SETTLED = ("available", "in-use")
+AT_SERVERS = ("in-use", "attaching", "detaching", "reserved")
+"""What a volume is while a server has it."""
 OWN_METADATA = ("readonly", "attached_mode", "src_backup_id")
 """What the service shows among the metadata that it was given."""
 
@@ -122,7 +124,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     A size, a restored backup and the read-only flag change in place; a volume that is attached is taken from its
     servers meanwhile, and given back. With ``deletion_policy: Snapshot`` a backup of it is made before it is deleted;
     snapshots of the stack are backups, too. A maintenance lock of level ``all`` makes it read-only, except while it is
-    attached: the service does not allow that.
+    attached: the service does not allow that, and the reason of the lock says so.
     """
 
     shown = {
@@ -245,6 +247,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             case "retype":
                 self.service("retype_volume", self.physical_id, self.props.volume_type)
             case "set_readonly":
+                self.data.pop("was_read_only", None)  # what an unlock could not put back
                 self.service("set_volume_readonly", self.physical_id, bool(self.props.read_only))
             case _:
                 self.service("restore_backup", self.props.backup_id, self.physical_id)
@@ -358,22 +361,30 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return None
 
     def check_lock_complete(self, token: Json) -> bool | float:
-        thing = self.fetch()
-        if thing["status"] == "in-use":
-            self.data.pop("was_read_only", None)
-            return True
-        if not _is_read_only(thing):
-            self.service("set_volume_readonly", self.physical_id, True)
+        self._flag(True)
         return True
 
     def handle_unlock(self) -> Json:
         was = self.data.get("was_read_only")
-        if was is not None and _is_read_only(self.fetch()) is not was:
-            self.service("set_volume_readonly", self.physical_id, bool(was))
-        return None
+        return None if was is None else self._flag(bool(was))
 
     def check_unlock_complete(self, token: Json) -> bool | float:
-        self.data.pop("was_read_only", None)
+        """Where the flag could not be put back, what it was is known to the next unlock."""
+        if token is not False:
+            self.data.pop("was_read_only", None)
+        return True
+
+    def _flag(self, read_only: bool) -> bool:
+        """Make it read-only, or writable; whether it is so then. The service refuses that while a server has it."""
+        thing = self.fetch()
+        if _is_read_only(thing) is read_only:
+            return True
+        if thing["status"] in AT_SERVERS:
+            why = f"volume {self.physical_id} is {thing['status']}, and the service changes only one that is available"
+            stays = "writable, though it is locked" if read_only else "read-only until an unlock when no server has it"
+            self.note = f"{why}: it stays {stays}"
+            return False
+        self.service("set_volume_readonly", self.physical_id, read_only)
         return True
 
 

@@ -226,10 +226,28 @@ class TestLife:
         assert cloudy.thing(stack, "v")["metadata"].get("readonly", "False") == str(before)
         assert "was_read_only" not in cloudy.row(stack, "v").data
 
-    def test_a_lock_leaves_one_in_use_alone(self, cloudy: Cloudy) -> None:
+    def test_a_lock_leaves_one_in_use_as_it_is_and_says_so(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume()})
         thing = cloudy.thing(stack, "v")
         cloudy.admin.put(VOLUME, {**thing, "status": "in-use"})
         assert cloudy.lock(stack).status is Status.COMPLETE
+        assert "it stays writable, though it is locked" in cloudy.row(stack, "v").status_reason
+        told = [event.status_reason for event in cloudy.events(stack) if event.resource_name == "v"]
+        assert "it stays writable" in told[-1]
         assert cloudy.unlock(stack).status is Status.COMPLETE
+        assert cloudy.row(stack, "v").status_reason == "state changed"
         assert cloudy.thing(stack, "v")["metadata"] == {}
+        assert "was_read_only" not in cloudy.row(stack, "v").data
+
+    def test_what_an_unlock_cannot_put_back_the_next_one_does(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume()})
+        cloudy.lock(stack)
+        cloudy.admin.put(VOLUME, {**cloudy.thing(stack, "v"), "status": "in-use"})
+        stack = cloudy.unlock(stack)
+        assert (stack.status, cloudy.row(stack, "v").status) == (Status.COMPLETE, Status.COMPLETE)
+        assert "it stays read-only" in cloudy.row(stack, "v").status_reason
+        cloudy.admin.put(VOLUME, {**cloudy.thing(stack, "v"), "status": "available"})
+        cloudy.lock(stack)
+        cloudy.unlock(stack)
+        assert cloudy.thing(stack, "v")["metadata"] == {"readonly": "False"}
+        assert "was_read_only" not in cloudy.row(stack, "v").data
