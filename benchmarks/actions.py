@@ -9,19 +9,18 @@ import itertools
 import json
 import os
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.cases import Bench
 from benchmarks.client import Client
 from benchmarks.lifecycle import PROJECT, Stack, template
+from benchmarks.load import at_once, encode
 from benchmarks.processes import Process, Server, free_port
 from heatlite.core.errors import HeatliteError
 from heatlite.store.database import Database
@@ -158,7 +157,8 @@ def refused(bench: Bench) -> None:
         for _ in range(bench.repeat):
             stack = Stack(client, bench.new_name())
             stack.create(_group(8))
-            answers = _at_once(client, stack.path, {"template": _group(4), "existing": True})
+            body = json.dumps({"template": _group(4), "existing": True})
+            answers = at_once(client.port, encode("PATCH", stack.path, body).encode(), AT_ONCE)
             codes = [code for code, _ in answers]
             bench.add(f"accepted.{case}", codes.count(202))
             bench.add(f"refused.{case}", codes.count(409))
@@ -173,31 +173,6 @@ def _group(count: int) -> dict[str, Any]:
     member = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "action_wait_secs": {"delete": 5}}}
     made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": count, "resource_def": member}}
     return {"heat_template_version": "2018-08-31", "resources": {"group": made}}
-
-
-def _at_once(client: Client, path: str, body: object) -> list[tuple[int, float]]:
-    """Code and seconds of each of the requests; all connections are open before the first is sent."""
-    data = json.dumps(body).encode()
-    answers: list[tuple[int, float]] = []
-    ready = threading.Barrier(AT_ONCE)
-
-    def ask() -> None:
-        connection = HTTPConnection("127.0.0.1", client.port, timeout=60)
-        connection.connect()
-        ready.wait()
-        began = time.perf_counter()
-        connection.request("PATCH", path, data, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        answer.read()
-        answers.append((answer.status, time.perf_counter() - began))
-        connection.close()
-
-    threads = [threading.Thread(target=ask) for _ in range(AT_ONCE)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
 
 
 def latency(bench: Bench) -> None:

@@ -44,8 +44,10 @@ def run(port: int, requests: list[bytes], clients: int, seconds: float, expect: 
     while (now := time.perf_counter()) < ends:
         for key, _ in selector.select(1.0):
             connection = key.data
-            if not _take(connection, wanted):
+            if not _take(connection):
                 continue
+            if connection.received[9:12] != wanted:
+                raise RuntimeError(f"not {expect}: {bytes(connection.received[:1000])!r}")
             now = time.perf_counter()
             if now >= began:
                 took.append(now - connection.asked)
@@ -61,6 +63,28 @@ def run(port: int, requests: list[bytes], clients: int, seconds: float, expect: 
     }
 
 
+def at_once(port: int, request: bytes, clients: int) -> list[tuple[int, float]]:
+    """Status and seconds of each answer to one request that all clients send as fast as one thread can, over
+    connections that are open already."""
+    selector = selectors.DefaultSelector()
+    connections = [Connection(socket.create_connection(("127.0.0.1", port)), 0) for _ in range(clients)]
+    for connection in connections:
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(connection.socket, selectors.EVENT_READ, connection)
+    for connection in connections:
+        _ask(connection, [request])
+    answers: list[tuple[int, float]] = []
+    while len(answers) < clients:
+        for key, _ in selector.select(60.0):
+            connection = key.data
+            if _take(connection):
+                took = time.perf_counter() - connection.asked
+                answers.append((int(connection.received[9:12]), took))
+                selector.unregister(connection.socket)
+                connection.socket.close()
+    return answers
+
+
 def _ask(connection: Connection, requests: list[bytes]) -> None:
     connection.received.clear()
     connection.wanted = 0
@@ -70,7 +94,7 @@ def _ask(connection: Connection, requests: list[bytes]) -> None:
     connection.socket.sendall(request)
 
 
-def _take(connection: Connection, expect: bytes) -> bool:
+def _take(connection: Connection) -> bool:
     """Receive; whether the answer is whole."""
     received = connection.received
     part = connection.socket.recv(65536)
@@ -82,8 +106,6 @@ def _take(connection: Connection, expect: bytes) -> bool:
         if end < 0:
             return False
         head = bytes(received[:end])
-        if head[9:12] != expect:
-            raise RuntimeError(f"not {expect.decode()}: {bytes(received[:1000])!r}")
         lower = head.lower()
         at = lower.find(b"content-length:")
         if at < 0:
