@@ -4,9 +4,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from heatlite.clients import sdk_compute, sdk_storage
+from heatlite.clients import sdk_compute, sdk_network, sdk_storage
 from heatlite.clients.cloud import (
     Ambiguous,
     CloudConflict,
@@ -60,8 +61,9 @@ class RealCloud:
         service, _, name = verb.partition(".")
         with _translated(verb, *arguments):
             if verb in _OTHERWISE:
-                return _plain(_OTHERWISE[verb](self._connection, *arguments, **attributes))
-            answer = _asked(getattr(getattr(self._connection, service), name), arguments, attributes)
+                answer = _asked(partial(_OTHERWISE[verb], self._connection), arguments, attributes)
+            else:
+                answer = _asked(getattr(getattr(self._connection, service), name), arguments, attributes)
             if name.startswith("create_") and getattr(answer, "id", "") is None:
                 raise _Garbage("the service has answered without the object that it was to make")
             return _plain(answer)
@@ -215,12 +217,6 @@ def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Ma
         raise _Garbage(f"what the service has answered cannot be read: {error!r}") from error
 
 
-def _set_tags(connection: "Connection", noun: str, key: str, tags: list[str]) -> Json:
-    """The tags of one of the network service's objects: the SDK wants the object."""
-    network = connection.network
-    return _plain(network.set_tags(getattr(network, f"get_{noun}")(key), tags))
-
-
 def _grant(method: str, where: str, grantee: str) -> Callable[..., Json]:
     """Give a role (``put``), or take it away (``delete``): the SDK's verb does not tell whether it has worked."""
 
@@ -252,8 +248,8 @@ def _order(connection: "Connection", key: str) -> object:
 
 _OTHERWISE: Mapping[str, Callable[..., object]] = {
     **sdk_compute.OTHERWISE,
+    **sdk_network.OTHERWISE,
     **sdk_storage.OTHERWISE,
-    "network.set_tags": _set_tags,
     "key_manager.get_order": _order,
     "load_balancer.update_l7_rule": _update_rule,
     **{

@@ -14,7 +14,7 @@ from heatlite.core.json import Json, JsonMap
 openstack = pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
 
 
-VERSIONS = {"load_balancer": "v2.0", "dns": "v2", "key_manager": "v1", "identity": "v3"}
+VERSIONS = {"network": "v2.0", "load_balancer": "v2.0", "dns": "v2", "key_manager": "v1", "identity": "v3"}
 REF = "http://keys.example/v1"
 
 
@@ -74,6 +74,9 @@ def cloud(recorder: Recorder) -> Iterator[RealCloud]:
     connection.close()
 
 
+NOUNS = [(name, name, name) for name in ("network", "subnet", "port", "router")] + [("ip", "floatingip", "floatingip")]
+"""What has value_specs: as the SDK's verbs call it, its path and its body."""
+
 CALLS: list[tuple[str, tuple[str, ...], JsonMap, list[tuple[str, str, Any]]]] = [
     ("load_balancer.create_member", ("p",), {"address": "a", "name": "n"},
      [("POST", "/load_balancer/lbaas/pools/p/members", {"member": {"address": "a", "name": "n"}})]),
@@ -108,6 +111,13 @@ CALLS: list[tuple[str, tuple[str, ...], JsonMap, list[tuple[str, str, Any]]]] = 
      [("POST", "/key_manager/orders", {"type": "key", "meta": {"name": "n"}})]),
     ("key_manager.create_container", (), {"type": "rsa", "secret_refs": [{"name": "n", "secret_ref": "r"}]},
      [("POST", "/key_manager/containers", {"type": "rsa", "secret_refs": [{"name": "n", "secret_ref": "r"}]})]),
+    *[(f"network.create_{noun}", (), {"description": "d", "vendor:new": {"a": 1}},
+       [("POST", f"/network/{path}s", {body: {"description": "d", "vendor:new": {"a": 1}}})])
+      for noun, path, body in NOUNS],
+    *[(f"network.update_{noun}", ("x",), {"vendor:new": None},
+       [("PUT", f"/network/{path}s/x", {body: {"vendor:new": None}})]) for noun, path, body in NOUNS],
+    ("network.update_port", ("x",), {"name": "n", "binding:vnic_type": "normal"},
+     [("PUT", "/network/ports/x", {"port": {"name": "n", "binding:vnic_type": "normal"}})]),
     ("identity.assign_project_role_to_user", ("p", "u", "r"), {},
      [("PUT", "/identity/projects/p/users/u/roles/r", None)]),
     ("identity.unassign_domain_role_from_group", ("d", "g", "r"), {},
@@ -130,6 +140,7 @@ def test_what_is_asked(
     recorder.answer = {
         "id": "x",
         **{name: {"id": "x"} for name in ("member", "rule", "listener", "l7policy", "region")},
+        **{body: {"id": "x"} for _, _, body in NOUNS},
     }
     cloud.call(verb, *arguments, **attributes)
     assert recorder.asked == asked

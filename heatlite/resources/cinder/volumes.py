@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar, cast
 
-from heatlite.clients.cloud import CloudError, CloudNotFound
+from heatlite.clients.cloud import CloudError, CloudNotFound, CloudUnavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, CloudResource, Schema, ServiceConflict, prop
 from heatlite.plugin.cloud import WentToError
@@ -14,6 +14,8 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 SETTLED = ("available", "in-use")
 AT_SERVERS = ("in-use", "attaching", "detaching", "reserved")
 """What a volume is while a server has it."""
+NO_BACKUPS = "cinder-backup"
+"""What the service names in its 503 where it has nobody who makes backups: to wait for that is in vain."""
 OWN_METADATA = ("readonly", "attached_mode", "src_backup_id")
 """What the service shows among the metadata that it was given."""
 
@@ -68,8 +70,13 @@ class CinderVolume(CloudResource[P_co]):
         own = [one for one in found if one["volume_id"] == self.physical_id and one["name"] == name]
         if own:
             return str(own[0]["id"])
-        # `force`: attached, too.
-        made = self.map(self.service("create_backup", volume_id=self.physical_id, name=name, force=True))
+        try:  # `force`: attached, too.
+            made = self.map(self.service("create_backup", volume_id=self.physical_id, name=name, force=True))
+        except CloudUnavailable as error:
+            if NO_BACKUPS not in error.reason:
+                raise
+            text = f"the cloud has no backup service, and a volume is saved as a backup only: {error.reason}"
+            raise CloudError(error.verb, text, error.status, error.request_id) from error
         return str(made["id"])
 
     def _is_backed_up(self, backup: str) -> bool:

@@ -200,6 +200,17 @@ class TestLife:
         assert cloudy.delete(stack).status is Status.FAILED
         assert cloudy.count(VOLUME) == 1
 
+    def test_without_a_backup_service_nothing_is_waited_for(self, troubled: Callable[..., Cloudy]) -> None:
+        message = "Service cinder-backup could not be found."
+        fault = {"verb": "block_storage.create_backup", "raises": "unavailable", "message": message}
+        cloudy = troubled(faults=[fault])
+        stack = cloudy.made({"v": volume()})
+        begun = cloudy.clock.now()
+        cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "s")
+        stack = cloudy.settle(stack)
+        assert (stack.status, cloudy.clock.now() - begun < 60) == (Status.FAILED, True)
+        assert "the cloud has no backup service, and a volume is saved" in cloudy.row(stack, "v").status_reason
+
     def test_a_snapshot_of_the_stack_and_back(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=2, name="a")})
         snapshot = cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "s")

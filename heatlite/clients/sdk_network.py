@@ -1,0 +1,58 @@
+"""Verbs of the network service that the SDK has in another form than JSON in and out, or whose attributes it drops
+where it does not know them."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from heatlite.core.json import Json
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from openstack.resource import Resource
+
+OPEN: Final = {
+    "network": ("network", "Network"),
+    "subnet": ("subnet", "Subnet"),
+    "port": ("port", "Port"),
+    "router": ("router", "Router"),
+    "ip": ("floating_ip", "FloatingIP"),
+}
+"""What templates may give attributes that only the service knows (Heat's value_specs): noun → the SDK's module and
+class."""
+
+
+@cache
+def _open(noun: str) -> "type[Resource]":
+    """The SDK's class, which sends whatever it is given."""
+    module, name = OPEN[noun]
+    known = getattr(import_module(f"openstack.network.v2.{module}"), name)
+    return type(name, (known,), {"_allow_unknown_attrs_in_body": True})
+
+
+def _create(noun: str) -> Callable[..., object]:
+    def carry_out(connection: "Connection", **attributes: Json) -> object:
+        return _open(noun).new(**attributes).create(connection.network)
+
+    return carry_out
+
+
+def _update(noun: str) -> Callable[..., object]:
+    def carry_out(connection: "Connection", key: str, **attributes: Json) -> object:
+        return _open(noun).new(id=key, **attributes).commit(connection.network)
+
+    return carry_out
+
+
+def _set_tags(connection: "Connection", noun: str, key: str, tags: list[str]) -> object:
+    """The tags of one of the service's objects: the SDK wants the object."""
+    network = connection.network
+    return network.set_tags(getattr(network, f"get_{noun}")(key), tags)
+
+
+OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
+    "network.set_tags": _set_tags,
+    **{f"network.create_{noun}": _create(noun) for noun in OPEN},
+    **{f"network.update_{noun}": _update(noun) for noun in OPEN},
+}
