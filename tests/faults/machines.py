@@ -68,6 +68,8 @@ class Clients:
         """The ids of the actions that they were told of."""
         self.answers: list[int] = []
         self.unanswered = 0
+        self.pause = 0.0
+        """Seconds before each request."""
 
     def __enter__(self) -> "Clients":
         for thread in self._threads:
@@ -107,6 +109,7 @@ class Clients:
 
     def _ask(self, method: str, path: str, body: object = None) -> Answer | None:
         """One request; None where nobody has answered."""
+        self._stopping.wait(self.pause)
         try:
             answer = self._api.request(method, path, body)
         except (OSError, HTTPException):
