@@ -167,11 +167,10 @@ def open_store(settings: Settings) -> Store:
     On a database server that is an operator's decision: raises NotUpgraded until it was taken.
     """
     store = Store.open(settings.database, settings.encryption_keys)
-    if store.database.path is not None:
-        store.upgrade()
-        return store
     missing = [step.name for step in store.migrations if not step.applied]
-    if missing:
+    if missing and store.database.path is not None:
+        store.upgrade()
+    elif missing:
         raise NotUpgraded(missing=", ".join(missing))
     return store
 

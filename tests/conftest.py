@@ -1,11 +1,17 @@
 """What holds for all tests."""
 
+import gc
 import os
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 
 import pytest
 
+from heatlite.plugin import registry
+from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
 
@@ -15,6 +21,21 @@ NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
 SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/")
 if os.environ.get("HEATLITE_TEST_CLOUD"):
     SERVICES += ("tests/clouds/",)
+
+# Hundreds of processes start here: each would compile the whole package first.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All that is collected stays: the garbage collector need not walk it again and again, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_unconfigure() -> None:
@@ -33,6 +54,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
     return report
+
+
+@cache
+def _announced(path: tuple[str, ...]) -> EntryPoints:
+    found = entry_points()
+    return EntryPoints([*found.select(group=registry.GROUP), *found.select(group=CONSTRAINTS)])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages() -> Iterator[None]:
+    """What packages announce is read once for each path: it takes longer than many a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", lambda: _announced(tuple(sys.path)))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,15 @@ def _upgraded_file() -> bytes:
         return file.read_bytes()
 
 
+def sqlite(folder: Path, name: str = "heat.db") -> str:
+    """The URL of a SQLite database in a folder, with its tables; what is there already stays as it is."""
+    file = folder / name
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_bytes(_upgraded_file())
+    return f"sqlite:///{file}"
+
+
 class Places:
     """Where the engines of this process have their databases: for each folder one that nobody else has.
 
@@ -98,10 +107,7 @@ class Places:
     def url(self, folder: Path) -> str:
         """The database of a folder, with its tables."""
         if self._server is None:
-            file = folder / "heat.db"
-            if not file.exists():
-                file.write_bytes(_upgraded_file())
-            return f"sqlite:///{file}"
+            return sqlite(folder)
         if folder not in self._taken:
             self._taken = {other: store for other, store in self._taken.items() if other.exists()}
             free = [store for store in self._stores if store not in self._taken.values()]

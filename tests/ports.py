@@ -7,13 +7,13 @@ from heatlite.core.config import Settings
 from heatlite.core.json import Json
 from heatlite.engine.software import Software
 from heatlite.store.store import Store
+from tests.databases import sqlite
 
 
 def make_software(folder: Path) -> Software:
     """A project's configurations and deployments, over a database of their own."""
-    settings = Settings(database=f"sqlite:///{folder / 'software.db'}")
+    settings = Settings(database=sqlite(folder))
     store = Store.open(settings.database)
-    store.upgrade()
     return Software(store, Clock(), settings)
 
 

@@ -12,6 +12,7 @@ from webtest import TestApp, TestResponse
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.store.store import Store
+from tests.databases import sqlite
 
 HEADERS = {"Content-Type": "application/json"}
 
@@ -81,7 +82,7 @@ class Heat:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
     yield server
     server.close()
 
@@ -102,7 +103,7 @@ def heat(server: wiring.Embedded) -> Heat:
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heat]:
     """A server shared by tests that only make requests which change nothing."""
     folder = tmp_path_factory.mktemp("refusing")
-    server = wiring.embedded(Settings(database=f"sqlite:///{folder / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(folder)))
     yield Heat(server.app)
     server.close()
 

@@ -23,6 +23,7 @@ from heatlite.core.context import Context
 from heatlite.engine.ourselves import Ourselves
 from heatlite.plugin.signing import NATIVE, Signalled
 from heatlite.store.encryption import Cipher, new_key
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -55,7 +56,7 @@ Serve = Callable[..., wiring.Embedded]
 def chosen(folder: Path, **settings: Any) -> Settings:
     """Settings with all files in a folder."""
     return Settings(
-        database=f"sqlite:///{folder / 'heat.db'}",
+        database=sqlite(folder),
         users_file=str(folder / "users"),
         tokens_file=str(folder / "tokens.toml"),
         port=0,

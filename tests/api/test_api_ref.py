@@ -19,6 +19,7 @@ from heatlite import wiring
 from heatlite.core import clock
 from heatlite.core.config import Settings
 from heatlite.engine.breakpoints import lifecycle_token
+from tests.databases import sqlite
 
 from .conftest import Heat, template
 
@@ -259,7 +260,7 @@ class SampleTime(clock.Clock):
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
     """A server with nothing in it."""
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"), clock=SampleTime())
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)), clock=SampleTime())
     yield server
     server.close()
 
@@ -454,7 +455,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
 def test_the_samples_of_conflicts(tmp_path: Path) -> None:
     """What nobody takes up stays queued."""
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
     assert server.worker is not None
     try:
         heat = Heat(server.app)

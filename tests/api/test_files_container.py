@@ -7,6 +7,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -49,7 +50,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def heat(tmp_path: Path, root: Path) -> Iterator[Heat]:
-    database = f"sqlite:///{tmp_path / 'heat.db'}"
+    database = sqlite(tmp_path)
     server = wiring.embedded(Settings(database, files_containers=str(root), max_template_size=2000))
     yield Heat(server.app)
     server.close()

@@ -9,6 +9,7 @@ import yaml
 from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.api.conftest import Heat
+from tests.databases import sqlite
 
 CLOUD = {"resource_registry": dict.fromkeys(("OS::Nova::*", "OS::Cinder::*", "AWS::EC2::*"), "OS::Heat::None")}
 """What an environment maps to a type that makes nothing, where a cloud is not at hand."""
@@ -118,7 +119,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
 
 @pytest.mark.parametrize("template", [group(count=10_000), scaling(min_size=10_000, max_size=10_000)])
 def test_a_group_of_ten_thousand_is_held_to_the_setting(tmp_path: Path, template: dict[str, Any]) -> None:
-    database = f"sqlite:///{tmp_path / 'heat.db'}"
+    database = sqlite(tmp_path)
     # The group itself is one more.
     server = wiring.embedded(Settings(database=database, max_resources_per_stack=10_000))
     try:

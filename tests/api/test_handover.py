@@ -7,6 +7,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -57,7 +58,7 @@ def test_a_preview_of_an_adoption(heat: Heat) -> None:
 
 def test_switched_off(tmp_path: Path) -> None:
     settings = Settings(
-        database=f"sqlite:///{tmp_path / 'heat.db'}", enable_stack_abandon=False, enable_stack_adopt=False
+        database=sqlite(tmp_path), enable_stack_abandon=False, enable_stack_adopt=False
     )
     server = wiring.embedded(settings)
     heat = Heat(server.app)

@@ -18,6 +18,7 @@ from heatlite.store.encryption import new_key
 from heatlite.store.errors import UnreadableSecret
 from tests.api.conftest import Heat, value
 from tests.api.secret_history import HIDDEN, SECRET, History, environment, forms, found_in, template
+from tests.databases import sqlite
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def in_files(folder: Path, *secrets: str) -> list[str]:
 
 
 def test_nothing_hidden_is_read_anywhere(tmp_path: Path, log: Callable[[], str]) -> None:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), metrics=True))
     heat = Heat(server.app)
     path = History(heat).live()
     moves = [move["to"] for one in heat.get("/actions?limit=500")["actions"]
@@ -85,7 +86,7 @@ def test_an_update_that_hides_something_seals_what_is_there(heat: Heat, tmp_path
     assert in_files(tmp_path, SECRET) != []
     heat.call("PUT", path, {"template": plain(True), **given}, 202)
     heat.settle(path, "UPDATE_COMPLETE")
-    store = wiring.open_store(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    store = wiring.open_store(Settings(database=sqlite(tmp_path)))
     tables = [table for (table,) in store.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in tables:
         assert found_in(repr(store.database.read(f'SELECT * FROM "{table}"'))) == [], table
@@ -106,7 +107,7 @@ def test_a_stack_with_nothing_hidden_is_in_clear(heat: Heat, tmp_path: Path) -> 
 
 
 def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
-    url, old, new = f"sqlite:///{tmp_path / 'heat.db'}", new_key(), new_key()
+    url, old, new = sqlite(tmp_path), new_key(), new_key()
 
     def settings(*keys: str) -> Settings:
         return Settings(database=url, encryption_keys=keys)
@@ -137,7 +138,7 @@ def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
-    url, old, new = f"sqlite:///{tmp_path / 'heat.db'}", new_key(), new_key()
+    url, old, new = sqlite(tmp_path), new_key(), new_key()
     server = wiring.embedded(Settings(database=url, encryption_keys=(old,)))
     heat = Heat(server.app)
     endless = {"value": {"get_param": "secret"}, "action_wait_secs": {"create": -1}}
@@ -169,7 +170,7 @@ def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
 
 
 def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}")
+    settings = Settings(database=sqlite(tmp_path))
     monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
     server = wiring.embedded(settings)
     path = Heat(server.app).create(plain(True), parameters={"secret": SECRET})
@@ -191,7 +192,7 @@ def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
     server.store.database.read("BEGIN")
     server.store.database.read("SELECT 1 FROM stack")
     try:
-        assert wiring.rotate_keys(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}")).wiped is False
+        assert wiring.rotate_keys(Settings(database=sqlite(tmp_path))).wiped is False
     finally:
         server.store.database.read("ROLLBACK")
 
@@ -212,7 +213,7 @@ def test_the_command_line_shows_nothing_with_and_without_the_library(tmp_path: P
         ("up", str(file), "--confirm", "--parameter", f"secret={SECRET}"), ("show", "s"), ("resources", "s"),
         ("events", "s"), ("ls",), ("action", "list"), ("up", str(file), "--parameter", f"secret={SECRET} again"),
     ):  # fmt: skip
-        whole = [*words, "--database", f"sqlite:///{tmp_path / 'heat.db'}"]
+        whole = [*words, "--database", sqlite(tmp_path)]
         command = [sys.executable, "-W", "ignore", "-c", code, *whole]
         done = subprocess.run(
             command, cwd=home, env=environ, capture_output=True, text=True, timeout=60, input="yes\n", check=False
@@ -251,4 +252,4 @@ def test_the_credential_of_a_stack_goes_with_it(heat: Heat, server: wiring.Embed
 def test_a_key_that_cannot_be_had_stops_a_server(tmp_path: Path) -> None:
     (tmp_path / "heatlite.key").mkdir()
     with pytest.raises(DatabaseUnavailable, match="the key file"):
-        wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+        wiring.embedded(Settings(database=sqlite(tmp_path)))

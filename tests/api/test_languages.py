@@ -4,6 +4,7 @@ from pathlib import Path
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -126,7 +127,7 @@ def test_types_that_the_installation_maps(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "nested.yaml").write_text(CHILD)
     (folder / "a.yaml").write_text("resource_registry: {My::*: OS::Heat::*, My::Nested: ../nested.yaml}\n")
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", environment_dir=str(folder)))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), environment_dir=str(folder)))
     heat = Heat(server.app)
     try:
         mine = {"type": "My::Value", "properties": {"value": 1}}

@@ -31,6 +31,7 @@ from heatlite.store.records import (
     SuppressedRecord,
 )
 from heatlite.wiring import Embedded
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -182,10 +183,11 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "heat.db"
-        server: Embedded = wiring.embedded(Settings(database=f"sqlite:///{self.path}"))
+        server: Embedded = wiring.embedded(Settings(database=sqlite(folder)))
         server.close()
         self.app, self.store = server.app, server.store
         self.heat = Heat(server.app)
+        self.routes = falcon.inspect.inspect_routes(server.app)
 
     def stack(
         self, verb: Verb, status: Status, queued: ActionStatus = ActionStatus.RUNNING, **more: Any
@@ -403,7 +405,7 @@ class Tree:
         self.bench = bench
         self.locks = 0
         bench.stack(Verb.DELETE, Status.COMPLETE)  # nothing else
-        server = wiring.embedded(Settings(database=f"sqlite:///{bench.path}"))
+        server = wiring.embedded(Settings(database=sqlite(bench.path.parent)))
         assert Heat(server.app).call("POST", "/stacks", around()).status_int == 201
         end = time.monotonic() + 30
         while self.root().status is Status.IN_PROGRESS:
@@ -579,7 +581,7 @@ def test_reads_are_free(bench: Bench, name: str) -> None:
     path = f"/stacks/s/{stack.id}"
     gone = name == "DELETE_COMPLETE"
     fill = {"resource_name": "a", "event_id": "1", "output_key": "o", "suppressed_id": "1", "snapshot_id": "1"}
-    for route in falcon.inspect.inspect_routes(bench.app):
+    for route in bench.routes:
         if route.path.startswith(S) and any(method.method == "GET" and not method.internal for method in route.methods):
             below = route.path[len(S) :].format(**fill)
             answer = bench.heat.call("GET", path + below)

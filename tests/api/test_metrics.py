@@ -19,13 +19,14 @@ from heatlite.core.config import Settings
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
 from tests.api.conftest import Heat, template, value
+from tests.databases import sqlite
 
 Shown = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), metrics=True))
     yield server
     server.close()
 
@@ -141,7 +142,7 @@ def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True, metrics_port=port)
+    settings = Settings(database=sqlite(tmp_path), metrics=True, metrics_port=port)
     store = wiring.open_store(settings)
     meter = wiring.metering(settings, store, Clock())
     stop = wiring.serve_metrics(settings, meter)
@@ -191,7 +192,7 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
         return imported(name, *more, **named)
 
     monkeypatch.setattr(builtins, "__import__", fails)
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", metrics=True, port=0)
+    settings = Settings(database=sqlite(tmp_path), metrics=True, port=0)
     for start in (wiring.check_servable, wiring.embedded):
         with pytest.raises(wiring.NoMetrics, match=r"pip install 'heatlite\[metrics\]'"):
             start(settings)

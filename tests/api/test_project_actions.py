@@ -12,6 +12,7 @@ from heatlite import wiring
 from heatlite.core.clock import from_text
 from heatlite.core.config import Settings
 from heatlite.store.store import Store
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -61,7 +62,7 @@ def path(heat: Heat) -> str:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Heat, str]]:
     """The same, for tests that only look."""
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path_factory.mktemp('shared') / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("shared"))))
     heat = Heat(server.app)
     yield heat, treated(heat)
     server.close()

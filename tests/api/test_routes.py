@@ -7,6 +7,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -218,7 +219,7 @@ def test_a_name_that_somebody_has_pointed_here_is_refused(refusing: Heat, host: 
 
 
 def test_the_public_url(tmp_path: Path) -> None:
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", public_url="https://cloud.example/orchestration/")
+    settings = Settings(database=sqlite(tmp_path), public_url="https://cloud.example/orchestration/")
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)

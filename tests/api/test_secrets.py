@@ -24,6 +24,7 @@ from heatlite.store.records import ActionRecord
 from heatlite.store.rotation import Rotated
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, template
+from tests.databases import sqlite
 
 TOKEN, PASSWORD = "open-sesame-7f3a", "söme pässword 9c1d"
 SENT = {"X-Auth-Token": TOKEN, "X-Auth-User": "mia", "X-Auth-Key": PASSWORD}
@@ -140,7 +141,7 @@ def test_it_is_erased_when_the_action_has_ended(heat: Heat, store: Store, cipher
 def test_it_comes_back_after_a_restart_in_the_middle(heat: Heat, server: wiring.Embedded, tmp_path: Path) -> None:
     begin(heat, server.store)
     server.close()
-    again = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    again = wiring.embedded(Settings(database=sqlite(tmp_path)))
     try:
         opened = open_cipher((), tmp_path / "heat.db")
         until(lambda: all(action.owner == again.worker.owner for action in actions(again.store)[1:]), "nobody goes on")  # type: ignore[union-attr]
@@ -184,7 +185,7 @@ def test_it_shows_in_no_answer_and_no_log(
 @pytest.fixture
 def rotating(tmp_path: Path) -> Iterator[tuple[str, str, str]]:
     """A stack that is being created, on a database whose server has stopped: its URL, the key, and another key."""
-    url, key = f"sqlite:///{tmp_path / 'heat.db'}", new_key()
+    url, key = sqlite(tmp_path), new_key()
     server = wiring.embedded(Settings(database=url, encryption_keys=(key,)))
     try:
         begin(Heat(server.app), server.store)
@@ -237,7 +238,7 @@ server.close()
 
 
 def test_without_the_library_nothing_is_stored_and_all_works(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", WITHOUT, f"sqlite:///{tmp_path / 'heat.db'}"]
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT, sqlite(tmp_path)]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[(None,)]\n"
@@ -248,6 +249,6 @@ def test_without_the_library_nothing_is_stored_and_all_works(tmp_path: Path) -> 
 
 
 def test_a_server_with_a_bad_key_does_not_start(tmp_path: Path) -> None:
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", port=0, encryption_keys=("sesame",))
+    settings = Settings(database=sqlite(tmp_path), port=0, encryption_keys=("sesame",))
     with pytest.raises(BadSetting, match="encryption_keys: key 1 of 1 is not 32 bytes"):
         wiring.check_servable(settings)

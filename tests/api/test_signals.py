@@ -23,6 +23,7 @@ from heatlite.resources import BUILTIN
 from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks import StackQuery
 from heatlite.store.store import Store
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -248,7 +249,7 @@ class TestSignatures:
                 return super().now() + self.ahead
 
         clock = Later()
-        chosen = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", signal_url_lifetime=1000)
+        chosen = Settings(database=sqlite(tmp_path), signal_url_lifetime=1000)
         server = wiring.embedded(chosen, clock=clock)
         try:
             heat = Heat(server.app)
@@ -297,8 +298,8 @@ DETAILS = st.none() | st.dictionaries(
 @pytest.fixture(scope="module")
 def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Heat, str, wiring.Embedded]]:
     """A stack with a resource of each type, in a server in which nobody works; the path of the stack."""
-    database = tmp_path_factory.mktemp("every") / "heat.db"
-    server = wiring.embedded(Settings(database=f"sqlite:///{database}"))
+    database = sqlite(tmp_path_factory.mktemp("every"))
+    server = wiring.embedded(Settings(database=database))
     heat = Heat(server.app)
     path = heat.create(template(a=value()))
     server.close()

@@ -8,6 +8,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -84,7 +85,7 @@ def test_of_a_stack_that_is_worked_on(heat: Heat) -> None:
 
 
 def test_the_limit(tmp_path: Path) -> None:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", max_snapshots_per_stack=1))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), max_snapshots_per_stack=1))
     heat = Heat(server.app)
     path = heat.create(template(a=value()))
     take(heat, path)

@@ -8,6 +8,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat
 
@@ -200,7 +201,7 @@ class TestDeployments:
 def narrow(tmp_path: Path) -> Iterator[Heat]:
     """A server on which a project may have two of each."""
     limits = {"max_software_configs_per_tenant": 2, "max_software_deployments_per_tenant": 2}
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", **limits))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), **limits))
     yield Heat(server.app)
     server.close()
 

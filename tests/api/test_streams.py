@@ -17,14 +17,14 @@ from heatlite.core.status import Status, Verb
 from heatlite.store.events import EventQuery
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.store import Store
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
 
 @pytest.fixture
 def known(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(f"sqlite:///{tmp_path / 'heat.db'}")
-    store.upgrade()
+    store = Store.open(sqlite(tmp_path))
     yield store
     store.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.databases import sqlite
 
 from .conftest import Heat, template, value
 
@@ -218,7 +219,7 @@ def elsewhere() -> Iterator[str]:
 
 
 def test_a_template_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", template_hosts=("127.0.0.1",))
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)
@@ -244,7 +245,7 @@ def test_a_template_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
 
 def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
     """Named by the template or by an environment; what they name themselves, too."""
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", template_hosts=("127.0.0.1",))
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)
@@ -267,7 +268,7 @@ def test_what_a_fetched_template_names_comes_with_the_request(tmp_path: Path, el
 
     POST /validate looks at no values (§8.1), so there only the missing type is a fault.
     """
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", template_hosts=("127.0.0.1",))
+    settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",))
     server = wiring.embedded(settings)
     try:
         heat = Heat(server.app)

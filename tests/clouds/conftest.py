@@ -7,7 +7,7 @@ import pytest
 
 from tests.clouds import real
 from tests.clouds.engine import OnCloud
-from tests.engine.conftest import _packages, place  # noqa: F401 - fixtures
+from tests.engine.conftest import place  # noqa: F401 - the fixture
 
 
 @pytest.fixture(scope="session")

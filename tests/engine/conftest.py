@@ -4,15 +4,12 @@ Which kind of database, and whether a broker is between who takes requests and w
 environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
 """
 
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,6 @@ from heatlite.core.context import Context
 from heatlite.core.json import Json
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
-from heatlite.plugin import registry
 from heatlite.store.events import EventQuery
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
 from tests.databases import PLACES
@@ -280,19 +276,6 @@ class Engine:
         row = replace(self.row(stack, name), verb=verb, status=status, status_reason=reason)
         with self.store.transaction():
             self.store.resources.save_many([row])
-
-
-@cache
-def _announced(path: tuple[str, ...]) -> EntryPoints:
-    return entry_points()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _packages() -> Iterator[None]:
-    """What packages announce is read once for each path: it takes longer than many a test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "entry_points", lambda: _announced(tuple(sys.path)))
-        yield
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.engine.software import Software
 from heatlite.plugin import CloudResource, Facts, Resource, Schema, Services
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import Engine, _packages, place, template  # noqa: F401 - fixtures
+from tests.engine.conftest import Engine, place, template  # noqa: F401 - fixtures
 from tests.memory_mailbox import MemoryMailbox
 from tests.ports import NoRegions, make_software
 

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from heatlite.template.expression import UNKNOWN
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
 NAMES = [*sorted(BUILTIN), "Example::Local::File"]
-HIDDEN = {name for name in BUILTIN if Registry(BUILTIN).get(name).support_status.status == "HIDDEN"}
+TYPES = Registry(BUILTIN)
+HIDDEN = {name for name in BUILTIN if TYPES.get(name).support_status.status == "HIDDEN"}
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,7 @@ def values_of(field: Field) -> st.SearchStrategy[object]:
     }[field.kind]
 
 
+@cache
 def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
     required = {name: values_of(field) for name, field in schema.fields.items() if field.required}
     optional = {name: st.none() | values_of(field) for name, field in schema.fields.items() if not field.required}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from heatlite.store.store import Store
+from tests.databases import sqlite
 
 # The same tests run on SQLite here and on servers in tests/services.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -17,8 +18,8 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[Store]:
+def store(url: str, tmp_path: Path) -> Iterator[Store]:
+    sqlite(tmp_path, "heatlite.db")
     store = Store.open(url)
-    store.upgrade()
     yield store
     store.close()
