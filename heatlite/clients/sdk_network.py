@@ -51,8 +51,28 @@ def _set_tags(connection: "Connection", noun: str, key: str, tags: list[str]) ->
     return network.set_tags(getattr(network, f"get_{noun}")(key), tags)
 
 
+def _agents(method: str, where: str, name: str) -> Callable[..., object]:
+    """Have an agent serve something, or no more: the SDK's verbs do not tell whether it has worked."""
+
+    def carry_out(connection: "Connection", agent: str, key: str) -> object:
+        from openstack.exceptions import raise_from_response
+
+        path = f"/agents/{agent}/{where}"
+        network = connection.network
+        raise_from_response(
+            network.post(path, json={name: key}) if method == "post" else network.delete(f"{path}/{key}")
+        )
+        return None
+
+    return carry_out
+
+
 OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
     "network.set_tags": _set_tags,
+    "network.add_router_to_agent": _agents("post", "l3-routers", "router_id"),
+    "network.remove_router_from_agent": _agents("delete", "l3-routers", "router_id"),
+    "network.add_dhcp_agent_to_network": _agents("post", "dhcp-networks", "network_id"),
+    "network.remove_dhcp_agent_from_network": _agents("delete", "dhcp-networks", "network_id"),
     **{f"network.create_{noun}": _create(noun) for noun in OPEN},
     **{f"network.update_{noun}": _update(noun) for noun in OPEN},
 }

@@ -66,7 +66,9 @@ class OnCloud(Engine):
         self._real, self._admin = real, admin
         self._made: list[str] = []
         cloud = ("ours-admin" if admin else "ours") if real else "simulated"
-        super().__init__(folder, cloud=cloud, cloud_timeout=timeout)
+        scenario = folder / "simulation.yaml"
+        scenario.write_text(json.dumps({"roles": ["admin"] if admin else ["member"]}))
+        super().__init__(folder, cloud=cloud, cloud_timeout=timeout, simulation=str(scenario))
         self.who = replace(ADMIN, project="admin") if admin else MEMBER
 
     def create(self, *arguments: Any, **more: Any) -> StackRecord:

@@ -115,6 +115,7 @@ def test_a_lock_protects_it_and_an_unlock_leaves_it_as_it_was(cloudy: Cloudy, be
     assert cloudy.thing(stack, "i")["protected"] is before
 
 
-def test_an_ordinary_project_makes_no_public_images(cloudy: Cloudy) -> None:
+def test_an_ordinary_project_makes_no_public_images(troubled: Callable[..., Cloudy]) -> None:
+    cloudy = troubled(roles=["member"])
     stack = cloudy.create(template(i=image(visibility="public")))
     assert "publicize_image" in cloudy.row(stack, "i").status_reason

@@ -5,7 +5,7 @@ from typing import Final, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.clients.simulated.collection import Collection
-from heatlite.clients.simulated.simulation import ADMIN, Verb, View
+from heatlite.clients.simulated.simulation import Verb, View
 from heatlite.core.json import Json, JsonMap
 
 IMAGE: Final = "image.image"
@@ -14,14 +14,14 @@ SIZE: Final = 16_300_544
 
 
 def _image_made(view: View, thing: JsonMap) -> None:
-    if thing["visibility"] == "public" and view.project != ADMIN:
+    if thing["visibility"] == "public" and not view.is_admin:
         _refuse("create_image", "You are not authorized to complete publicize_image action.", 403)
     thing.setdefault("owner", view.project)
     _split(thing, thing)
 
 
 def _image_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
-    if attributes.get("visibility") == "public" and view.project != ADMIN:
+    if attributes.get("visibility") == "public" and not view.is_admin:
         _refuse("update_image", "You are not authorized to complete publicize_image action.", 403)
     _split(attributes, thing)
 

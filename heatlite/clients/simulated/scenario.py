@@ -16,6 +16,7 @@ _SCHEMA = {
         "latency": {"type": "number", "minimum": 0},
         "build": {"type": "number", "minimum": 0},
         "seed": {"type": "integer"},
+        "roles": {"type": "array", "items": {"type": "string"}},
         "quotas": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
         "faults": {
             "type": "array",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, OverQuota
+from heatlite.clients.simulated import roles
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json, JsonMap, dump
 
@@ -70,6 +71,8 @@ class Scenario:
     seed: int = 0
     """Ids are drawn from it: the same calls give the same ids."""
     faults: Sequence[Fault] = ()
+    roles: Sequence[str] = ("admin", "member")
+    """What everybody has in his project; without admin the services refuse what only administrators may do."""
     quotas: Mapping[str, int] = field(default_factory=dict)
     """How many of a kind a project may have: ``{"compute.server": 10}``."""
 
@@ -176,6 +179,8 @@ class Simulation:
             carry_out = self.verbs.get(verb)
             if carry_out is None:
                 raise CloudError(verb, "the simulated cloud does not know this verb", 501)
+            if not view.is_admin:
+                roles.refuse(verb, view.project, arguments, attributes)
             self.going = ""
             fault = self._fault(verb, attributes.get("name"))
             if fault is not None and fault.raises:
@@ -214,6 +219,11 @@ class View:
     def __init__(self, simulation: Simulation, project: str) -> None:
         self.simulation = simulation
         self.project = project
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether who asks is an administrator."""
+        return self.project == ADMIN or "admin" in self.simulation.scenario.roles
 
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """See `Cloud`."""
