@@ -36,6 +36,8 @@ from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
@@ -289,6 +291,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     preparation = Preparation(store, types, settings, definitions, containers, clouds)
     schedule = Schedule(store, clock, settings, gate)
     longest = inf if settings.auth is Auth.NONE else LONGEST
+    ledger = Ledger(store, clock)
     streams = Streams(store, settings.max_event_streams, longest=longest)
     store.database.committed = streams.wake
     return Rooms(
@@ -301,6 +304,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         signals=Signals(store, clock, settings, definitions, gate, reading),
         controls=Controls(store, clock),
         software=software,
+        node_requests=NodeRequests(store, clock, settings, ledger),
         reading=reading,
         definitions=definitions,
         store=store,

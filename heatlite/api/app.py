@@ -25,6 +25,7 @@ from heatlite.api.events import Events
 from heatlite.api.handler import Rooms
 from heatlite.api.locks import Lock
 from heatlite.api.middleware import Frame
+from heatlite.api.node_actions import NodeActions
 from heatlite.api.project_actions import ProjectActions
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
@@ -35,6 +36,7 @@ from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from heatlite.core.meter import Meter
+from heatlite.engine.nodes.requests import APPROVE
 
 App: TypeAlias = "falcon.App[Request, Response]"
 
@@ -129,6 +131,15 @@ def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
     route(P + "/template_versions", template_versions, GET="stacks:list_template_versions")
     functions = P + "/template_versions/{version}/functions"
     route(functions, template_versions, "functions", GET="stacks:list_template_functions")
+
+    node_actions = NodeActions(rooms)
+    route(P + "/node_actions", node_actions, GET="node_actions:list")
+    one = P + "/node_actions/{node_action_id}"
+    route(one, node_actions, "one", GET="node_actions:show")
+    route(one + "/approve", node_actions, "approve", POST=APPROVE)
+    route(one + "/reject", node_actions, "reject", POST="node_actions:reject")
+    route(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
+    route(S + "/node_actions", node_actions, "of_stack", GET="node_actions:list", POST="node_actions:create")
 
     configs = SoftwareConfigs(rooms)
     route(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")

@@ -260,6 +260,21 @@ def _object(value: Json) -> JsonMap:
     return value
 
 
+def checked(req: Request, schema: Draft202012Validator) -> JsonMap:
+    """The body: an object that passes a schema, which needs no "type" for that."""
+    body = _object(read(req))
+    _check(schema, body)
+    return body
+
+
+def checked_or_empty(req: Request, schema: Draft202012Validator) -> JsonMap:
+    """The same, where nothing at all means an empty object."""
+    body = read(req)
+    body = {} if body is None else _object(body)
+    _check(schema, body)
+    return body
+
+
 def _kind(value: object) -> str:
     for kind, checker in (("object", Mapping), ("array", list), ("string", str), ("boolean", bool)):
         if isinstance(value, checker):
@@ -477,15 +492,13 @@ def signal(req: Request) -> JsonMap | None:
 
 def action_signal(req: Request) -> tuple[Signal, bool]:
     """What is asked of an action, and whether by force."""
-    body = _object(read(req))
-    _check(ACTION_SIGNAL, body)
+    body = checked(req, ACTION_SIGNAL)
     return Signal(str(body["signal"])), bool(body.get("force"))
 
 
 def software_config(req: Request) -> SoftwareConfig:
     """The body of a software config (heat-api §11). What an input or output leaves out gets its default."""
-    body = _object(read(req))
-    _check(SOFTWARE_CONFIG, body)
+    body = checked(req, SOFTWARE_CONFIG)
     return SoftwareConfig(
         name=_as_text(body.get("name")) or "",
         group=_as_text(body.get("group")) or UNGROUPED,
@@ -506,8 +519,7 @@ def _as_items(value: Json, flag: str) -> list[JsonMap]:
 
 def deployment(req: Request) -> Deployment:
     """The body of a new software deployment."""
-    body = _object(read(req))
-    _check(DEPLOYMENT, body)
+    body = checked(req, DEPLOYMENT)
     return Deployment(
         server_id=str(body["server_id"]),
         config_id=str(body["config_id"]),
@@ -520,6 +532,5 @@ def deployment(req: Request) -> Deployment:
 
 def deployment_changes(req: Request) -> JsonMap:
     """The fields of a software deployment that a PUT changes: those that the body has and that are not null."""
-    body = _object(read(req))
-    _check(DEPLOYMENT_CHANGES, body)
+    body = checked(req, DEPLOYMENT_CHANGES)
     return {name: body[name] for name in _CHANGES if body.get(name) is not None}

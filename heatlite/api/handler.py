@@ -12,6 +12,7 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.reading import Reading
 from heatlite.engine.schedule import Schedule
@@ -38,6 +39,7 @@ class Rooms:
     signals: Signals
     controls: Controls
     software: Software
+    node_requests: NodeRequests
     reading: Reading
     definitions: Definitions
     store: Store
@@ -60,6 +62,7 @@ class Handler:
         self.health = rooms.health
         self.signals = rooms.signals
         self.software = rooms.software
+        self.node_requests = rooms.node_requests
         self.reading = rooms.reading
         self.definitions = rooms.definitions
         self.store = rooms.store

@@ -162,6 +162,9 @@ class Settings:
     """Whether stacks may be made of what another stack has left behind (Heat's, where it is off by default)."""
     max_snapshots_per_stack: int = 32
     """-1: no limit."""
+    node_approval_by_another: bool = False
+    """Whether a node action has to be approved by somebody else than who has asked for it; for installations that ask
+    callers who they are."""
     environment_dir: str = "/etc/heatlite/environment.d"
     """The folder of the installation's own environment files: they map types for the stacks of everybody."""
     template_hosts: tuple[str, ...] = ()

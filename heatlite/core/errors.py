@@ -162,6 +162,10 @@ class InvalidRestrictedAction(Invalid):
     """What is asked for may not be done to this object as it is now."""
 
 
+class InvalidNodeActionState(Invalid):
+    """The node action is in no state in which this can be done (the agents' core answers 400, too)."""
+
+
 class InvalidExternalResourceDependency(Invalid):
     """A resource with an external_id depends on others."""
 
@@ -281,6 +285,18 @@ class InvalidActionState(Conflict):
     """The action is in no state in which it could do what the signal asks for."""
 
     text = "Action {action_id} ({action}) is {status}{control}: {hint}"
+
+
+class NodeActionExists(Conflict):
+    """A caller's id is that of something else already."""
+
+    text = "There is something else with the id {id}, so nothing was put. Choose another id, or none."
+
+
+class NodeActionChanged(Conflict):
+    """What was read and what would be approved are not the same."""
+
+    text = "Node action {id} is not what was read: its digest is {digest}. Look at it again."
 
 
 # -- leaves: limit, unsupported, unavailable ------------------------------------------------------

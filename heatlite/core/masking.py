@@ -92,6 +92,34 @@ def _forms(text: str) -> set[str]:
     return forms | {quote(whole), quote(whole, safe=""), quote_plus(whole)}
 
 
+_SECRET_NAME = re.compile(r"passw|passphrase|secret|token|credential|private_?key|api_?key|access_?key", re.IGNORECASE)
+
+
+def without_named(value: Json) -> Json:
+    """The value without what its names say is secret: under a key, or beside a ``name`` as inputs are given."""
+    if isinstance(value, Mapping):
+        names_secret = _SECRET_NAME.search(str(value.get("name", "")))
+        return {
+            key: MASK if _SECRET_NAME.search(key) or names_secret and key == "value" else without_named(item)
+            for key, item in value.items()
+        }
+    return [without_named(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def named_secrets(value: Json) -> Iterator[Json]:
+    """What `without_named` takes out, so that it can be looked for elsewhere, too."""
+    if isinstance(value, Mapping):
+        names_secret = _SECRET_NAME.search(str(value.get("name", "")))
+        for key, item in value.items():
+            if _SECRET_NAME.search(key) or names_secret and key == "value":
+                yield item
+            else:
+                yield from named_secrets(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from named_secrets(item)
+
+
 NOTHING = Mask(tuple)
 """Nothing is hidden."""
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from heatlite.core.json import dump
+from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import OPEN, NodeActionState, Origin, Requester
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Dialect, Row, Value
@@ -42,6 +42,10 @@ class NodeActions:
         self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
         self._sealed = tuple(_ALL.index(name) for name in _SEALED)
         self._for_update = "" if database.dialect is Dialect.SQLITE else " FOR UPDATE"
+
+    def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
+        """Of what is done where; 64 characters."""
+        return self._sealing.digest(canonical({"kind": kind, "args": args, "node_id": node_id}))
 
     def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
         """Add node actions, in the order in which they are to be done."""
@@ -90,6 +94,21 @@ class NodeActions:
             found += self._select(f"WHERE id IN ({', '.join('?' * len(some))})", some)
         return sorted(found, key=lambda action: action.seq)
 
+    def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
+        """How those of the ids stand that there are."""
+        found: dict[str, NodeActionState] = {}
+        for some in in_parts(action_ids):
+            sql = f"SELECT id, state FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
+            rows = self._database.read(self._marked(sql), some)
+            found.update((action_id, NodeActionState(state)) for action_id, state in rows)
+        return found
+
+    def count_open(self, node_id: str) -> int:
+        """How much has not ended on a node."""
+        sql = f"SELECT COUNT(*) FROM node_action WHERE node_id = ? AND {_OPEN}"
+        ((count,),) = self._database.read(self._marked(sql), (node_id,))
+        return int(count)
+
     def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
         """What has not ended in a tree, in the order of creation."""
         return self._select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
@@ -116,15 +135,17 @@ class NodeActions:
     ) -> list[NodeActionRecord]:
         """A page of a project's node actions, or of some stacks of it.
 
-        `filters`: column → values of which one is to be met. `sort`: columns, True: descending; `seq` decides between
-        equals. `marker`: the last of the page before.
+        `filters`: column → values of which one is to be met; that of `node` may also be a node's id. `sort`: columns,
+        True: descending; `seq` decides between equals. `marker`: the last of the page before.
         """
         where, values = ["project = ?"], [project]
-        for column, wanted in {**({} if stack_ids is None else {"stack_id": stack_ids}), **(filters or {})}.items():
+        for column, wanted in [*([] if stack_ids is None else [("stack_id", stack_ids)]), *(filters or {}).items()]:
             if not wanted:
                 return []
-            where.append(f"{self._database.quote(column)} IN ({', '.join('?' * len(wanted))})")
-            values += wanted
+            columns = ("node", "node_id") if column == "node" else (column,)
+            one_of = f"IN ({', '.join('?' * len(wanted))})"
+            where.append(f"({' OR '.join(f'{self._database.quote(one)} {one_of}' for one in columns)})")
+            values += [*wanted] * len(columns)
         keys = [*sort, *([] if any(column == "seq" for column, _ in sort) else [("seq", True)])]
         parameters: list[Value] = [*values]
         if marker is not None:

@@ -11,6 +11,9 @@ from webtest import TestApp, TestResponse
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.core.nodes import NodeState
+from heatlite.store.node_records import NodeRecord
+from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite
 
@@ -116,3 +119,31 @@ def template(**resources: object) -> dict[str, object]:
 def value(of: object = "v", **more: object) -> dict[str, object]:
     """An OS::Heat::Value."""
     return {"type": "OS::Heat::Value", "properties": {"value": of}, **more}
+
+
+KINDS = ("script", "test/loop", "test/success")
+
+
+def registered(store: Store, stack: StackRecord, name: str, **more: object) -> NodeRecord:
+    """Have the agent of a resource register."""
+    (row,) = store.resources.by_name(stack.id, [name])
+    given = {"kinds": KINDS, "state": NodeState.UP, **more}
+    node = NodeRecord(
+        id=row.id,
+        stack_id=stack.id,
+        root_id=stack.root_id or stack.id,
+        project=stack.project,
+        name=name,
+        url="http://127.0.0.1:1",
+        secret="s" * 32,
+        instance="",
+        revision=0,
+        agent="1",
+        deployments=False,
+        reason="",
+        registered_at=time.time(),
+        **given,  # type: ignore[arg-type]
+    )
+    with store.transaction():
+        store.nodes.insert(node)
+    return node

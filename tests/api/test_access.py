@@ -23,9 +23,10 @@ from heatlite.core.context import Context
 from heatlite.engine.ourselves import Ourselves
 from heatlite.plugin.signing import NATIVE, Signalled
 from heatlite.store.encryption import Cipher, new_key
+from heatlite.store.store import Store
 from tests.databases import sqlite
 
-from .conftest import Heat, template, value
+from .conftest import Heat, registered, template, value
 
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
@@ -414,17 +415,20 @@ MARK = "mark-5e5a3e"
 """In everything that there is to be seen of the stack."""
 
 
-BELONGS = re.compile(r"\{(stack_name|config_id|deployment_id|action)\}")
+BELONGS = re.compile(r"\{(stack_name|config_id|deployment_id|action|node_action_id)\}")
 """In the routes of what belongs to a project."""
 
-NOT_NOW = {"InvalidRestrictedAction", "NotSupported", "ResourceActionNotSupported", "InvalidLifecycleActionToken"}
+NOT_NOW = {
+    "InvalidLifecycleActionToken", "InvalidNodeActionState", "InvalidRestrictedAction", "NotSupported",
+    "ResourceActionNotSupported",
+}  # fmt: skip
 """What the stack as it is says to its owner."""
 
 
 class Estate:
     """A stack of the project `demo` with all that may belong to one, and every request that is about it."""
 
-    def __init__(self, owner: Heat) -> None:
+    def __init__(self, owner: Heat, store: Store) -> None:
         self.owner = owner
         made = template(a=value(MARK), h={"type": "OS::Heat::WaitConditionHandle"})
         made |= {"outputs": {"o": {"value": MARK}}, "description": MARK}
@@ -440,6 +444,11 @@ class Estate:
         owner.call("POST", f"{self.path}/actions", {"lock": {"level": "stacks", "reason": MARK}}, code=200)
         owner.settle(self.path)
         owner.call("PATCH", self.path, {}, code=409)
+        stack = store.stacks.get(self.path.rpartition("/")[2])
+        assert stack is not None
+        registered(store, stack, "a")
+        work = {"node": "a", "kind": "script", "args": {"text": MARK}}
+        node_action = owner.call("POST", f"{self.path}/node_actions", work, code=201).json["node_action"]
         (suppressed,) = owner.get(f"{self.path}/lock")["suppressed"]
         self.ids = {
             "stack_name": "s",
@@ -452,6 +461,7 @@ class Estate:
             "deployment_id": deployment["id"],
             "server_id": "server-1",
             "action": owner.get("/actions")["actions"][0]["id"],
+            "node_action_id": node_action["id"],
             "event_id": owner.get(f"{self.path}/resources/a/events")["events"][0]["id"],
             "type_name": "OS::Heat::Value",
             "version": "heat_template_version.2018-08-31",
@@ -475,6 +485,7 @@ class Estate:
             f"POST {P}/software_deployments": {"config_id": self.ids["config_id"], "server_id": "server-1"},
             f"PUT {P}/software_deployments/{{deployment_id}}": {"status": "COMPLETE"},
             f"POST {P}/actions/{{action}}": {"signal": "CANCEL"},
+            f"POST {S}/node_actions": {"node": "a", "kind": "script"},
         }
         for route in routes(app):
             if route in OPEN:
@@ -498,13 +509,13 @@ class Estate:
     def look(self) -> list[object]:
         """All that can be seen of it."""
         looks = ("", "/template", "/environment", "/files", "/outputs", "/lock", "/resources", "/events", "/snapshots")
-        rest = ("/stacks?show_deleted=True", "/actions", "/software_configs", "/software_deployments")
+        rest = ("/stacks?show_deleted=True", "/actions", "/node_actions", "/software_configs", "/software_deployments")
         return [self.owner.get(path) for path in (*(self.path + below for below in looks), *rest)]
 
 
 def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
     """Every route, with every method, by everybody who has no business there."""
-    estate, app = Estate(town["member"]), town.server.app
+    estate, app = Estate(town["member"], town.server.store), town.server.app
     before = estate.look()
     asked = list(estate.requests(app))
     assert {route for route, _, _ in asked} == {*routes(app), "ARN"} - OPEN
@@ -538,7 +549,7 @@ def test_a_stranger_sees_and_touches_nothing(town: Town) -> None:
 
 def test_the_owner_gets_all_of_that(town: Town) -> None:
     """What the test above asks for is there for whoever may have it."""
-    estate = Estate(town["admin"])
+    estate = Estate(town["admin"], town.server.store)
     asked = sorted(estate.requests(town.server.app), key=lambda one: not one[0].startswith("GET"))
     for route, path, body in asked:
         answer = town["admin"].call("GET" if route == "ARN" else route.split()[0], path, body)
@@ -558,7 +569,7 @@ def test_open_is_what_has_to_be(town: Town) -> None:
 
 
 def test_a_signed_url_needs_no_token(town: Town) -> None:
-    estate, nobody = Estate(town["member"]), Heat(town.server.app)
+    estate, nobody = Estate(town["member"], town.server.store), Heat(town.server.app)
     town["member"].call("POST", f"{estate.path}/actions", {"unlock": None}, code=200)
     town["member"].settle(estate.path)
     rooms = town.server.rooms

@@ -21,7 +21,7 @@ from heatlite.core.config import Settings
 from heatlite.engine.breakpoints import lifecycle_token
 from tests.databases import sqlite
 
-from .conftest import Heat, template
+from .conftest import Heat, registered, template
 
 SOURCE = Path(__file__).parents[2] / "api-ref" / "source" / "v1"
 SAMPLES = SOURCE / "samples"
@@ -323,6 +323,24 @@ def play_signals(play: Play) -> None:
     play.heat.settle(path, "DELETE_COMPLETE")
 
 
+def play_node_actions(play: Play, server: wiring.Embedded) -> None:
+    """Work for an agent, with which nobody has talked yet."""
+    path = play.heat.create(template(app={"type": "OS::Heat::Value", "properties": {"value": "v"}}), "nodes")
+    names = {"stack_name": "nodes", "stack_id": path.rpartition("/")[2]}
+    stack = server.store.stacks.get(names["stack_id"])
+    assert stack is not None
+    registered(server.store, stack, "app", kinds=("service.restart",))
+    first = play("Create node action", **names).json["node_action"]
+    play("List node actions", query="?limit=1&kind=service.restart")
+    play("Approve node action", node_action_id=first["id"], digest=first["digest"])
+    play("Show node action", node_action_id=first["id"])
+    play("Cancel node action", node_action_id=first["id"])
+    second = play("Create node action", **names, id="3b1f7a9c-5d2e-4c80-a6b4-9e8d7c6f5a41").json["node_action"]
+    play("Reject node action", node_action_id=second["id"])
+    play("List node actions of a stack", **names)
+    play("Delete stack", **names)
+
+
 def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring.Embedded) -> None:
     play = Play(heat)
 
@@ -405,6 +423,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     action = play("List actions", query="?status=SUCCEEDED,FAILED&limit=1").json["actions"][0]
     play("Show action", action_id=action["id"])
     play("Show action history", action_id=action["id"])
+    play_node_actions(play, server)
     play("Suspend stack")
     heat.settle(play.stack, "SUSPEND_COMPLETE")
     play("Resume stack")

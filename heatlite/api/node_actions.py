@@ -1,0 +1,172 @@
+"""Work on the machines of stacks: listed, asked for, approved, rejected, cancelled."""
+
+from collections.abc import Sequence
+from functools import cache
+from http import HTTPStatus
+from uuid import UUID
+
+from falcon import Response
+from jsonschema import Draft202012Validator
+
+from heatlite.api import bodies, node_views, query, views
+from heatlite.api.handler import Handler
+from heatlite.api.request import Request
+from heatlite.api.stacks import next_page
+from heatlite.core.errors import EntityNotFound, HTTPBadRequest
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import NOTHING, Mask
+from heatlite.core.nodes import NodeActionState, Requester
+from heatlite.engine.nodes.requests import NodeRequest
+from heatlite.engine.nodes.veil import NodeVeil
+from heatlite.store.node_records import NodeActionRecord
+
+CREATE = Draft202012Validator(
+    {
+        "properties": {
+            "node": {"type": "string"},
+            "kind": {"type": "string", "maxLength": 255},
+            "args": {"type": ["object", "null"]},
+            "approval": {"enum": ["required", "granted"]},
+            "id": {"type": ["string", "null"]},
+        },
+        "required": ["node", "kind"],
+        "additionalProperties": False,
+    }
+)
+DECISION = Draft202012Validator(
+    {"properties": {"digest": {"type": ["string", "null"]}}, "additionalProperties": False}
+)
+NOTHING_ELSE = Draft202012Validator({"properties": {}, "additionalProperties": False})
+
+SORTED_BY = {
+    "created_at": "seq", "updated_at": "updated_at", "node": "node", "kind": "kind", "state": "state",
+}  # fmt: skip
+"""Sort keys and their columns. Node actions are numbered as they are created."""
+KEYS = ("node", "kind", "state", "requester", "run", "stack", "sort", "limit", "marker")
+LARGEST_PAGE = 200
+
+
+class NodeActions(Handler):
+    """P/node_actions and below; S/node_actions."""
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        """Those of the project."""
+        query.check_known(req, KEYS)
+        resp.media = self._list(req, "node_actions", query.several(req, "stack") or None)
+
+    def on_get_of_stack(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Those of a stack and of the stacks nested in it."""
+        query.check_known(req, [key for key in KEYS if key != "stack"])
+        stack = self.find_live(req, stack_name, stack_id)
+        stacks = [stack.id, *(nested.id for nested in self.store.stacks.descendants(stack))]
+        resp.media = self._list(req, f"stacks/{stack.name}/{stack.id}/node_actions", stacks)
+
+    def on_post_of_stack(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Ask for one."""
+        stack = self.find_live(req, stack_name, stack_id)
+        found, is_new = self.node_requests.create(req.caller, stack, _request(bodies.checked(req, CREATE)))
+        resp.status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        resp.media = self._shown(req, found)
+
+    def on_get_one(self, req: Request, resp: Response, node_action_id: str) -> None:
+        """Show one, with its history."""
+        resp.media = self._shown(req, self._find(req, node_action_id))
+
+    def on_post_approve(self, req: Request, resp: Response, node_action_id: str) -> None:
+        """Let it be sent."""
+        found = self._find(req, node_action_id)
+        resp.media = self._shown(req, self.node_requests.approve(req.caller, found, _digest(req)))
+
+    def on_post_reject(self, req: Request, resp: Response, node_action_id: str) -> None:
+        """It is not to be done."""
+        found = self._find(req, node_action_id)
+        resp.media = self._shown(req, self.node_requests.reject(req.caller, found, _digest(req)))
+
+    def on_post_cancel(self, req: Request, resp: Response, node_action_id: str) -> None:
+        """It is not to be done, or not any longer: 202 where its agent has to hear of that first."""
+        found = self._find(req, node_action_id)
+        bodies.checked_or_empty(req, NOTHING_ELSE)
+        found = self.node_requests.cancel(req.caller, found)
+        resp.status = HTTPStatus.OK if found.has_ended else HTTPStatus.ACCEPTED
+        resp.media = self._shown(req, found)
+
+    def _list(self, req: Request, path: str, stacks: Sequence[str] | None) -> JsonMap:
+        limit = query.number(req, "limit")
+        limit = LARGEST_PAGE if limit is None else min(limit, LARGEST_PAGE)
+        marker = query.text(req, "marker")
+        filters = {
+            "node": query.several(req, "node"),
+            "kind": query.several(req, "kind"),
+            "state": query.several_of(req, "state", {state.value: state for state in NodeActionState}),
+            "requester": query.several_of(req, "requester", {one.value: one for one in Requester}),
+            "run_id": query.several(req, "run"),
+        }
+        sort = [(SORTED_BY[key], down) for key, down in query.sort(req, SORTED_BY)]
+        # One more than is shown tells whether there is a next page.
+        rest = self.store.node_actions.page(
+            req.caller.project,
+            stacks,
+            {column: values for column, values in filters.items() if values},
+            sort or [("seq", True)],
+            limit + 1,
+            None if marker is None else self._marked(req, marker),
+        )
+        mask = cache(self._mask)
+        shown = [
+            node_views.node_action_summary(req.base, one, NodeVeil(one, mask(one.stack_id))) for one in rest[:limit]
+        ]
+        listed: JsonMap = {"node_actions": shown}
+        if shown and len(rest) > limit:
+            listed["links"] = [views.link("next", next_page(req, path, rest[limit - 1].id))]
+        return listed
+
+    def _marked(self, req: Request, marker: str) -> NodeActionRecord:
+        found = self.store.node_actions.get(marker)
+        if found is None or found.project != req.caller.project:
+            raise HTTPBadRequest(f"marker has to be the id of a node action of this project: there is no {marker}.")
+        return found
+
+    def _shown(self, req: Request, record: NodeActionRecord) -> JsonMap:
+        veil = NodeVeil(record, self._mask(record.stack_id))
+        history = self.store.node_actions.history(record.id)
+        depended_by = [one.dependent for one in self.store.actions.dependencies(record.id)]
+        return {"node_action": node_views.node_action(req.base, record, veil, history, depended_by)}
+
+    def _mask(self, stack_id: str) -> Mask:
+        stack = self.store.stacks.get(stack_id)
+        return NOTHING if stack is None else self.reading.mask(stack)
+
+    def _find(self, req: Request, action_id: str) -> NodeActionRecord:
+        """The node action of the caller's project with this id. Raises EntityNotFound."""
+        found = self.store.node_actions.get(action_id)
+        if found is None or found.project != req.caller.project:
+            raise EntityNotFound(entity="Node action", name=action_id)
+        return found
+
+
+def _request(body: JsonMap) -> NodeRequest:
+    given = body.get("id")
+    return NodeRequest(
+        node=str(body["node"]),
+        kind=str(body["kind"]),
+        args=_args(body.get("args")),
+        granted=body.get("approval") == "granted",
+        id=None if given is None else _uuid(str(given)),
+    )
+
+
+def _args(value: Json) -> JsonMap:
+    return value if isinstance(value, dict) else {}
+
+
+def _uuid(given: str) -> str:
+    try:
+        return str(UUID(given))
+    except ValueError:
+        raise HTTPBadRequest(f"id: has to be a UUID, not {given[:80]}.") from None
+
+
+def _digest(req: Request) -> str | None:
+    """What a decision is about, where its body says that."""
+    digest = bodies.checked_or_empty(req, DECISION).get("digest")
+    return None if digest is None else str(digest)

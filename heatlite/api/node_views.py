@@ -1,0 +1,73 @@
+"""Nodes and what is done on them, as clients see them. Pure functions; `base` is how clients reach the server."""
+
+from collections.abc import Iterable
+
+from heatlite.api.views import action_url, link, project_url
+from heatlite.core.clock import to_text
+from heatlite.core.json import JsonMap
+from heatlite.engine.nodes.veil import NodeVeil
+from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+
+
+def node_action_summary(base: str, record: NodeActionRecord, veil: NodeVeil) -> JsonMap:
+    """A node action as a list shows it."""
+    project = project_url(base, record.project)
+    links = [
+        link("self", f"{project}/node_actions/{record.id}"),
+        link("stack", f"{project}/stacks/{record.stack_id}"),
+    ]
+    if record.run_id is not None:
+        links.append(link("run", action_url(base, record.project, record.run_id)))
+    return {
+        "id": record.id,
+        "kind": record.kind,
+        "node": record.node,
+        "node_id": record.node_id,
+        "stack": record.stack_id,
+        "state": record.state,
+        "error": veil.text(record.error),
+        "requester": record.requester,
+        "requested_by": record.requested_by,
+        "approved_by": record.approved_by,
+        "run": record.run_id,
+        "stage": record.stage,
+        "deployment": record.deployment_id,
+        "cancel_asked": record.cancel_asked,
+        "attempts": record.attempts,
+        "created_at": to_text(record.created_at),
+        "updated_at": to_text(record.updated_at),
+        "approved_at": to_text(record.approved_at),
+        "sent_at": to_text(record.sent_at),
+        "scheduled_at": to_text(record.scheduled_at),
+        "started_at": to_text(record.started_at),
+        "finished_at": to_text(record.finished_at),
+        "links": links,
+    }
+
+
+def node_action(
+    base: str,
+    record: NodeActionRecord,
+    veil: NodeVeil,
+    history: Iterable[NodeTransitionRecord],
+    depended_by: Iterable[str],
+) -> JsonMap:
+    """Everything about a node action; its history oldest first, the server's lines and the agent's by its own clock."""
+    return {
+        **node_action_summary(base, record, veil),
+        "args": veil.json(record.args),
+        "digest": record.digest,
+        "progress": veil.json(record.progress),
+        "outputs": veil.json(record.outputs),
+        "depended_by": list(depended_by),
+        "history": [
+            {
+                "time": to_text(line.time),
+                "state": line.state,
+                "origin": line.origin,
+                "user": line.user,
+                "reason": veil.text(line.reason),
+            }
+            for line in history
+        ],
+    }
