@@ -14,6 +14,7 @@ from heatlite.engine.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.node_records import NodeActionRecord
 from heatlite.store.records import StackRecord
 from tests.api.conftest import Heat, registered, template, value
+from tests.databases import sqlite
 
 
 class Site:
@@ -48,7 +49,7 @@ class Site:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)))
     yield server
     server.close()
 

@@ -26,6 +26,7 @@ from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
 from heatlite.engine.nodes.requests import MOST_ARGS, NodeRequest, NodeRequests
 from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
+from tests.databases import sqlite
 
 from .conftest import Site
 
@@ -66,7 +67,7 @@ def due(site: Site) -> int:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path_factory.mktemp('matrix') / 'heat.db'}"))
+    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("matrix"))))
     yield Site(server)
     server.close()
 
