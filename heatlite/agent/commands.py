@@ -1,0 +1,129 @@
+"""Commands, each under a supervisor that outlives the agent (supervise.py)."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from heatlite.agent import supervise
+from heatlite.agent.settings import Limits
+from heatlite.agent.supervise import Order, Result
+
+_ROOT = Path(__file__).parents[2]
+"""Where heatlite is imported from: a folder, or the file that the agent is."""
+
+_PROGRAM = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from heatlite.agent import supervise
+sys.exit(supervise.main(pathlib.Path(sys.argv[2])))
+"""
+
+_PATIENCE = 60
+"""Seconds that a supervisor may take to begin."""
+
+
+class Command:
+    """What runs, or has run, in a folder of its own. The folder is the truth: another process finds it there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has_begun(self) -> bool:
+        """Whether it was ever started: it is not, a second time."""
+        return (self.folder / supervise.CLAIM).exists()
+
+    def start(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        environment: Mapping[str, str] | None = None,
+        stdin: str = "",
+        outputs: Sequence[str] = (),
+        stays: bool = False,
+    ) -> None:
+        """Start it, with `environment` beside the agent's own.
+
+        `outputs` are names of files that it may leave at output_path() and their names, `stays` is as in Order. Raises
+        OSError where the folder cannot be written or no process started.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        order: Order = {
+            "command": list(command),
+            "environment": {**os.environ, **(environment or {})},
+            "outputs": list(outputs),
+            "seconds": limits.seconds,
+            "memory": limits.memory_mib * 1024 * 1024,
+            "file_size": limits.file_mib * 1024 * 1024,
+            "output": limits.output_kib * 1024,
+            "grace": limits.grace_seconds,
+            "stays": stays,
+        }
+        self.write(supervise.STDIN, stdin)
+        self.write(supervise.ORDER, json.dumps(order))
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(self.folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_PATIENCE,
+            start_new_session=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            raise OSError(f"the supervisor did not start: {lines[-1] if lines else done.returncode}")
+
+    def write(self, name: str, text: str, mode: int = 0o600) -> Path:
+        """Write a file into the folder, for its owner only."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self.folder / name
+        with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, mode)) as stream:
+            stream.write(text)
+        return file
+
+    def output_path(self) -> str:
+        """What an output's file is called, without the dot and the output's name."""
+        return str(self.folder / supervise.OUTPUT)
+
+    def is_alive(self) -> bool:
+        """Whether its supervisor lives."""
+        return self._supervisor() is not None
+
+    def result(self) -> Result | None:
+        """How it has ended; None if it has not, or if its supervisor has died before."""
+        try:
+            result: Result = json.loads((self.folder / supervise.RESULT).read_text())
+        except FileNotFoundError:
+            return None
+        return result
+
+    def end(self) -> None:
+        """Have it ended, with all that it has started. Returns at once."""
+        self._signal(signal.SIGTERM)
+
+    def forget(self) -> None:
+        """Remove the folder. What the command has left running is left alone."""
+        if self.is_alive():
+            self._signal(signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _signal(self, what: signal.Signals) -> None:
+        process = self._supervisor()
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, what)
+
+    def _supervisor(self) -> int | None:
+        """Its process, if it lives. It holds a lock for as long: no other process can be taken for it."""
+        try:
+            with (self.folder / supervise.CLAIM).open("rb") as claim:
+                try:
+                    fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(claim.read())
+        except FileNotFoundError:
+            pass
+        return None

@@ -1,0 +1,163 @@
+"""The agent as a process: its folder, its threads, its end."""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from heatlite import __version__
+from heatlite.agent.actions import Actions
+from heatlite.agent.kinds import kinds
+from heatlite.agent.log import log
+from heatlite.agent.reporter import Reporter
+from heatlite.agent.runner import Runner
+from heatlite.agent.server import Api, Server
+from heatlite.agent.settings import BadSettings, Settings, check
+
+_SECRET, _ADDRESS, _LOCK, _DATABASE, _WORK = "secret", "address", "lock", "agent.sqlite", "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How one talks to the agent on this machine."""
+
+    url: str
+    secret: str
+
+
+def door(folder: Path) -> Door:
+    """That of the agent of a folder. Raises BadSettings where it does not run, or is somebody else's."""
+    try:
+        return Door((folder / _ADDRESS).read_text().strip(), (folder / _SECRET).read_text().strip())
+    except FileNotFoundError:
+        raise BadSettings(f"folder: no agent runs in {folder}; start it, or name its folder with --folder") from None
+    except OSError as error:
+        raise BadSettings(f"folder: {folder}: {error.strerror}; who asks has to be who runs the agent") from None
+
+
+def run(settings: Settings) -> bool:
+    """Be the agent until SIGTERM or SIGINT. What runs then goes on, and the next start goes on with it.
+
+    Returns False where a fault has ended it. Raises BadSettings where the settings, the folder, the certificates or the
+    address cannot be used.
+    """
+    check(settings)
+    known = kinds(settings)
+    folder = _folder(settings.folder)
+    lock = _locked(folder)
+    secret = _secret(folder)
+    try:
+        actions = Actions(folder / _DATABASE)
+        instance, _ = actions.identity()
+    except sqlite3.Error as error:
+        raise BadSettings(f"folder: {folder / _DATABASE}: {error}. Move it away for an empty queue.") from None
+
+    def changed() -> None:
+        runner.wake()
+        reporter.change()
+
+    api = Api(__version__, actions, known, changed)
+    try:
+        servers = [Server(settings.host, settings.port, secret, api, settings.tls)]
+        if settings.tls is not None:
+            # The operator on this machine has no certificate.
+            servers.append(Server("127.0.0.1", 0, secret, api, None))
+    except OSError as error:
+        raise BadSettings(f"listen, tls: {settings.host}:{settings.port}: {error}") from None
+    runner = Runner(actions, known, folder / _WORK, lambda: reporter.change())  # made below
+    reporter = Reporter(settings, settings.url or servers[0].url, secret, instance, __version__, list(known))
+    _write(folder / _ADDRESS, servers[-1].url)
+
+    ended = threading.Event()
+    asked: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        asked.append(number)
+        ended.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    work = _thread(runner.run, ended)
+    for server in servers:
+        _thread(server.serve_forever, ended)
+    _thread(reporter.run, ended)
+    log("started", agent=__version__, instance=instance, url=settings.url or servers[0].url, pid=os.getpid())
+    ended.wait()
+    reporter.stop()
+    runner.stop()
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+    work.join(timeout=5)
+    log("stopped")
+    os.close(lock)
+    return bool(asked)
+
+
+def _thread(target: Callable[[], None], ended: threading.Event) -> threading.Thread:
+    """A thread without which the agent is none: when it ends, all end."""
+
+    def body() -> None:
+        try:
+            target()
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    return thread
+
+
+def _folder(folder: Path) -> Path:
+    folder = folder.absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise BadSettings(f"folder: {folder}: {error.strerror}") from None
+    return folder
+
+
+def _locked(folder: Path) -> int:
+    """The folder, for as long as the file that is returned is open."""
+    try:
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BadSettings(f"folder: an agent runs in {folder} already") from None
+    except OSError as error:
+        raise BadSettings(f"folder: {folder}: {error.strerror}") from None
+    return lock
+
+
+def _secret(folder: Path) -> str:
+    """The one of this folder; drawn when it is missing."""
+    file = folder / _SECRET
+    with contextlib.suppress(FileNotFoundError):
+        secret = file.read_text().strip()
+        if len(secret) < 32:
+            raise BadSettings(f"folder: {file} holds no secret; remove it, and the agent draws another")
+        file.chmod(0o600)
+        return secret
+    secret = secrets.token_hex(32)
+    _write(file, secret)
+    return secret
+
+
+def _write(file: Path, text: str) -> None:
+    """All of it, or nothing; for its owner only."""
+    new = file.with_name(f"{file.name}.new")
+    try:
+        with open(new, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(file)
+    except OSError as error:
+        raise BadSettings(f"folder: {file}: {error.strerror}") from None

@@ -1,0 +1,107 @@
+"""What goes over the wire between an agent and its server (decision 0015): names, limits, records, times."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TypedDict
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+JsonMap = dict[str, Json]
+
+NEW, RUNNING, DONE, FAILED, CANCELLED = "NEW", "RUNNING", "DONE", "FAILED", "CANCELLED"
+UNFINISHED = (NEW, RUNNING)
+FINISHED = (DONE, FAILED, CANCELLED)
+
+MOST_UNFINISHED = 100
+"""More are refused (429)."""
+MOST_FINISHED = 100
+"""The newest are kept."""
+MOST_ARGS = 256 * 1024
+"""Bytes of `args`, as JSON in UTF-8."""
+MOST_OUTPUT = 64 * 1024
+"""Bytes of one output, in UTF-8."""
+MOST_BODY = 2 * MOST_ARGS
+"""Bytes of a request's body: args in a JSON that escapes much."""
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+"""What an action's id looks like, all of it."""
+
+STATUS_OF: Mapping[str, int] = {
+    "InvalidRequest": 400,
+    "UnknownKind": 400,
+    "NotSigned": 401,
+    "UnknownAction": 404,
+    "ActionExists": 409,
+    "TooLarge": 413,
+    "QueueFull": 429,
+    "OutOfOrder": 503,
+}
+"""Codes of faults, and their HTTP statuses. OutOfOrder: the agent cannot write its database now."""
+
+STDOUT, STDERR, STATUS_CODE = "deploy_stdout", "deploy_stderr", "deploy_status_code"
+"""Outputs of each command, named as in software deployments."""
+
+
+class Record(TypedDict):
+    """An action as the agent tells of it. Times are ISO 8601, UTC, by the agent's clock."""
+
+    id: str
+    kind: str
+    args: JsonMap
+    requester: str
+    created_at: str
+    scheduled_at: str
+    started_at: str | None
+    finished_at: str | None
+    state: str
+    progress: JsonMap
+    outputs: JsonMap
+    error: str
+    revision: int
+
+
+class Line(TypedDict):
+    """A line of an action's history."""
+
+    time: str
+    state: str
+    reason: str
+
+
+class Told(TypedDict):
+    """An action with its history, newest first."""
+
+    action: Record
+    history: list[Line]
+
+
+class Fault(Exception):
+    """A request that is answered with a fault. `code` is one of STATUS_OF."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return STATUS_OF[self.code]
+
+
+def now() -> str:
+    """The time."""
+    return as_text(datetime.now(UTC))
+
+
+def as_text(time: datetime) -> str:
+    """A time as it goes over the wire."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def as_time(text: str) -> datetime:
+    """The time that such a text says. Raises ValueError, also where there is no zone."""
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return time.astimezone(UTC)

@@ -1,0 +1,299 @@
+"""Kinds of actions. Each is a step that is called again and again until it says how the action has ended; all that it
+has to remember is in the action's progress and in its folder, so that another process of the agent can go on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from heatlite.agent import form
+from heatlite.agent.actions import Action
+from heatlite.agent.commands import Command
+from heatlite.agent.form import CANCELLED, DONE, FAILED, RUNNING, Fault, Json, JsonMap
+from heatlite.agent.settings import BadSettings, External, Limits, Services, Settings
+from heatlite.agent.supervise import ASKED, TIME_LIMIT, Result
+
+MOST_OUTPUTS = 50
+MOST_STEPS = 1_000_000
+_BETWEEN_CHECKS = 2.0
+"""Seconds between two looks at what an external kind has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where an action stands after a step: RUNNING, or how it has ended."""
+
+    state: str
+    progress: JsonMap = field(default_factory=dict)
+    outputs: JsonMap = field(default_factory=dict)
+    error: str = ""
+    pause: float | None = None
+    """Seconds until the next step makes sense, where the kind knows."""
+
+
+class Kind(Protocol):
+    """What an action can be."""
+
+    description: str
+
+    def check(self, args: JsonMap) -> None:
+        """Raises Fault InvalidRequest where the args are wrong."""
+
+    def step(self, action: Action, folder: Path) -> Step:
+        """Go on with it, not for long. `folder` is the action's; it may not be there yet. Once `cancel_asked` is set:
+        end it. Raises OSError where the machine does not let it."""
+
+
+def kinds(settings: Settings) -> dict[str, Kind]:
+    """All kinds of these settings, sorted by name. Raises BadSettings."""
+    found: dict[str, Kind] = {
+        "test/success": _Instant("Ends well, at once.", DONE, ""),
+        "test/fail": _Instant("Fails, at once.", FAILED, "test/fail fails"),
+        "test/loop": _Loop(),
+        "script": _Script(settings.limits),
+    }
+    if settings.services is not None:
+        for verb in ("start", "stop", "restart"):
+            found[f"service.{verb}"] = _Service(verb, settings.services, settings.limits)
+    for external in settings.external:
+        if external.kind in found:
+            raise BadSettings(f"kinds: {external.kind!r} is a kind of the agent's own")
+        found[external.kind] = _External(external, settings.limits)
+    return dict(sorted(found.items()))
+
+
+class _Instant:
+    def __init__(self, description: str, state: str, error: str) -> None:
+        self.description = description
+        self._end = Step(state, error=error)
+
+    def check(self, args: JsonMap) -> None:
+        _only(args)
+
+    def step(self, action: Action, folder: Path) -> Step:  # noqa: ARG002
+        return self._end
+
+
+class _Loop:
+    description = "Counts to args.target, one a step."
+
+    def check(self, args: JsonMap) -> None:
+        _only(args, "target")
+        target = args.get("target")
+        if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= MOST_STEPS:
+            raise _invalid(f"args.target has to be a whole number from 1 to {MOST_STEPS}")
+
+    def step(self, action: Action, folder: Path) -> Step:  # noqa: ARG002
+        if action.cancel_asked:
+            return Step(CANCELLED, action.progress, error="cancelled")
+        count, target = action.progress.get("counter", 0), action.args["target"]
+        assert isinstance(count, int) and isinstance(target, int)
+        return Step(DONE if count + 1 >= target else RUNNING, {"counter": count + 1, "target": target})
+
+
+class _Commanded:
+    """What one command does."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def _start(self, action: Action, command: Command) -> None:
+        raise NotImplementedError
+
+    def step(self, action: Action, folder: Path) -> Step:
+        command = Command(folder / "command")
+        if not command.has_begun():
+            if action.cancel_asked:
+                return Step(CANCELLED, error="cancelled")
+            self._start(action, command)
+            return Step(RUNNING)
+        alive = command.is_alive()  # looked at first: a supervisor that dies has written its result
+        result = command.result()
+        if result is not None:
+            return _judge(result, self._limits, action.cancel_asked)
+        if not alive:
+            return Step(CANCELLED, error="cancelled") if action.cancel_asked else Step(FAILED, error=_INTERRUPTED)
+        if action.cancel_asked:
+            command.end()
+        return Step(RUNNING)
+
+
+class _Script(_Commanded):
+    description = "Runs args.config with args.inputs in its environment; gives back args.outputs."
+
+    def check(self, args: JsonMap) -> None:
+        _only(args, "config", "inputs", "outputs")
+        config, inputs, outputs = args.get("config"), args.get("inputs", {}), args.get("outputs", [])
+        if not isinstance(config, str) or not config.strip() or "\0" in config:
+            raise _invalid("args.config has to be the text of a script")
+        if not isinstance(inputs, dict):
+            raise _invalid("args.inputs has to be an object: names and values")
+        for name, value in inputs.items():
+            if not name or "=" in name or "\0" in name or "\0" in _as_variable(value):
+                raise _invalid("args.inputs: no environment variable can have such a name, or hold such a value")
+        if not isinstance(outputs, list) or len(outputs) > MOST_OUTPUTS:
+            raise _invalid(f"args.outputs has to be a list of at most {MOST_OUTPUTS} names")
+        for output in outputs:
+            if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
+                raise _invalid("args.outputs: each has to be the name of a file, of at most 200 characters")
+
+    def _start(self, action: Action, command: Command) -> None:
+        config, inputs, outputs = action.args["config"], action.args.get("inputs"), action.args.get("outputs")
+        assert isinstance(config, str)
+        script = str(command.write("script", config, mode=0o700))
+        command.start(
+            [script] if config.startswith("#!") else ["/bin/sh", script],
+            self._limits,
+            {
+                **({name: _as_variable(value) for name, value in inputs.items()} if isinstance(inputs, dict) else {}),
+                "heat_outputs_path": command.output_path(),
+            },
+            outputs=[str(name) for name in outputs] if isinstance(outputs, list) else [],
+        )
+
+
+class _Service(_Commanded):
+    def __init__(self, verb: str, services: Services, limits: Limits) -> None:
+        super().__init__(limits)
+        self._verb = verb
+        self._services = services
+        self.description = f"{verb.capitalize()}s args.service, one of: {', '.join(services.allowed)}."
+
+    def check(self, args: JsonMap) -> None:
+        _only(args, "service")
+        if args.get("service") not in self._services.allowed:
+            raise _invalid(f"args.service has to be one of: {', '.join(self._services.allowed)}")
+
+    def _start(self, action: Action, command: Command) -> None:
+        names = {"{verb}": self._verb, "{service}": str(action.args["service"])}
+        command.start([_filled(word, names) for word in self._services.command], self._limits)
+
+
+class _External:
+    """Two commands. The first one's supervisor stays, so that what it has started can be ended. That the machine goes
+    down meanwhile may be what the action is for: what has become of it, `check` says."""
+
+    def __init__(self, external: External, limits: Limits) -> None:
+        self._external = external
+        self._limits = limits
+        self.description = external.description
+
+    def check(self, args: JsonMap) -> None:
+        """It is the commands' affair."""
+
+    def step(self, action: Action, folder: Path) -> Step:
+        start, check = Command(folder / "start"), Command(folder / "check")
+        if action.cancel_asked:
+            alive = [command for command in (start, check) if command.is_alive()]
+            for command in alive:
+                command.end()
+            return Step(RUNNING if alive else CANCELLED, action.progress, error="" if alive else "cancelled")
+        if not start.has_begun():
+            start.start(self._external.start, self._limits, stdin=json.dumps(action.record()), stays=True)
+            return Step(RUNNING, {"phase": "start"})
+        alive_start = start.is_alive()
+        result = start.result()
+        if result is None and alive_start:
+            return Step(RUNNING, {"phase": "start"})
+        if result is not None and (result["status"] != 0 or result["ended"] == TIME_LIMIT):
+            return replace(_judge(result, self._limits, cancelled=False), progress=action.progress)
+        return self._look(action, check)
+
+    def _look(self, action: Action, check: Command) -> Step:
+        running = Step(RUNNING, {"phase": "check"})
+        if not check.has_begun():
+            check.start(self._external.check, self._limits, stdin=json.dumps(action.record()))
+            return running
+        alive = check.is_alive()
+        result = check.result()
+        if result is None and alive:
+            return running
+        check.forget()
+        if result is None:
+            return running  # the machine went down meanwhile: look again
+        if result["status"] != 0:
+            judged = _judge(result, self._limits, cancelled=False)
+            return Step(FAILED, {"phase": "check"}, judged.outputs, f"check: {judged.error}")
+        status, error, outputs = _answer(result["stdout"])
+        match status:
+            case "running":
+                if _age(action) > self._limits.seconds:
+                    return Step(FAILED, {"phase": "check"}, outputs, _too_long(self._limits))
+                return replace(running, pause=_BETWEEN_CHECKS)
+            case "finished":
+                return Step(DONE, {"phase": "check"}, outputs)
+            case _:
+                return Step(FAILED, {"phase": "check"}, outputs, error or "check says that it has failed")
+
+
+_INTERRUPTED = "interrupted: the machine, or what watched over the command, went down. How far it came is not known."
+
+
+def _answer(text: str) -> tuple[str, str, JsonMap]:
+    """What a `check` has printed: status, error, outputs."""
+    wrong = 'check printed no JSON object with a status "running", "finished" or "failed"'
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return "failed", wrong, {}
+    if not isinstance(said, dict) or said.get("status") not in ("running", "finished", "failed"):
+        return "failed", wrong, {}
+    outputs = said.get("outputs") or {}
+    if not isinstance(outputs, dict):
+        return "failed", "check: outputs has to be an object", {}
+    return said["status"], str(said.get("error") or ""), outputs
+
+
+def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
+    """How an action ends whose command has ended so."""
+    outputs: JsonMap = {
+        form.STDOUT: result["stdout"],
+        form.STDERR: result["stderr"],
+        form.STATUS_CODE: result["status"],
+    }
+    outputs = {**result["outputs"], **outputs}
+    if result["ended"] == TIME_LIMIT:
+        return Step(FAILED, outputs=outputs, error=_too_long(limits))
+    if result["ended"] == ASKED:
+        state, error = (CANCELLED, "cancelled") if cancelled else (FAILED, _INTERRUPTED)
+        return Step(state, outputs=outputs, error=error)
+    if result["status"] is None:
+        return Step(FAILED, outputs=outputs, error=result["error"])
+    if result["status"]:
+        return Step(FAILED, outputs=outputs, error=f"exit status {result['status']}")
+    return Step(DONE, outputs=outputs)
+
+
+def _age(action: Action) -> float:
+    """Seconds since it began, by the clock on the wall: the machine may have gone down meanwhile."""
+    assert action.started_at is not None
+    return (datetime.now(UTC) - form.as_time(action.started_at)).total_seconds()
+
+
+def _too_long(limits: Limits) -> str:
+    return f"took longer than {limits.seconds:g} s (limits.seconds), and was ended"
+
+
+def _only(args: Mapping[str, Json], *names: str) -> None:
+    for name in args:
+        if name not in names:
+            raise _invalid(f"args.{name} is none of: {', '.join(names)}" if names else "args has to be empty: {}")
+
+
+def _invalid(message: str) -> Fault:
+    return Fault("InvalidRequest", message)
+
+
+def _as_variable(value: Json) -> str:
+    """An input as environment variables can hold it."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _filled(word: str, names: Mapping[str, str]) -> str:
+    for mark, name in names.items():
+        word = word.replace(mark, name)
+    return word

@@ -1,0 +1,111 @@
+"""Does one action after another, in the order of their arrival, step by step."""
+
+import errno
+import shutil
+import sqlite3
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from heatlite.agent import form
+from heatlite.agent.actions import Action, Actions
+from heatlite.agent.commands import Command
+from heatlite.agent.kinds import Kind, Step
+from heatlite.agent.log import log
+
+_SHORTEST, _LONGEST = 0.05, 1.0
+"""Seconds between steps: few at first, twice as many each time nothing has changed."""
+_NO_ROOM = 5.0
+"""Seconds to wait where the disk takes nothing."""
+_FOR_NOW = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""What may be better later: it is the machine's trouble and not the action's."""
+
+
+class Runner:
+    """The one that works."""
+
+    def __init__(
+        self, actions: Actions, kinds: Mapping[str, Kind], folder: Path, changed: Callable[[], object]
+    ) -> None:
+        """`folder` is for the folders of actions; `changed` is called after each change of a state."""
+        self._actions = actions
+        self._kinds = kinds
+        self._folder = folder
+        self._changed = changed
+        self._awake = threading.Event()
+        self._stopped = False
+
+    def wake(self) -> None:
+        """There is something new to do, or to end."""
+        self._awake.set()
+
+    def stop(self) -> None:
+        """Return from run() after this step. What runs goes on running."""
+        self._stopped = True
+        self._awake.set()
+
+    def run(self) -> None:
+        """Until stop()."""
+        pause: float | None = _SHORTEST
+        while not self._stopped:
+            self._awake.clear()
+            try:
+                before = pause or _SHORTEST
+                pause = self._go_on(before)
+            except (sqlite3.Error, OSError) as error:
+                log("no-room", error=f"{type(error).__name__}: {error}")
+                pause = _NO_ROOM
+            if pause != 0:
+                self._awake.wait(pause)
+
+    def _go_on(self, pause: float) -> float | None:
+        """One step of the oldest. Returns seconds until the next, None if there is nothing to do."""
+        action = self._actions.oldest()
+        if action is None:
+            self._tidy()
+            return None
+        if action.state == form.NEW:
+            if self._actions.begin(action):
+                log("begun", action=action.id, kind=action.kind)
+                self._changed()
+            return 0
+        folder = self._folder / str(action.seq)
+        step = self._step(action, folder)
+        if step.state != form.RUNNING:
+            self._actions.end(action, step.state, step.progress, step.outputs, step.error)
+            log("ended", action=action.id, kind=action.kind, state=step.state)
+            self._changed()
+            _forget(folder)
+            return 0
+        if step.progress != action.progress:
+            self._actions.go_on(action, step.progress)
+            return _SHORTEST
+        return step.pause or min(_LONGEST, 2 * pause)
+
+    def _step(self, action: Action, folder: Path) -> Step:
+        kind = self._kinds.get(action.kind)
+        if kind is None:
+            return Step(form.FAILED, error=f"there is no kind {action.kind} here any more")
+        try:
+            return kind.step(action, folder)
+        except OSError as error:
+            if error.errno in _FOR_NOW:
+                raise
+            return Step(form.FAILED, error=str(error))
+        except Exception as error:  # noqa: BLE001 - one kind's fault must not keep all others waiting for ever
+            log("fault", action=action.id, kind=action.kind, trace="".join(traceback.format_tb(error.__traceback__)))
+            return Step(form.FAILED, error=f"a fault of the agent: {type(error).__name__}; its log tells where")
+
+    def _tidy(self) -> None:
+        """Remove what a process that was killed has left of actions that have ended."""
+        if self._folder.is_dir():
+            for folder in self._folder.iterdir():
+                _forget(folder)
+
+
+def _forget(folder: Path) -> None:
+    if folder.is_dir():
+        for one in folder.iterdir():
+            Command(one).forget()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,368 @@
+"""A process that runs one command and outlives the agent: it keeps the command's output within limits, writes down how
+it has ended, and can end it together with everything that it has started.
+
+It makes itself a child subreaper (prctl(2)), so what a command leaves behind becomes its child, also what has forked
+twice; where that is missing (it is Linux's) only the command's process group can be ended.
+
+Its folder holds `order` (what to do: Order, as JSON) and then `claim` (its pid; locked for as long as it lives; whoever
+makes it is the only one that runs the command) and `result` (Result, as JSON, at once and whole).
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import selectors
+import signal
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import TypedDict
+
+ORDER, CLAIM, RESULT, OUTPUT, STDIN = "order", "claim", "result", "output", "stdin"
+"""Files in the folder; OUTPUT with a dot and a name after it."""
+
+TIME_LIMIT, ASKED = "time limit", "asked to"
+"""Why a command was ended."""
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_DRAIN = 1.0
+"""Seconds to wait, after the command's end, for those to whom it has left its output."""
+
+
+class Order(TypedDict):
+    """What to do, within which limits."""
+
+    command: list[str]
+    environment: dict[str, str]
+    outputs: list[str]
+    """Names of files to read afterwards: OUTPUT.NAME."""
+    seconds: float
+    memory: int
+    """Bytes of address space for each process."""
+    file_size: int
+    """Bytes of each file written."""
+    output: int
+    """Bytes kept of each stream and of each output."""
+    grace: float
+    """Seconds from TERM to KILL."""
+    stays: bool
+    """Whether what the command has left running belongs to it: then it can be ended later, too."""
+
+
+class Result(TypedDict):
+    """How the command has ended."""
+
+    status: int | None
+    """Its exit status; None where a signal ended it, or where it could not be started."""
+    error: str
+    """Why there is no exit status."""
+    ended: str | None
+    """TIME_LIMIT or ASKED where it did not end by itself."""
+    stdout: str
+    stderr: str
+    outputs: dict[str, str]
+
+
+class Tail:
+    """The beginning and the end of a stream; not what was between."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: bytes to keep."""
+        self._half = limit // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = False
+
+    def add(self, data: bytes) -> None:
+        """Take more of it."""
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        excess = len(self._tail) - self._half
+        if excess > 0:
+            del self._tail[:excess]
+            self._dropped = True
+
+    def text(self, limit: int) -> str:
+        """What was kept, at most so many bytes in UTF-8."""
+        whole = _decode(bytes(self._head + self._tail))
+        if not self._dropped and len(whole.encode()) <= limit:
+            return whole
+        notice = "\n[… the middle is left out …]\n"
+        room = (limit - len(notice.encode())) // 2
+        head, tail = _decode(bytes(self._head)), _decode(bytes(self._tail))
+        return clip(head, room) + notice + clip(tail, room, from_end=True)
+
+
+def clip(text: str, limit: int, from_end: bool = False) -> str:
+    """As much of a text as fits into so many bytes of UTF-8."""
+    data = text.encode()
+    if len(data) <= limit:
+        return text
+    return (data[-limit:] if from_end else data[:limit]).decode(errors="ignore")
+
+
+def main(folder: Path) -> int:
+    """Become a process of its own that carries out the order in that folder. Returns once it has begun, or somebody
+    else has."""
+    reads, writes = os.pipe()
+    if os.fork():
+        os.close(writes)
+        with os.fdopen(reads) as pipe:
+            said = pipe.read()
+        if said != "begun":
+            print(said or "the supervisor died", file=sys.stderr)
+            return 1
+        return 0
+    os.close(reads)
+    os.setsid()
+    try:
+        claim = _claim(folder)
+        order: Order = json.loads((folder / ORDER).read_text())
+    except OSError as error:
+        os.write(writes, str(error).encode())
+        os._exit(1)
+    os.write(writes, b"begun")
+    os.close(writes)
+    if claim is not None:
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(null, stream)
+        _Supervisor(folder, order).run()
+    os._exit(0)
+
+
+def _claim(folder: Path) -> int | None:
+    """Make the claim, which is there at once, locked and whole. Returns its open file; None if somebody has it."""
+    own = folder / f"{CLAIM}.{os.getpid()}"
+    file = os.open(own, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    os.write(file, str(os.getpid()).encode())
+    try:
+        os.link(own, folder / CLAIM)
+    except FileExistsError:
+        return None
+    finally:
+        own.unlink()
+    return file
+
+
+class _Supervisor:
+    def __init__(self, folder: Path, order: Order) -> None:
+        self._folder = folder
+        self._order = order
+        self._asked = False
+        self._status: int | None = None
+        """As wait(2) has it."""
+        self._selector = selectors.DefaultSelector()
+        self._wakes, waker = os.pipe()
+        for end in (self._wakes, waker):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for ignored in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(ignored, lambda *_: None)  # SIG_IGN would be the command's, too
+        self._selector.register(self._wakes, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        order = self._order
+        self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._reaps = self._libc is not None and self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        deadline = time.monotonic() + order["seconds"]
+        streams = {"stdout": Tail(order["output"]), "stderr": Tail(order["output"])}
+        try:
+            with (self._folder / STDIN).open("rb") as stdin:
+                self._child = Popen(
+                    order["command"], stdin=stdin, stdout=PIPE, stderr=PIPE, env=order["environment"],
+                    cwd=self._folder, start_new_session=True, preexec_fn=self._confine,
+                )  # fmt: skip
+        except (OSError, ValueError) as error:
+            self._write(self._result(streams, None, f"could not start {order['command'][0]}: {error}"))
+            return
+        for name, pipe in (("stdout", self._child.stdout), ("stderr", self._child.stderr)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ, streams[name])
+        ended = self._follow(deadline)
+        self._write(self._result(streams, ended, ""))
+        if order["stays"] and ended is None:
+            self._stay(deadline)
+
+    def _follow(self, deadline: float) -> str | None:
+        """Until the command has ended, by itself or not. Returns why not."""
+        ended = None
+        while self._status is None and ended is None:
+            self._pump(deadline - time.monotonic())
+            ended = self._reason(deadline)
+        if ended is not None:
+            self._end_all()
+        drained = time.monotonic() + _DRAIN
+        while len(self._selector.get_map()) > 1 and (left := drained - time.monotonic()) > 0:
+            self._pump(left)
+            if ended is None and (ended := self._reason(deadline)) is not None:
+                self._end_all()
+        return ended
+
+    def _stay(self, deadline: float) -> None:
+        """Until nothing is left of what the command has started."""
+        while self._descendants():
+            self._pump(deadline - time.monotonic())
+            if self._reason(deadline) is not None:
+                self._end_all()
+
+    def _reason(self, deadline: float) -> str | None:
+        if self._asked:
+            return ASKED
+        return TIME_LIMIT if time.monotonic() >= deadline else None
+
+    def _pump(self, seconds: float) -> None:
+        """Take what was written and who has died, or wait for it."""
+        for key, _ in self._selector.select(max(0.0, seconds)):
+            try:
+                data = os.read(key.fd, 65536)
+            except BlockingIOError:
+                continue
+            if key.fd != self._wakes:
+                key.data.add(data)
+                if not data:
+                    self._selector.unregister(key.fileobj)
+        self._reap()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (died := os.waitpid(-1, os.WNOHANG))[0]:
+                if died[0] == self._child.pid:
+                    self._status = died[1]
+
+    def _end_all(self) -> None:
+        """TERM, and after the grace KILL, to all that the command has started."""
+        for process in self._descendants():
+            _send(process, signal.SIGTERM)
+        grace = time.monotonic() + self._order["grace"]
+        while self._descendants() and (left := grace - time.monotonic()) > 0:
+            self._pump(min(left, 0.2))
+        pause = 0.05
+        while processes := self._descendants():
+            # Stopped ones cannot fork: once nobody new is found all are caught.
+            stopped: set[int] = set()
+            while new := processes - stopped:
+                for process in new:
+                    _send(process, signal.SIGSTOP)
+                stopped |= new
+                processes = self._descendants()
+            for process in stopped:
+                _send(process, signal.SIGKILL)
+            self._pump(pause)
+            pause = min(1.0, 2 * pause)
+
+    def _descendants(self) -> set[int]:
+        """All that live of the command and what it has started; negative: a process group."""
+        self._reap()
+        if not self._reaps:
+            group = self._child.pid
+            try:
+                os.killpg(group, 0)
+            except ProcessLookupError:
+                return set()
+            return {-group}
+        parents = {}
+        for entry in os.scandir("/proc"):
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    # "pid (name) state parent …"; a name may hold anything.
+                    fields = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()
+                    if fields[0] not in (b"Z", b"X"):
+                        parents[int(entry.name)] = int(fields[1])
+        found: set[int] = set()
+        newest = {os.getpid()}
+        while newest:
+            newest = {process for process, parent in parents.items() if parent in newest}
+            found |= newest
+        return found
+
+    def _confine(self) -> None:
+        """In the child, before the command."""
+        for what, limit in (
+            (resource.RLIMIT_AS, self._order["memory"]),
+            (resource.RLIMIT_FSIZE, self._order["file_size"]),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            most = resource.getrlimit(what)[1]
+            limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+            resource.setrlimit(what, (limit, limit))
+        if self._libc is not None:
+            # Should the supervisor be killed, nobody would watch over the command any more.
+            self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    def _result(self, streams: Mapping[str, Tail], ended: str | None, error: str) -> Result:
+        limit = self._order["output"]
+        code: int | None = None
+        if self._status is not None and os.WIFSIGNALED(self._status):
+            number = os.WTERMSIG(self._status)
+            error = f"ended by signal {number} ({signal.strsignal(number)})"
+        elif self._status is not None:
+            code = os.waitstatus_to_exitcode(self._status)
+        return {
+            "status": code,
+            "error": error,
+            "ended": ended,
+            "stdout": streams["stdout"].text(limit),
+            "stderr": streams["stderr"].text(limit),
+            "outputs": {
+                name: text
+                for name in self._order["outputs"]
+                if (text := _read(self._folder / f"{OUTPUT}.{name}", limit)) is not None
+            },
+        }
+
+    def _write(self, result: Result) -> None:
+        """Write it down, as soon as there is room."""
+        file = self._folder / f"{RESULT}.new"
+        while True:
+            try:
+                with file.open("w") as stream:
+                    json.dump(result, stream)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                file.replace(self._folder / RESULT)
+            except OSError:
+                if not self._folder.exists():
+                    return
+                time.sleep(1)
+            else:
+                return
+
+    def _ask(self, *_: object) -> None:
+        self._asked = True
+
+
+def _send(process: int, what: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(process, what)
+
+
+def _decode(data: bytes) -> str:
+    # NUL is no text that every database takes.
+    return data.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _read(file: Path, limit: int) -> str | None:
+    """The beginning and the end of a file; None where there is none, or no regular one."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        kept = Tail(limit)
+        while data := stream.read(65536):
+            kept.add(data)
+    return kept.text(limit)
