@@ -19,13 +19,15 @@ from heatlite.clients.clouds import Clouds
 from heatlite.clients.connection import Connections
 from heatlite.clients.simulated.scenario import read_scenario
 from heatlite.clients.simulated.services import simulate
-from heatlite.clients.simulated.simulation import Scenario, count
+from heatlite.clients.simulated.simulation import ADMIN, Scenario, count
+from heatlite.clients.stack_domain import StackDomain, administered
 from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
+from heatlite.engine.accounts import Accounts
 from heatlite.engine.containers import Folders
 from heatlite.engine.controls import Controls
 from heatlite.engine.definitions import Definitions
@@ -270,6 +272,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
     clouds = _clouds(settings, store, clock, works)
+    accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.sealing.cipher
     ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
     services = Services(
@@ -281,14 +284,15 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         settings.default_action_timeout,
         settings.client_retry_limit,
         clouds,
+        accounts,
     )
-    surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types))
+    surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types), accounts)
     reading = Reading(store, surroundings, definitions)
     containers = None
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
         containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
-    preparation = Preparation(store, types, settings, definitions, containers, clouds)
+    preparation = Preparation(store, types, settings, definitions, containers, clouds, accounts is not None)
     schedule = Schedule(store, clock, settings, gate)
     longest = inf if settings.auth is Auth.NONE else LONGEST
     ledger = Ledger(store, clock)
@@ -312,6 +316,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         surroundings=surroundings,
         streams=streams,
         ourselves=ourselves,
+        accounts=accounts,
         clock=clock,
     )
 
@@ -331,6 +336,30 @@ def _clouds(settings: Settings, store: Store, clock: Clock, opens: bool) -> Clou
         raise BadSetting("cloud: the simulated cloud lies beside a SQLite database; on a server, use a real one.")
     scenario = read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
     return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(store.database.path)).view)
+
+
+def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:
+    """The accounts of agents; None: there is no stack domain. Raises BadSetting."""
+    by_id, by_name = settings.stack_user_domain_id, settings.stack_user_domain_name
+    domain, admin, password = by_id or by_name, settings.stack_domain_admin, settings.stack_domain_admin_password
+    if domain is None and admin is None and password is None:
+        return None
+    if domain is None or admin is None or password is None:
+        raise BadSetting(
+            "A stack domain takes stack_user_domain_name or stack_user_domain_id, stack_domain_admin and"
+            " stack_domain_admin_password, all of them."
+        )
+    if settings.auth is not Auth.KEYSTONE or settings.cloud is None:
+        raise BadSetting("stack_user_domain_name and stack_user_domain_id need auth = keystone, and a cloud.")
+    if store.sealing.cipher is None:
+        raise BadSetting(f"A stack domain makes secrets. {NO_CIPHER}")
+    keystone = settings.keystone
+    auth_url = keystone.get("www_authenticate_uri") or keystone.get("auth_url", "")
+    if settings.cloud == SIMULATED:
+        return Accounts(store, StackDomain(lambda: clouds.of(ADMIN).cloud, domain, auth_url, None))
+    connections = Connections(settings.cloud, settings.cloud_timeout)
+    connect = partial(administered, connections, admin, password, {"id" if by_id else "name": domain})
+    return Accounts(store, StackDomain(connect, domain, auth_url, connections.region))
 
 
 def _simulated(database: Path) -> Path:

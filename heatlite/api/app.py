@@ -47,7 +47,7 @@ R = S + "/resources/{resource_name}"
 
 def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
     """The WSGI application."""
-    door = open_door(settings, rooms.clock, rooms.ourselves)
+    door = open_door(settings, rooms.clock, rooms.ourselves, rooms.accounts)
     frame = Frame(settings.public_url, settings.max_json_body_size, meter, door)
     app: App = falcon.App(request_type=Request, middleware=frame)
     app.req_options.strip_url_path_trailing_slash = True

@@ -1,5 +1,6 @@
 """What every handler has."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from heatlite.api.request import Request
@@ -7,6 +8,7 @@ from heatlite.api.streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import Status, Verb
+from heatlite.engine.accounts import Accounts
 from heatlite.engine.controls import Controls
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.handover import Handover
@@ -22,7 +24,7 @@ from heatlite.engine.snapshots import Snapshots
 from heatlite.engine.software import Software
 from heatlite.engine.stacks import Stacks
 from heatlite.plugin.registry import Registry
-from heatlite.store.records import StackRecord
+from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.store import Store
 
 
@@ -47,6 +49,7 @@ class Rooms:
     surroundings: Surroundings
     streams: Streams
     ourselves: Ourselves | None
+    accounts: Accounts | None
     clock: Clock
 
 
@@ -68,7 +71,12 @@ class Handler:
         self.store = rooms.store
         self.types = rooms.types
         self.streams = rooms.streams
+        self.accounts = rooms.accounts
         self.clock = rooms.clock
+
+    def agents_of(self, stacks: Sequence[StackRecord | StackSummary]) -> Mapping[str, str]:
+        """In which projects of the stack domain the agents of stacks have accounts: stack → project."""
+        return {} if self.accounts is None or not stacks else self.accounts.projects(stacks)
 
     def find(self, req: Request, stack_name: str, stack_id: str) -> StackRecord:
         """The stack of the caller's project with this name and id, even if it was deleted. Raises StackNotFound."""

@@ -86,17 +86,18 @@ class Frame:
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
         """The caller, and whether he may."""
         rule = self._rules[req.uri_template or ""].get(req.method)
-        self._door.admit(req, params.pop("project", None), rule)
+        self._door.admit(req, params.pop("project", None), rule, params)
 
     def guard(self, template: str, rules: Mapping[str, str]) -> None:
         """Ask for these rules, by method, at a route. One that nobody has guarded answers nobody."""
         self._rules[template] = rules
 
     def guarded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
-        """A sink that asks for a rule, in the project of its URL."""
+        """A sink that asks for a rule, in the project and for the stack of its URL."""
 
         def admit(req: Request, resp: Response, **parts: str) -> None:
-            self._door.admit(req, parts["project"], rule)
+            named = {name: parts[name] for name in ("stack_name", "stack_id")}
+            self._door.admit(req, parts["project"], rule, named)
             sink(req, resp, **parts)
 
         return admit

@@ -6,6 +6,7 @@ from dataclasses import replace
 from falcon import Response
 
 from heatlite.api import bodies, query, views
+from heatlite.api.access.policy import SIGNAL
 from heatlite.api.handler import Handler
 from heatlite.api.request import REPLAY, Request
 from heatlite.core.errors import HTTPBadRequest
@@ -84,12 +85,14 @@ class Resource(Handler):
         resp.text = "null"
 
     def on_get_metadata(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
-        """Its metadata, and what software it is to have: agents poll this."""
+        """Its metadata, and what software it is to have: agents poll this. Whoever may only look is not told how to
+        signal."""
         stack = self.find(req, stack_name, stack_id)
         row = self.reading.resource(stack, resource_name)
         deployed = self.store.software_configs.of_server(stack.project, row.physical_id) if row.physical_id else []
-        deployments: JsonMap = {"deployments": [views.config(one) for one in deployed]} if deployed else {}
-        resp.media = {"metadata": {**self.reading.metadata(stack, row), **deployments}}
+        for_agent = req.caller.may(SIGNAL)
+        deployments: JsonMap = {"deployments": [views.config(one, for_agent) for one in deployed]} if deployed else {}
+        resp.media = {"metadata": {**self.reading.metadata(stack, row, for_agent), **deployments}}
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Tell it something."""

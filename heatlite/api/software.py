@@ -5,6 +5,7 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, query, views
+from heatlite.api.access.policy import SIGNAL
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 
@@ -68,4 +69,5 @@ class SoftwareDeployments(Handler):
     def on_get_metadata(self, req: Request, resp: Response, server_id: str) -> None:
         """What a server is to apply: the configurations deployed to it, by name."""
         found = self.store.software_configs.of_server(req.caller.project, server_id)
-        resp.media = {"metadata": [views.config(record) for record in found]}
+        for_agent = req.caller.may(SIGNAL)  # whoever may only look is not told how to signal
+        resp.media = {"metadata": [views.config(record, for_agent) for record in found]}

@@ -21,7 +21,10 @@ FILTERS = (
     "stack_status_reason", "disable_rollback", "timeout_mins", "stack_owner", "parent", "stack_user_project_id",
 )  # fmt: skip
 UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
-ARN = r"/v1/(?P<project>[^/]+)/stacks/arn:openstack:heat::(?P<tenant>[^:/]*):stacks/(?P<rest>[^/]+/[^/]+(?:/.*)?)$"
+ARN = (
+    r"/v1/(?P<project>[^/]+)/stacks/arn:openstack:heat::(?P<tenant>[^:/]*)"
+    r":stacks/(?P<stack_name>[^/]+)/(?P<stack_id>[^/]+)(?P<rest>/.*)?$"
+)
 """The fifth form of the lookup route; its slashes make it look like a longer path (heat-api §1: identity)."""
 
 
@@ -71,7 +74,8 @@ class Stacks(Handler):
         project = None if everybody else req.caller.project
         asked = list_query(req)
         found = self.store.stacks.list(project, asked)
-        listed: JsonMap = {"stacks": [views.summary(req.base, stack, everybody) for stack in found]}
+        agents = self.agents_of(found)
+        listed: JsonMap = {"stacks": [views.summary(req.base, stack, agents, everybody) for stack in found]}
         if found and len(found) == asked.limit:
             listed["links"] = [views.link("next", next_page(req, "stacks", found[-1].id))]
         if query.flag(req, "with_count"):
@@ -81,7 +85,8 @@ class Stacks(Handler):
     def on_get_detail(self, req: Request, resp: Response) -> None:
         """All live root stacks; no filters, no pages (heat-api §4.2)."""
         found = self.store.stacks.list(req.caller.project, StackQuery())
-        resp.media = {"stacks": [views.summary(req.base, stack) for stack in found]}
+        agents = self.agents_of(found)
+        resp.media = {"stacks": [views.summary(req.base, stack, agents) for stack in found]}
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create one."""
@@ -114,10 +119,11 @@ class Lookup(Handler):
 
     def by_arn(self, req: Request, resp: Response, **parts: str) -> None:
         """Redirect to what an ARN names; `parts` are the groups of `ARN`."""
-        project, tenant, rest = parts["project"], parts["tenant"], parts["rest"]
+        project, tenant = parts["project"], parts["tenant"]
         if tenant != project:
             raise InvalidTenant(target=tenant, actual=project)
-        redirect(req, resp, f"{views.project_url(req.base, project)}/stacks/{rest}")
+        place = f"{parts['stack_name']}/{parts['stack_id']}{parts['rest'] or ''}"
+        redirect(req, resp, f"{views.project_url(req.base, project)}/stacks/{place}")
 
     def _url(self, req: Request, stack_name: str) -> str:
         """An id also finds a deleted stack; a name only a live one."""
@@ -139,6 +145,7 @@ class Stack(Handler):
         resolve = query.flag(req, "resolve_outputs", default=True)
         stack = self.find(req, stack_name, stack_id)
         shown = views.show(req.base, stack, self.definitions.of(stack))
+        shown["stack_user_project_id"] = self.agents_of([stack]).get(stack.id)
         # What the stack that it is nested in has given it may be hidden there.
         shown["parameters"] = self.reading.mask(stack).json(shown["parameters"])
         if resolve and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):

@@ -6,8 +6,10 @@ from urllib.parse import quote
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import MASK
 from heatlite.core.status import Verb, state
 from heatlite.engine.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
+from heatlite.plugin.ports import PASSWORD_INPUT
 from heatlite.store.records import (
     REPORT_INTERVAL,
     ActionRecord,
@@ -66,8 +68,11 @@ def created(url: str, stack: StackRecord) -> JsonMap:
     return {"stack": {"id": stack.id, "links": [link("self", url)]}}
 
 
-def summary(base: str, stack: StackSummary, project: bool = False) -> JsonMap:
-    """A stack as a list shows it, with its project if asked. The description is always empty there, as in Heat."""
+def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: bool = False) -> JsonMap:
+    """A stack as a list shows it, with its project if asked. The description is always empty there, as in Heat.
+
+    `agents`: in which projects the agents of stacks have accounts, by stack.
+    """
     return {
         **({"project": stack.project} if project else {}),
         "id": stack.id,
@@ -81,7 +86,7 @@ def summary(base: str, stack: StackSummary, project: bool = False) -> JsonMap:
         "deletion_time": to_text(stack.deleted_at),
         "stack_owner": stack.username,
         "parent": stack.parent_id,
-        "stack_user_project_id": None,
+        "stack_user_project_id": agents.get(stack.id),
         "tags": list(stack.tags) or None,
         "locked": stack.locked,
     }
@@ -322,12 +327,15 @@ def config_summary(record: SoftwareConfigRecord, project: bool = False) -> JsonM
     }
 
 
-def config(record: SoftwareConfigRecord) -> JsonMap:
-    """A software configuration with its content; agents read it in this form, too."""
+def config(record: SoftwareConfigRecord, for_agent: bool = False) -> JsonMap:
+    """A software configuration with its content; nobody but the agent is shown the password that it signals with."""
+    inputs = [
+        {**one, "value": MASK} if one.get("name") == PASSWORD_INPUT and not for_agent else one for one in record.inputs
+    ]
     return {
         **config_summary(record),
         "config": record.config,
-        "inputs": record.inputs,
+        "inputs": inputs,
         "outputs": record.outputs,
         "options": record.options,
     }
@@ -339,7 +347,9 @@ def deployment(record: SoftwareDeploymentRecord) -> JsonMap:
         "id": record.id,
         "server_id": record.server_id,
         "config_id": record.config_id,
-        "input_values": record.input_values,
+        "input_values": {
+            name: MASK if name == PASSWORD_INPUT else value for name, value in record.input_values.items()
+        },
         "output_values": record.output_values,
         "action": record.action,
         "status": record.status,

@@ -69,6 +69,11 @@ class RealCloud:
             return _plain(answer)
 
     @property
+    def region(self) -> str | None:
+        """The region that it shows."""
+        return self._connection.config.region_name or None
+
+    @property
     def user_id(self) -> str:
         """Whose view it is. Raises CloudError."""
         with _translated(TOKEN):
@@ -123,6 +128,11 @@ class Connections:
     def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
         """The cloud as a project sees it that has no credential of its own. Raises BadSetting, NoSdk."""
         return self.open()
+
+    @property
+    def region(self) -> str | None:
+        """The region of the cloud's entry. Raises BadSetting, NoSdk."""
+        return self.open().region
 
     def by(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin]") -> RealCloud:
         """The cloud as somebody else sees it: `prove` is given how the configured user proves himself (``auth_url``,

@@ -91,6 +91,15 @@ class Settings:
     keystone: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Where Keystone is, and the account that asks it who callers are: the table ``[keystone]`` of the file, each key
     also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`."""
+    stack_user_domain_id: str | None = None
+    """The domain of Keystone in which agents of servers get accounts, with `auth` = ``keystone`` (Heat's); None: see
+    `stack_user_domain_name`."""
+    stack_user_domain_name: str | None = None
+    """The same by its name; neither: agents get no accounts."""
+    stack_domain_admin: str | None = None
+    """The name of the user who administers that domain, and is in it (Heat's)."""
+    stack_domain_admin_password: str | None = field(default=None, repr=False)
+    """Of `stack_domain_admin`."""
     username: str | None = None
     """Whom the command line is at a server with `auth` = ``basic``."""
     password: str | None = field(default=None, repr=False)
@@ -235,7 +244,9 @@ MAY_BE_0 = frozenset(
 )
 """Port 0: any free one."""
 
-SECRET = frozenset({"encryption_keys", "keystone", "password", "region_tokens", "token"})
+SECRET = frozenset(
+    {"encryption_keys", "keystone", "password", "region_tokens", "stack_domain_admin_password", "token"}
+)
 """Never shown, not even where they are wrong."""
 
 UNLIMITED = -1

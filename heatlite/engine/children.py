@@ -166,7 +166,7 @@ class Children:
             environment=environment.to_dict(),
             inherited={"facade": facade, "without": without},
             # All that is hidden in a tree is known beforehand, but for what only a type's own template brings.
-            sealed=stack.sealed or bool(template.hidden),
+            sealed=stack.sealed or bool(template.hidden) or self._resources.may_have_accounts(bound),
         )
         known = 0
         if before is not None:

@@ -99,9 +99,10 @@ class Definitions:
 
 
 def secrets_of(store: Store, definitions: Definitions, stack: StackRecord) -> list[object]:
-    """The values of hidden parameters that may turn up in what is said of a stack: its own, those that a rollback goes
-    back to, and those of the stacks that it is nested in, or that are nested in it."""
-    found: list[object] = []
+    """What may turn up in what is said of a stack and must not be read: the passwords of its tree's accounts, and the
+    values of hidden parameters: its own, those that a rollback goes back to, and those of the stacks that it is nested
+    in, or that are nested in it."""
+    found: list[object] = [*store.accounts.passwords(stack.root_id or stack.id)]
     for one in (stack, *store.stacks.ancestors(stack)):
         stands = [one]
         if one.previous_template_id is not None and one.previous_environment is not None:

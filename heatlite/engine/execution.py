@@ -324,6 +324,8 @@ class Execution:
             # Before the stack's end is written: there is nobody to do it after that.
             store, clouds = self._parts.store, self._parts.surroundings.services.clouds
             clouds.revoke(store.credentials.of(self._stack.id))
+        if self._outcome() is Result.OK and self._parts.surroundings.accounts is not None:
+            self._parts.surroundings.accounts.close_all(self._stack)
         yield from self._end()
 
     # -- snapshots -----------------------------------------------------------------------------------
@@ -546,6 +548,7 @@ class Execution:
                     store.actions.cancel_queued([stack.id], "the stack is deleted", now)  # what waits for its time
                     store.snapshots.clear(stack.id)
                     store.credentials.forget(stack.id)
+                    store.accounts.forget(stack.id)
                     store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
                 self._breakpoints.forget()

@@ -149,7 +149,7 @@ class Executor:
             called = self._take_after_commit()
             for work in called:
                 self._call(work)
-            if any(work.resource.quick for work in called):
+            if any(work.quick for work in called):
                 continue  # they may have ended: nobody waits before that is written
             if self._answers.empty() and not self._after_commit and not self._can_begin():
                 if self._is_over():
@@ -191,7 +191,7 @@ class Executor:
         elif work.waits:
             assert work.starts_at is not None
             heapq.heappush(self._pauses, (work.starts_at, next(self._sequence), work))
-        elif work.resource.quick and not work.handled and not self._stopping.pauses:
+        elif work.quick and not work.handled and not self._stopping.pauses:
             self._call(work)
         else:
             self._after_commit.append(work)
@@ -204,7 +204,7 @@ class Executor:
         """Call the type's next handler or check: here if it is quick, else in a thread of the pool."""
         if self._awaiting.go_on(work):
             return
-        if work.resource.quick:
+        if work.quick:
             self._advance(work)
             self._answered(work)
             return

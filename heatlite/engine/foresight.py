@@ -344,7 +344,7 @@ class Foresight:
         return Mask(self._secrets)
 
     def _secrets(self) -> list[object]:
-        above = [] if self._parent is None else self._parent._secrets()
+        above = self._resources.passwords() if self._parent is None else self._parent._secrets()
         return [*above, *self.definition.secrets()]
 
     def planned(self, fate: _Fate) -> PlannedResource:

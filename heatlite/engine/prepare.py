@@ -18,6 +18,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import Mask
+from heatlite.engine.accounts import may_want
 from heatlite.engine.containers import Containers
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.fetch import Fetcher
@@ -66,13 +67,16 @@ class Preparation:
         definitions: Definitions,
         containers: Containers | None,
         clouds: Clouds,
+        has_accounts: bool,
     ) -> None:
+        """`has_accounts`: whether agents of resources have accounts, which are secrets of the stacks."""
         self._store = store
         self._types = types
         self._settings = settings
         self._definitions = definitions
         self._containers = containers
         self._clouds = clouds
+        self._has_accounts = has_accounts
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
@@ -250,7 +254,8 @@ class Preparation:
             raise_first(_told(problems, nested))
             definition.refill()  # for a preview, which evaluates it next
             self._check_size(nested)
-            hides, kinds = stack.sealed or nested.hides, nested.types
+            kinds = nested.types
+            hides = stack.sealed or nested.hides or self._has_accounts and may_want(self._types, kinds)
         if before is not None:
             check_immutable(before, definition)
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)

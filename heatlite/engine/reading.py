@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap
@@ -60,12 +61,15 @@ class Reading:
             values.pop("show", None)
         return values
 
-    def metadata(self, stack: StackRecord, row: ResourceRecord) -> JsonMap:
-        """A resource's metadata as it is now."""
+    def metadata(self, stack: StackRecord, row: ResourceRecord, for_agent: bool = True) -> JsonMap:
+        """A resource's metadata as it is now; nobody but its agent is told the agent's password."""
         if row.verb not in READABLE:
             return row.metadata
+        resource = self.resources_of(stack).make(row)
         with type_code():
-            return self.resources_of(stack).make(row).live_metadata()
+            told = resource.live_metadata()
+        account = None if for_agent else resource.account
+        return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
 
     def nests(self, stack: StackRecord, row: ResourceRecord) -> bool:
         """Whether the resource's object is a stack."""

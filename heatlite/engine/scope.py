@@ -11,6 +11,7 @@ from heatlite.core.errors import EntityNotFound, HeatliteError, Problem, Resourc
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.engine.accounts import Accounts, may_want
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gone import gone
 from heatlite.engine.template_types import TemplateResource, TemplateTypes
@@ -71,6 +72,7 @@ class Surroundings:
     store: Store
     definitions: Definitions
     template_types: TemplateTypes
+    accounts: Accounts | None = None
 
 
 def live_values(resource: Resource[Schema]) -> JsonMap | None:
@@ -165,6 +167,16 @@ class Resources:
                 where = ("resources", wanted.name, "external_id")
                 text = f"resources.{wanted.name}: there is no {wanted.type} with the id {wanted.external_id}"
                 raise StackValidationFailed(text, problems=(Problem(where, text),))
+
+    def may_have_accounts(self, definition: Definition) -> bool:
+        """Whether a resource of the definition may get an account, which is a secret of its stack."""
+        if self._surroundings.accounts is None:
+            return False
+        return may_want(self.types, {one.mapped_type for one in definition.resources.values()})
+
+    def passwords(self) -> list[object]:
+        """Those of the accounts in the stack's tree."""
+        return [*self._surroundings.store.accounts.passwords(self.stack.root_id or self.stack.id)]
 
     def type_of(self, row: ResourceRecord) -> ResourceType:
         """The class that owns the row; a stand-in (`Gone`) if its plugin is not there any more."""

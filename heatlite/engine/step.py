@@ -109,6 +109,12 @@ class Work:
         return Verb.DELETE if self.clears else self.verb
 
     @property
+    def quick(self) -> bool:
+        """Whether nothing outside the process is waited for."""
+        needs_keystone = self.resource.facts.services.accounts is not None and self.resource.has("wants_account")
+        return self.resource.quick and not needs_keystone
+
+    @property
     def ended(self) -> bool:
         """Whether there is nothing more to call."""
         return self.done or self.failure is not None or self.wants_replacement
@@ -130,6 +136,9 @@ def _advance(work: Work) -> None:
             work.note = masked(work.resource.note)
         if work.done and work.verb is Verb.CHECK:
             _compare(work)
+        accounts = work.resource.facts.services.accounts
+        if work.done and work.does is Verb.DELETE and accounts is not None:
+            accounts.close(work.resource)
         work.outage = None
     except ReplaceResource:
         work.wants_replacement = True
@@ -186,6 +195,9 @@ def _drop_unstorable(work: Work) -> None:
 
 def _handle(work: Work) -> None:
     resource = work.resource
+    accounts = resource.facts.services.accounts
+    if work.does in (Verb.CREATE, Verb.UPDATE) and accounts is not None:
+        accounts.settle(resource)
     if work.does is Verb.CREATE and resource.physical_id is None and resource.survey():
         work.pause = 0.0
         return

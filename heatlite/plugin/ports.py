@@ -34,6 +34,10 @@ UNGROUPED = "Heat::Ungrouped"
 """The group of a software config that names no tool."""
 
 
+PASSWORD_INPUT = "deploy_password"
+"""The input with which a server signals; people are not shown its value."""
+
+
 @dataclass(frozen=True, slots=True)
 class SoftwareConfig:
     """What software a server is to have, and how it gets there."""
@@ -147,6 +151,34 @@ class Regions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """With what an agent lets Keystone give it a token, which opens what concerns its resource and nothing else."""
+
+    auth_url: str
+    user_id: str
+    username: str
+    password: str = field(repr=False)
+    project_id: str
+    domain: str
+    """The domain's id or name, as the operator gives it."""
+    region: str | None
+
+
+class Accounts(Protocol):
+    """The accounts that agents have in the stack domain of Keystone."""
+
+    def of(self, stack_id: str, physical_name: str) -> Account | None:
+        """That of a resource; None: it has none."""
+
+    def settle(self, resource: "Resource[Schema]") -> None:
+        """Make a resource's account if it wants one and has none, remove it if it does not want it. Raises CloudError.
+        """
+
+    def close(self, resource: "Resource[Schema]") -> None:
+        """Remove a resource's account, if it has one. Raises CloudError."""
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """What the installation offers to resources."""
 
@@ -163,6 +195,8 @@ class Services:
     """How often a request to another service is sent again that nobody has answered."""
     clouds: Clouds = field(default_factory=lambda: Clouds(None, lambda: 0.0))
     """Where the objects of a project's resources lie."""
+    accounts: Accounts | None = None
+    """None: there is no stack domain."""
 
 
 class Member(Protocol):

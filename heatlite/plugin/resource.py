@@ -55,7 +55,7 @@ from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupported
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin.ports import Change, Facts
+from heatlite.plugin.ports import Account, Change, Facts
 from heatlite.plugin.schema import Kind, Schema
 from heatlite.template.expression import select
 from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType
@@ -223,14 +223,24 @@ class Resource(Generic[P_co]):
         """The resource's metadata section."""
         return self.facts.metadata
 
+    @property
+    def account(self) -> Account | None:
+        """What the agent of the object proves itself with; None where it wants none, or there are none."""
+        accounts = self.facts.services.accounts
+        if accounts is None or not self.wants_account():
+            return None
+        return accounts.of(self.facts.stack_id, self.physical_name)
+
     # -- what the type can do ----------------------------------------------------------------------
 
     @classmethod
     def has(cls, handler: str) -> bool:
-        """Whether the type has work to do: a verb, "signal" (`handle_signal`), "find" or "live_properties"."""
-        if handler in ("find", "live_properties"):
+        """Whether the type has work to do: a verb, "signal" (`handle_signal`), "find", "live_properties" or
+        "wants_account"."""
+        if handler in ("find", "live_properties", "wants_account"):
             return handler in cls._defined
-        if handler == "check" and "live_properties" in cls._defined:
+        also = {"check": "live_properties", "delete": "wants_account"}.get(handler)
+        if also in cls._defined:
             return True
         return f"handle_{handler}" in cls._defined or f"check_{handler}_complete" in cls._defined
 
@@ -325,6 +335,14 @@ class Resource(Generic[P_co]):
     def live_metadata(self) -> JsonMap:
         """What GET …/metadata shows."""
         return self.metadata
+
+    def wants_account(self) -> bool:
+        """Whether an agent of the object has to prove who it is to be let in. It gets an account before the object is
+        made or changed, which opens the metadata and the signals of this resource only, and goes after the object.
+
+        Must follow from the properties.
+        """
+        return False
 
     # -- deciding ----------------------------------------------------------------------------------
 
@@ -477,6 +495,7 @@ _DEFAULTS: Mapping[str, object] = {
     for name in (
         "find",
         "live_properties",
+        "wants_account",
         "handle_signal",
         "handle_delete_snapshot",
         "handle_rebuild",

@@ -32,7 +32,7 @@ from heatlite.plugin import (
     SupportStatus,
     prop,
 )
-from heatlite.plugin.ports import UNGROUPED, SoftwareConfig, SoftwareDeployment
+from heatlite.plugin.ports import PASSWORD_INPUT, UNGROUPED, SoftwareConfig, SoftwareDeployment
 from heatlite.plugin.signing import NATIVE
 from heatlite.resources.groups import Group
 from heatlite.resources.members import definitions_in, template_of
@@ -273,7 +273,8 @@ class CommonProps(Schema):
     signal_transport: str = prop(
         "CFN_SIGNAL",
         one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL"),
-        doc="How the server answers: to a signed URL in the way of CloudFormation or of heatlite, or not at all.",
+        doc="How the server answers: to a signed URL in the way of CloudFormation or of heatlite, or not at all. "
+        "HEAT_SIGNAL: with an account in the stack domain, where the installation has one.",
     )
 
     def fault(self) -> str | None:
@@ -363,11 +364,23 @@ class Deployment(Signalled[DeploymentSchema]):
             ("deploy_resource_name", "The resource of the stack that deploys this", facts.name),
             ("deploy_signal_transport", "How the server answers", transport),
         ]
-        if transport != NO_SIGNAL:
+        account = self.account
+        if account is not None:
+            about.append(("deploy_auth_url", "Where Keystone is", account.auth_url))
+            about.append(("deploy_username", "The user who signals", account.username))
+            about.append(("deploy_user_id", "The user's id", account.user_id))
+            about.append((PASSWORD_INPUT, "The user's password", account.password))
+            about.append(("deploy_project_id", "The project that the user is in", account.project_id))
+            about.append(("deploy_domain_name", "The domain that the user is in", account.domain))
+            about.append(("deploy_region_name", "The region of the API", account.region))
+        elif transport != NO_SIGNAL:
             url = self.signed_url("signal" if transport == "CFN_SIGNAL" else NATIVE)
             about.append(("deploy_signal_id", "Where the server answers", url))
             about.append(("deploy_signal_verb", "The HTTP method of the answer", "POST"))
         return about
+
+    def wants_account(self) -> bool:
+        return self.facts.properties.get("signal_transport") == "HEAT_SIGNAL"
 
     # -- handlers ----------------------------------------------------------------------------------
 
@@ -744,19 +757,33 @@ class TargetProps(Schema):
         return f"{transport} needs {missing}, which this installation does not have" if missing else None
 
 
-def target_metadata(facts: Facts) -> JsonMap:
+def polls_heat(facts: Facts) -> bool:
+    """Whether the agent on a server asks the API for metadata, as somebody whom Keystone knows."""
+    return facts.properties.get("software_config_transport") == "POLL_SERVER_HEAT"
+
+
+def target_metadata(server: Resource[TargetProps]) -> JsonMap:
     """What the agent on a server reads: the metadata section of its resource, and how the agent is to go on.
 
     The deployments are put to it where the metadata is asked for.
     """
-    return {"deployments": [], **facts.metadata, "os-collect-config": collect_config(facts)}
+    return {"deployments": [], **server.metadata, "os-collect-config": collect_config(server)}
 
 
-def collect_config(facts: Facts) -> dict[str, Json]:
-    """The configuration of the agent os-collect-config, as far as heatlite knows it: without credentials."""
-    if facts.properties.get("software_config_transport") == "POLL_SERVER_HEAT":
-        stack = f"{facts.stack_name}/{facts.stack_id}"
+def collect_config(server: Resource[TargetProps]) -> dict[str, Json]:
+    """The configuration of the agent os-collect-config; without credentials where it has no account."""
+    facts = server.facts
+    if polls_heat(facts):
+        stack, account = f"{facts.stack_name}/{facts.stack_id}", server.account
         heat: JsonMap = {"project_id": facts.project, "stack_id": stack, "resource_name": facts.name}
+        if account is not None:
+            heat |= {
+                "auth_url": account.auth_url,
+                "user_id": account.user_id,
+                "password": account.password,
+                "project_id": account.project_id,
+            }
+            heat |= {} if account.region is None else {"region_name": account.region}
         return {"collectors": ["heat", "local"], "heat": heat}
     url = f"{facts.services.public_url.rstrip('/')}/v1/"
     cfn: JsonMap = {"metadata_url": url, "stack_name": facts.stack_name, "path": f"{facts.name}.Metadata"}
@@ -781,6 +808,9 @@ class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServ
     name_limit = 53
     snapshot_on_delete = True
 
+    def wants_account(self) -> bool:
+        return polls_heat(self.facts)
+
     def handle_create(self) -> None:
         self.physical_id = new_id()
 
@@ -794,12 +824,12 @@ class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServ
         """Nothing to do: it is somebody else's."""
 
     def live_metadata(self) -> JsonMap:
-        return target_metadata(self.facts)
+        return target_metadata(self)
 
     def attr_name(self) -> str:
         """What the server is called."""
         return self.props.name or self.physical_name
 
     def attr_os_collect_config(self) -> dict[str, Json]:
-        """The configuration of the agent os-collect-config, as far as heatlite knows it: without credentials."""
-        return collect_config(self.facts)
+        """The configuration of the agent os-collect-config, with its credentials where there is a stack domain."""
+        return collect_config(self)

@@ -128,6 +128,23 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
     def live_metadata(self) -> JsonMap:
         return {**self.metadata, **self.received()}
 
+    def wants_account(self) -> bool:
+        return self.facts.properties.get("signal_transport") == "HEAT_SIGNAL"
+
+    def _credentials(self) -> JsonMap:
+        """With what Keystone gives a token, by which the signal may be sent without a signature."""
+        account = self.account
+        if account is None:
+            return {}
+        return {
+            "auth_url": account.auth_url,
+            "username": account.username,
+            "user_id": account.user_id,
+            "password": account.password,
+            "project_id": account.project_id,
+            "region_name": account.region,
+        }
+
     def _is(self, transport: str) -> bool:
         return self.props.signal_transport == transport
 
@@ -157,7 +174,7 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
             case "CFN_SIGNAL":
                 return dump({"alarm_url": self.signed_url("signal")})
             case "HEAT_SIGNAL":
-                return dump({"alarm_url": self.signed_url(NATIVE)})
+                return dump({"alarm_url": self.signed_url(NATIVE), **self._credentials()})
             case _:
                 return dump({})
 

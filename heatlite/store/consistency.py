@@ -18,7 +18,7 @@ class Inconsistency:
     rule: str
     """What should be true."""
     entity: str
-    """action, stack, resource, snapshot, credential or dependency."""
+    """action, stack, resource, snapshot, credential, account, account_project or dependency."""
     id: str
     detail: str
 
@@ -140,6 +140,18 @@ RULES = (
         "credential",
         "SELECT stack_id, stack_id FROM credential WHERE NOT EXISTS "
         "(SELECT 1 FROM stack WHERE stack.id = credential.stack_id AND stack.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "an account has a stack",
+        "account",
+        "SELECT physical_name, stack_id FROM account WHERE NOT EXISTS "
+        "(SELECT 1 FROM stack WHERE stack.id = account.stack_id AND stack.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "a project for accounts has a stack",
+        "account_project",
+        "SELECT root_id, project_id FROM account_project WHERE NOT EXISTS "
+        "(SELECT 1 FROM stack WHERE stack.id = account_project.root_id AND stack.deleted_at IS NULL)",
     ),
     _Rule(
         "a snapshot that is in progress has an action on its stack",

@@ -371,3 +371,18 @@ class ServiceRecord:
     def is_up(self, now: float) -> bool:
         """Whether it has reported within two intervals."""
         return now - self.updated_at <= 2 * REPORT_INTERVAL
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRecord:
+    """With what the agent of a resource proves to the API who it is."""
+
+    stack_id: str
+    root_id: str
+    resource_name: str
+    physical_name: str
+    """The resource's, and what the user is called."""
+    password: str = field(repr=False)
+    user_id: str | None = None
+    """None until it is known that the user was made; as for the project."""
+    project_id: str | None = None

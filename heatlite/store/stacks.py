@@ -20,7 +20,17 @@ from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
 from heatlite.store.sealing import Sealing
 from heatlite.store.sinks import Sinks
-from heatlite.store.tables import Action, Credential, Resource, Sink, Snapshot, Stack, Suppressed, Template
+from heatlite.store.tables import (
+    AccountProject,
+    Action,
+    Credential,
+    Resource,
+    Sink,
+    Snapshot,
+    Stack,
+    Suppressed,
+    Template,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,7 +477,9 @@ def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
         case "disable_rollback":
             return [Stack.disable_rollback.in_([value.lower() == "true" for value in values])]
         case "stack_user_project_id":
-            return [_NEVER]  # there are no such projects here
+            projects = AccountProject.select(AccountProject.root_id)
+            roots = projects.where(AccountProject.project_id.in_(list(values)))
+            return [Stack.id.in_(roots) | Stack.root_id.in_(roots)]
         case _:
             return [_EQUAL_TO[name].in_(list(values))] if name in _EQUAL_TO else []
 

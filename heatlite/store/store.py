@@ -7,6 +7,7 @@ from pathlib import Path
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.store import exclusive, migrate
+from heatlite.store.accounts import Accounts
 from heatlite.store.action_list import ActionList
 from heatlite.store.actions import Actions
 from heatlite.store.consistency import Inconsistency, inconsistencies
@@ -58,6 +59,7 @@ class Store:
         self.node_actions = NodeActions(sealing)
         self.orchestrations = Orchestrations(sealing)
         self.playbooks = Playbooks(database)
+        self.accounts = Accounts(sealing)
         self.migrations: Sequence[migrate.Migration] = ()
         """As they were when the store was opened."""
 

@@ -452,7 +452,38 @@ class NodePlaybook(peewee.Model):
         indexes = ((("project", "name"), True),)
 
 
+class Account(peewee.Model):
+    """With what the agent of a resource proves who it is."""
+
+    id = peewee.BigAutoField()
+    stack_id = peewee.CharField(max_length=36)
+    root_id = peewee.CharField(max_length=36, index=True)
+    resource_name = peewee.CharField()
+    physical_name = peewee.CharField()
+    """The resource's; the user is called so, too."""
+    password = SealedField()
+    user_id = peewee.CharField(max_length=64, null=True, unique=True)
+    """NULL until it is known that the user was made; as for the project."""
+    project_id = peewee.CharField(max_length=64, null=True)
+
+    class Meta:
+        table_name = "account"
+        indexes = ((("stack_id", "physical_name"), True),)
+
+
+class AccountProject(peewee.Model):
+    """Where the accounts of a tree of stacks are."""
+
+    root_id = peewee.CharField(max_length=36, primary_key=True)
+    """The project is called so, too."""
+    project_id = peewee.CharField(max_length=64, null=True)
+
+    class Meta:
+        table_name = "account_project"
+
+
 MODELS: tuple[type[peewee.Model], ...] = (
     Template, Stack, Resource, Event, Action, Suppressed, Service, Mail, SoftwareConfig, SoftwareDeployment,
     Sink, Snapshot, Dependency, Transition, Credential, Node, NodeAction, NodeTransition, Orchestration, NodePlaybook,
+    Account, AccountProject,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from heatlite.api.access.policy import OPEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context
 from heatlite.core.errors import HTTPForbidden, Unauthorized
+from heatlite.engine.accounts import Accounts
 from heatlite.engine.ourselves import HEADER, Ourselves
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
@@ -42,50 +43,86 @@ class Authenticator(Protocol):
 class Door:
     """Lets requests into projects. Without an authenticator everybody is let in everywhere, as an administrator."""
 
-    def __init__(self, authenticator: Authenticator | None, policy: Policy, ourselves: Ourselves | None) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator | None,
+        policy: Policy,
+        ourselves: Ourselves | None,
+        accounts: Accounts | None,
+    ) -> None:
         self._authenticator = authenticator
         self._policy = policy
         self._ourselves = ourselves
+        self._accounts = accounts
 
     @property
     def is_guarded(self) -> bool:
         """Whether people are asked who they are."""
         return self._authenticator is not None
 
-    def admit(self, req: Request, project: str | None, rule: str | None) -> None:
+    def admit(self, req: Request, project: str | None, rule: str | None, named: Mapping[str, str]) -> None:
         """Set the caller of a request below a project (None: of one below none), if he may do what the rule names.
 
-        No rule: a method that nobody has. Raises Unauthorized, Forbidden, Unavailable.
+        `named` is what else the path names: a stack, a resource. No rule: a method that nobody has. Raises
+        Unauthorized, Forbidden, Unavailable.
         """
         if rule == OPEN:
             return
         if rule == SIGNAL and query.proof(req).signature:
             # A machine with a signed URL has no account; the handler looks whether the signature is right.
             caller, rule = self._one_of_ours(req, project or "", STACK_USER, STACK_USER), None
+            req.caller = self._ruled(caller)
         else:
-            caller = self._caller(req, project or "")
-        req.caller = replace(caller, may=lambda rule: self._policy.allows(rule, caller))
+            req.caller = self._caller(req, project or "", named)
         if rule is not None:
             req.require(rule)
 
-    def _caller(self, req: Request, project: str) -> Context:
+    def _caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context:
         if self._authenticator is None:
-            return Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
+            everybody = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
+            return self._ruled(everybody)
         claim = req.get_header(HEADER)
         if claim and self._ourselves and self._ourselves.sent(project, claim):
-            return self._one_of_ours(req, project, "heatlite", "member")
+            return self._ruled(self._one_of_ours(req, project, "heatlite", "member"))
         identity = self._authenticator.identify(req)
         if identity is None:
             raise Unauthorized(challenge=self._authenticator.challenge)
+        agent = self._agent(req, identity, project, named)
+        if agent is not None:
+            return agent
         everywhere = [self._context(req, identity, own) for own in identity.projects]
         here = next((caller for caller in everywhere if caller.project == project), None)
         admin = next((caller for caller in everywhere if caller.is_admin), None)
         if here is not None and (here.is_admin or admin is None):
-            return here
+            return self._person(here)
         if admin is None:
             raise HTTPForbidden(project=project)
         # His token is good for his own project: what is done with it would land there.
-        return replace(admin, project=project, project_domain_id="", secrets={})
+        return self._person(replace(admin, project=project, project_domain_id="", secrets={}))
+
+    def _agent(self, req: Request, identity: Identity, project: str, named: Mapping[str, str]) -> Context | None:
+        """Somebody whose account was made for a resource, in the project of its stack; None: he is nobody of these.
+
+        He may do what agents may where the path names that resource, or its stack, and nothing anywhere else.
+        """
+        if self._accounts is None or not any(STACK_USER in roles for roles in identity.projects.values()):
+            return None
+        place = self._accounts.place(identity.user_id)
+        if place is None or project not in (place.project, *identity.projects):
+            return None
+        agent = replace(self._one_of_ours(req, place.project, identity.user, STACK_USER), user_id=identity.user_id)
+        return self._ruled(agent) if place.holds(named) else replace(agent, may=lambda _rule: False)
+
+    def _person(self, caller: Context) -> Context:
+        """Where agents have accounts, their role opens nothing to others."""
+        if self._accounts is None or STACK_USER not in caller.roles:
+            return self._ruled(caller)
+        # A policy may also say what the role forbids, so both are asked.
+        return self._ruled(caller, replace(caller, roles=caller.roles - {STACK_USER}))
+
+    def _ruled(self, caller: Context, *also: Context) -> Context:
+        """Somebody who may do what the policy says of him, and of `also`."""
+        return replace(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
 
     @staticmethod
     def _one_of_ours(req: Request, project: str, user: str, role: str) -> Context:

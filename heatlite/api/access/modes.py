@@ -10,6 +10,7 @@ from heatlite.api.access.tokens import Tokens
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import Invalid
+from heatlite.engine.accounts import Accounts
 from heatlite.engine.ourselves import Ourselves
 
 
@@ -19,9 +20,11 @@ class MissingLibrary(Invalid):
     text = "The setting {setting} needs {library}, which is not installed: pip install 'heatlite[{extra}]'"
 
 
-def open_door(settings: Settings, clock: Clock, ourselves: Ourselves | None = None) -> Door:
+def open_door(
+    settings: Settings, clock: Clock, ourselves: Ourselves | None = None, accounts: Accounts | None = None
+) -> Door:
     """The door that the settings ask for. Raises BadSetting and MissingLibrary."""
-    return Door(_authenticator(settings, clock), _policy(settings), ourselves)
+    return Door(_authenticator(settings, clock), _policy(settings), ourselves, accounts)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:

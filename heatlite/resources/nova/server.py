@@ -12,7 +12,7 @@ from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, networks, user_data
 from heatlite.resources.nova.disks import Disk, DiskV2
 from heatlite.resources.nova.networks import Nic, Ports
-from heatlite.resources.software import TargetProps, collect_config, target_metadata
+from heatlite.resources.software import TargetProps, collect_config, polls_heat, target_metadata
 
 CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "webmks")
 GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})
@@ -149,7 +149,7 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
     def _first_metadata(self) -> JsonMap:
         """What an agent on the server begins with."""
         software = self.props.user_data_format == "SOFTWARE_CONFIG"
-        return target_metadata(self.facts) if software else self.metadata
+        return target_metadata(self) if software else self.metadata
 
     def _text(self, text_or_id: str) -> str:
         """A text, or that of a config whose id is given."""
@@ -170,6 +170,9 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
         """The ids of the security groups; None: those that ports have by themselves."""
         names = self.props.security_groups
         return [self._finders.id_of("neutron.security_group", str(name)) for name in names] or None
+
+    def wants_account(self) -> bool:
+        return polls_heat(self.facts) and self.facts.properties.get("user_data_format") == "SOFTWARE_CONFIG"
 
     # -- create --------------------------------------------------------------------------------------
 
@@ -466,7 +469,7 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
     # -- what the template may ask -------------------------------------------------------------------
 
     def live_metadata(self) -> JsonMap:
-        return target_metadata(self.facts)
+        return target_metadata(self)
 
     def live_properties(self) -> Mapping[str, Json] | None:
         try:
@@ -591,8 +594,8 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
         return [name for name in super().shown_attributes() if name != "console_urls"]
 
     def attr_os_collect_config(self) -> dict[str, Json]:
-        """The configuration of the agent os-collect-config, as far as heatlite knows it: without credentials."""
-        return collect_config(self.facts) if self.props.user_data_format == "SOFTWARE_CONFIG" else {}
+        """The configuration of the agent os-collect-config, with its credentials where there is a stack domain."""
+        return collect_config(self) if self.props.user_data_format == "SOFTWARE_CONFIG" else {}
 
 
 def texts(metadata: Mapping[str, Json]) -> JsonMap:

@@ -22,7 +22,7 @@ from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
 from heatlite.store.encryption import Cipher, new_key
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
 from heatlite.store.rotation import Rotated
 from heatlite.store.store import Store
 from tests.databases import dump
@@ -132,6 +132,8 @@ def test_without_a_key_all_is_kept_as_it_is(store: Store, url: str, monkeypatch:
     check_whole(bare, stack, action)
     with pytest.raises(NotSupported, match="encryption_keys"), bare.transaction():
         bare.credentials.put(stack.id, SECRET)
+    with pytest.raises(NotSupported, match="encryption_keys"), bare.transaction():
+        bare.accounts.insert(AccountRecord(stack.id, stack.id, "a", "s-a-x", "sesame"))
     assert "credential" not in in_clear(store)
     # Once there is a key, all of it is encrypted: the stack was known to have something in it.
     monkeypatch.undo()
@@ -163,6 +165,7 @@ def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None
     action = fill(before, stack)
     with before.transaction():
         before.credentials.put(stack.id, SECRET)
+        before.accounts.insert(AccountRecord(stack.id, stack.id, "a", "s-a-x", "sesame"))
         before.actions.put(an_action(secrets=Cipher([OLD], "").encrypt(SECRET)))
     both, after = keyed(url, NEW, OLD), keyed(url, NEW)
     check_whole(both, stack, action)
@@ -170,11 +173,12 @@ def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None
         after.sealing.check()
     done = both.rotate_keys()
     assert done == Rotated(rows=done.rows)
-    # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, credential
-    assert done.rows == 11
+    # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, credential, account
+    assert done.rows == 12
     after.sealing.check()
     check_whole(after, stack, action)
     assert after.credentials.of(stack.id) == SECRET
+    assert after.accounts.passwords(stack.id) == ["sesame"]
     assert in_clear(store) == []
     with pytest.raises(UnreadableSecret):
         before.sealing.check()

@@ -1563,6 +1563,8 @@ def test_rows_that_wait_are_found_in_many_stacks(store: Store) -> None:
 # -- what must be true of all rows -----------------------------------------------------------------
 
 BREAKS = {
+    "an account has a stack": "UPDATE account SET stack_id = 'gone'",
+    "a project for accounts has a stack": "UPDATE account_project SET root_id = 'gone'",
     "a credential has a stack": "UPDATE credential SET stack_id = 'gone'",
     "an action that has ended holds nothing": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
     "an action that has ended keeps no secrets": "UPDATE action SET secrets = 'x' WHERE id = 'ended'",
@@ -1612,6 +1614,9 @@ def something_of_everything(store: Store) -> None:
         taken = SnapshotRecord("snap", "s-ended", None, Verb.CREATE, Status.COMPLETE, "", 100.0)
         store.snapshots.insert(taken)
         store.database.write("INSERT INTO credential (stack_id, content) VALUES ('s-ready', 'x')")
+        store.accounts.put_project("s-ready")
+        account = "(stack_id, root_id, resource_name, physical_name, password)"
+        store.database.write(f"INSERT INTO account {account} VALUES ('s-ready', 's-ready', 'a', 's-a-x', 'x')")
     for name in ("ended", "runs", "parent"):
         put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
         claimed = store.actions.claim("me", 990.0, 30.0)

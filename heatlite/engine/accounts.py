@@ -1,0 +1,147 @@
+"""The accounts of agents in the stack domain of Keystone (decision 0014): made with a resource, and removed with it."""
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from heatlite.clients.cloud import CloudError
+from heatlite.clients.stack_domain import StackDomain
+from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable
+from heatlite.plugin.ports import Account
+from heatlite.plugin.registry import Registry
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+from heatlite.store.errors import Duplicate
+from heatlite.store.records import AccountRecord, StackRecord, StackSummary
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an account was made for."""
+
+    project: str
+    stack_id: str
+    stack_name: str
+    resource_name: str
+    objects: frozenset[str]
+    """The ids of the resource's object; of two while it is replaced."""
+
+    def holds(self, named: Mapping[str, str]) -> bool:
+        """Whether all that a request names, by the names of the API's path, is this."""
+        known = {
+            "stack_name": {self.stack_name, self.stack_id},
+            "stack_id": {self.stack_id},
+            "resource_name": {self.resource_name},
+            "server_id": self.objects,
+        }
+        return bool(named) and all(value in known.get(name, ()) for name, value in named.items())
+
+
+class Accounts:
+    """Makes, finds and removes accounts; what resource types see of them is `plugin.ports.Accounts`."""
+
+    def __init__(self, store: Store, domain: StackDomain) -> None:
+        self._store = store
+        self._domain = domain
+
+    def of(self, stack_id: str, physical_name: str) -> Account | None:
+        """That of a resource; None: it has none."""
+        kept = self._store.accounts.get(stack_id, physical_name)
+        if kept is None or kept.user_id is None or kept.project_id is None:
+            return None
+        return Account(
+            auth_url=self._domain.auth_url,
+            user_id=kept.user_id,
+            username=kept.physical_name,
+            password=kept.password,
+            project_id=kept.project_id,
+            domain=self._domain.domain,
+            region=self._domain.region,
+        )
+
+    def place(self, user_id: str) -> Place | None:
+        """What a user's account was made for; None: it was made for no resource that is there."""
+        kept = self._store.accounts.of_user(user_id)
+        stack = None if kept is None else self._store.stacks.get(kept.stack_id)
+        if kept is None or stack is None or stack.deleted_at is not None:
+            return None
+        rows = self._store.resources.by_name(stack.id, [kept.resource_name])
+        objects = frozenset(row.physical_id for row in rows if row.physical_id is not None)
+        return Place(stack.project, stack.id, stack.name, kept.resource_name, objects)
+
+    def projects(self, stacks: Iterable[StackRecord | StackSummary]) -> dict[str, str]:
+        """The projects in the stack domain of those stacks whose trees have one: stack → project."""
+        roots = {stack.id: stack.root_id or stack.id for stack in stacks}
+        found = self._store.accounts.projects({*roots.values()})
+        return {stack_id: found[root] for stack_id, root in roots.items() if root in found}
+
+    # -- making and removing -----------------------------------------------------------------------
+
+    def settle(self, resource: Resource[Schema]) -> None:
+        """Make a resource's account if it wants one and has none, remove it if it does not want it. Raises CloudError.
+
+        A stack that is not sealed is from before there was a stack domain; until an update seals it, it does without.
+        """
+        facts = resource.facts
+        kept = self._store.accounts.get(facts.stack_id, facts.physical_name)
+        stack = self._store.stacks.get(facts.stack_id)
+        if stack is None or stack.deleted_at is not None or not stack.sealed or not resource.wants_account():
+            self.close(resource)
+            return
+        root_id = stack.root_id or stack.id
+        if kept is None:
+            kept = AccountRecord(stack.id, root_id, facts.name, facts.physical_name, secrets.token_urlsafe(24))
+            with self._store.transaction():
+                self._store.accounts.insert(kept)
+        if kept.user_id is None:
+            project_id = self._project(root_id)
+            about = f"The agent of resource {facts.name} of stack {stack.id}"
+            user_id = self._domain.user(kept.physical_name, kept.password, project_id, about)
+            with self._store.transaction():
+                self._store.accounts.made(replace(kept, user_id=user_id, project_id=project_id))
+
+    def _project(self, root_id: str) -> str:
+        found = self._store.accounts.projects([root_id]).get(root_id)
+        if found is None:
+            if not self._store.accounts.has_project(root_id):
+                with suppress(Duplicate), self._store.transaction():  # another resource of the tree was faster
+                    self._store.accounts.put_project(root_id)
+            found = self._domain.project(root_id, f"The agents of stack {root_id}")
+            with self._store.transaction():
+                self._store.accounts.project_made(root_id, found)
+        return found
+
+    def close(self, resource: Resource[Schema]) -> None:
+        """Remove a resource's account, if it has one. Raises CloudError."""
+        kept = self._store.accounts.get(resource.facts.stack_id, resource.facts.physical_name)
+        if kept is not None:
+            self._remove(kept)
+
+    def _remove(self, kept: AccountRecord) -> None:
+        self._domain.remove("user", kept.physical_name, kept.user_id)
+        with self._store.transaction():
+            self._store.accounts.delete(kept)
+
+    def close_all(self, stack: StackRecord) -> None:
+        """Remove what a stack that goes still has, and a root's project. Where Keystone does not, the log says so."""
+        try:
+            for kept in self._store.accounts.of_stack(stack.id):
+                self._remove(kept)
+            if self._store.accounts.has_project(stack.id):
+                self._domain.remove("project", stack.id, self._store.accounts.projects([stack.id]).get(stack.id))
+        except CloudError as error:
+            log.warning("Accounts of the deleted stack %s are left in the stack domain: %s", stack.id, error)
+
+
+def may_want(types: Registry, names: Iterable[str]) -> bool:
+    """Whether a resource of one of these types may want an account."""
+    for name in names:
+        with suppress(EntityNotFound, ResourceTypeUnavailable):
+            if types.get(name).has("wants_account"):
+                return True
+    return False

@@ -1,0 +1,109 @@
+"""The accounts that agents of resources have in the stack domain of Keystone, and the projects that these are in.
+
+A row is there before anything is made, so whatever crashes, it is known what has to be found and removed again.
+"""
+
+from collections.abc import Iterable
+
+import peewee
+
+from heatlite.core.errors import NotSupported
+from heatlite.store.records import AccountRecord
+from heatlite.store.sealing import Sealing
+from heatlite.store.tables import Account, AccountProject
+
+_COLUMNS = (
+    Account.stack_id, Account.root_id, Account.resource_name, Account.physical_name, Account.password, Account.user_id,
+    Account.project_id,
+)  # fmt: skip
+
+
+class Accounts:
+    """One for each resource that has one, and a project for each tree of stacks that has some."""
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
+
+    def insert(self, record: AccountRecord) -> None:
+        """Add one. Raises NotSupported without a key to encrypt its password with."""
+        if self._sealing.cipher is None:
+            raise NotSupported(feature="To keep an account without encryption_keys")
+        self._database.change(
+            Account.insert(
+                stack_id=record.stack_id,
+                root_id=record.root_id,
+                resource_name=record.resource_name,
+                physical_name=record.physical_name,
+                password=self._sealing.close(record.password),
+                user_id=record.user_id,
+                project_id=record.project_id,
+            )
+        )
+
+    def made(self, record: AccountRecord) -> None:
+        """It is there now: keep its user's and its project's ids."""
+        values = {Account.user_id: record.user_id, Account.project_id: record.project_id}
+        self._database.change(Account.update(values).where(*_key(record.stack_id, record.physical_name)))
+
+    def get(self, stack_id: str, physical_name: str) -> AccountRecord | None:
+        """That of a resource. Raises UnreadableSecret."""
+        return self._first(*_key(stack_id, physical_name))
+
+    def of_user(self, user_id: str) -> AccountRecord | None:
+        """The one whose user has this id."""
+        return self._first(Account.user_id == user_id)
+
+    def of_stack(self, stack_id: str) -> list[AccountRecord]:
+        """Those of a stack's own resources."""
+        return self._select(Account.stack_id == stack_id)
+
+    def passwords(self, root_id: str) -> list[str]:
+        """All of a tree of stacks, by its root."""
+        found = self._database.select(Account.select(Account.password).where(Account.root_id == root_id))
+        return [self._sealing.open(password) for (password,) in found]
+
+    def delete(self, record: AccountRecord) -> None:
+        """Forget one."""
+        self._database.change(Account.delete().where(*_key(record.stack_id, record.physical_name)))
+
+    def forget(self, stack_id: str) -> None:
+        """Forget all that a stack has, and its project: it is gone."""
+        self._database.change(Account.delete().where(Account.stack_id == stack_id))
+        self._database.change(AccountProject.delete().where(AccountProject.root_id == stack_id))
+
+    # -- projects ----------------------------------------------------------------------------------
+
+    def has_project(self, root_id: str) -> bool:
+        """Whether a project was made for a tree, or is about to be."""
+        select = AccountProject.select(AccountProject.root_id).where(AccountProject.root_id == root_id)
+        return bool(self._database.select(select))
+
+    def put_project(self, root_id: str) -> None:
+        """A project is about to be made for a tree."""
+        self._database.change(AccountProject.insert(root_id=root_id))
+
+    def project_made(self, root_id: str, project_id: str) -> None:
+        """It is there now."""
+        update = AccountProject.update({AccountProject.project_id: project_id})
+        self._database.change(update.where(AccountProject.root_id == root_id))
+
+    def projects(self, root_ids: Iterable[str]) -> dict[str, str]:
+        """The ids of the projects of trees that have one: root → project."""
+        select = AccountProject.select(AccountProject.root_id, AccountProject.project_id)
+        is_made = AccountProject.project_id.is_null(False)
+        return dict(self._database.select(select.where(AccountProject.root_id.in_([*root_ids]), is_made)))
+
+    def _first(self, *conditions: peewee.ColumnBase) -> AccountRecord | None:
+        return next(iter(self._select(*conditions)), None)
+
+    def _select(self, *conditions: peewee.ColumnBase) -> list[AccountRecord]:
+        rows = self._database.select(Account.select(*_COLUMNS).where(*conditions))
+        return [
+            AccountRecord(stack_id, root_id, resource_name, physical_name, self._sealing.open(password), *ids)
+            for stack_id, root_id, resource_name, physical_name, password, *ids in rows
+        ]
+
+
+def _key(stack_id: str, physical_name: str) -> tuple[peewee.ColumnBase, ...]:
+    return Account.stack_id == stack_id, Account.physical_name == physical_name

@@ -1,0 +1,48 @@
+"""Accounts of the agents of resources in the stack domain of Keystone, and the projects that these are in."""
+
+from peewee import BigAutoField, CharField, Database, Model, MySQLDatabase, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+class Account(Model):
+    id = BigAutoField()
+    stack_id = CharField(max_length=36)
+    root_id = CharField(max_length=36, index=True)
+    resource_name = CharField()
+    physical_name = CharField()
+    password = LongTextField()
+    user_id = CharField(max_length=64, null=True, unique=True)
+    project_id = CharField(max_length=64, null=True)
+
+    class Meta:
+        table_name = "account"
+        indexes = ((("stack_id", "physical_name"), True),)
+
+
+class AccountProject(Model):
+    root_id = CharField(max_length=36, primary_key=True)
+    project_id = CharField(max_length=64, null=True)
+
+    class Meta:
+        table_name = "account_project"
+
+
+MODELS = (Account, AccountProject)
+
+
+def up(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
+    for model in MODELS:
+        if isinstance(db, MySQLDatabase):
+            model._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+        model.bind(db)
+        model.create_table()
+
+
+def down(migrator: SchemaMigrator, db: Database) -> None:  # noqa: ARG001
+    for model in MODELS:
+        model.bind(db)
+        model.drop_table()
