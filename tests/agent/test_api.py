@@ -158,7 +158,7 @@ def test_nobody_gets_in_without_the_secret(agent: Agent) -> None:
             assert (answer.status, answer.body["error"], answer.signed) == (401, "NotSigned", False)
     chunked = b"POST /v1/actions HTTP/1.1\r\nX-Heatlite-Nonce: nnnnnnnnnnnnnnnn\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"  # noqa: E501
     for garbage in (chunked, b"GET\r\n\r\n", b"BREW / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA: " + b"a" * 70_000):
-        assert b" 401 " in raw(agent.url, garbage).partition(b"\r\n")[0]
+        assert b'"NotSigned"' in raw(agent.url, garbage)
     raw(agent.url, b"\0\xff" * 1000)
     assert agent.get("/v1/agent")["revision"] == revision
     assert agent.ask("GET", "/v1/actions/unknown").body["error"] == "UnknownAction"
