@@ -39,7 +39,9 @@ from heatlite.engine.health import Health
 from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.playbooks import Playbooks
 from heatlite.engine.nodes.requests import NodeRequests
+from heatlite.engine.nodes.runs import Runs
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
@@ -295,9 +297,10 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     preparation = Preparation(store, types, settings, definitions, containers, clouds, accounts is not None)
     schedule = Schedule(store, clock, settings, gate)
     longest = inf if settings.auth is Auth.NONE else LONGEST
-    ledger = Ledger(store, clock)
     streams = Streams(store, settings.max_event_streams, longest=longest)
     store.database.committed = streams.wake
+    ledger = Ledger(store, clock)
+    Runs(store, clock, ledger).attach()
     return Rooms(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds),
         handover=Handover(store, clock, settings, gate),
@@ -307,6 +310,8 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         health=Health(store, clock, definitions, gate, reading),
         signals=Signals(store, clock, settings, definitions, gate, reading),
         controls=Controls(store, clock),
+        ledger=ledger,
+        playbooks=Playbooks(store, clock, settings, gate, reading, ledger),
         software=software,
         node_requests=NodeRequests(store, clock, settings, ledger),
         reading=reading,

@@ -2,10 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator
 
 from heatlite.api import query
 from heatlite.api.faults import BAD_REQUEST
@@ -13,6 +12,7 @@ from heatlite.api.request import Request
 from heatlite.core import clock
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.shapes import explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine import requests
 from heatlite.engine.handover import read_record
@@ -23,16 +23,6 @@ MAX_DEPTH = 100
 
 CONTENT_TYPES = ("application/json", "text/plain", "")
 """All are read as JSON (heat-api §1)."""
-
-NAMES: dict[str, str] = {
-    "object": "an object",
-    "array": "a list",
-    "string": "text",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "null": "null",
-}
 
 _STRINGS: JsonMap = {"type": ["array", "null"], "items": {"type": "string"}}
 _DEFINITION: JsonMap = {
@@ -256,7 +246,7 @@ def _check_escapes(value: Json) -> None:
 
 def _object(value: Json) -> JsonMap:
     if not isinstance(value, dict):
-        raise HTTPBadRequest(f"The request needs a JSON object as its body, not {_kind(value)}.")
+        raise HTTPBadRequest(f"The request needs a JSON object as its body, not {kind_of(value)}.")
     return value
 
 
@@ -275,44 +265,10 @@ def checked_or_empty(req: Request, schema: Draft202012Validator) -> JsonMap:
     return body
 
 
-def _kind(value: object) -> str:
-    for kind, checker in (("object", Mapping), ("array", list), ("string", str), ("boolean", bool)):
-        if isinstance(value, checker):
-            return NAMES[kind]
-    return "nothing" if value is None else "a number"
-
-
 def _check(schema: Draft202012Validator, value: object, start: str = "") -> None:
     for error in schema.iter_errors(value):
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        raise HTTPBadRequest(f"{(start + where).lstrip('.') or 'The body'}: {_text(error)}")
-
-
-def _text(error: ValidationError) -> str:
-    """Our own words: jsonschema's repeat the whole value, which may be megabytes."""
-    expected: Any = error.validator_value
-    match error.validator:
-        case "type":
-            wanted = [expected] if isinstance(expected, str) else expected
-            return f"has to be {' or '.join(NAMES[kind] for kind in wanted)}, not {_kind(error.instance)}."
-        case "maxLength":
-            return f"may have at most {expected} characters."
-        case "minimum":
-            return f"has to be at least {expected}."
-        case "maximum":
-            return f"has to be at most {expected}."
-        case "maxItems":
-            return f"may have at most {expected} entries."
-        case "enum":
-            return f"has to be one of: {', '.join(one for one in expected if one is not None)}."
-        case "required":
-            missing: Any = error.instance
-            return f"needs {', '.join(name for name in expected if name not in missing)}."
-        case _:
-            schema: Any = error.schema
-            instance: Any = error.instance
-            unknown = sorted(instance.keys() - schema["properties"].keys())
-            return f"unknown key {', '.join(unknown)}; there are: {', '.join(schema['properties'])}."
+        raise HTTPBadRequest(f"{(start + where).lstrip('.') or 'The body'}: {explain(error)}")
 
 
 def create(req: Request) -> requests.Request:

@@ -14,6 +14,8 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.playbooks import Playbooks
 from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.reading import Reading
@@ -40,6 +42,8 @@ class Rooms:
     health: Health
     signals: Signals
     controls: Controls
+    ledger: Ledger
+    playbooks: Playbooks
     software: Software
     node_requests: NodeRequests
     reading: Reading
@@ -59,6 +63,7 @@ class Handler:
     def __init__(self, rooms: Rooms) -> None:
         self.stacks = rooms.stacks
         self.controls = rooms.controls
+        self.playbooks = rooms.playbooks
         self.handover = rooms.handover
         self.maintenance = rooms.maintenance
         self.snapshots = rooms.snapshots

@@ -264,6 +264,12 @@ class PlanChanged(Conflict):
     )
 
 
+class PlaybookChanged(Conflict):
+    """What was read and what would be approved are not the same."""
+
+    text = "Action {action_id} is not the run that was read: its digest is {digest}. Look at it again."
+
+
 class StackLocked(Conflict):
     """The maintenance lock says no (lock-and-health §2)."""
 

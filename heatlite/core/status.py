@@ -22,6 +22,8 @@ class Verb(StrEnum):
     ADOPT = "ADOPT"
     LOCK = "LOCK"
     UNLOCK = "UNLOCK"
+    PLAYBOOK = "PLAYBOOK"
+    """Runs a playbook on the nodes of a tree. No worker does, and no stack is ever in a state of it."""
 
 
 class Status(StrEnum):

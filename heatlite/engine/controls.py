@@ -8,7 +8,7 @@ delete, and to stop one of these is no operation on the stack.
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound
-from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
 from heatlite.engine.endings import Endings
 from heatlite.engine.gate import audit
 from heatlite.store.records import ActionRecord, StackRecord
@@ -79,7 +79,8 @@ class Controls:
     @staticmethod
     def _check_suspendable(action: ActionRecord) -> None:
         if action.status is ActionStatus.INIT:
-            raise _refusal(action, "its time has not come, so there is nothing to suspend; CANCEL it instead.")
+            what = "nobody has approved it" if action.verb is Verb.PLAYBOOK else "its time has not come"
+            raise _refusal(action, f"{what}, so there is nothing to suspend; CANCEL it instead.")
         if action.control not in (None, Control.SUSPEND):
             raise _refusal(action, "it is being stopped already.")
 

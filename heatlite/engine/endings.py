@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap
-from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status
+from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.breakpoints import waits_at
 from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.store.errors import Fenced
@@ -71,11 +71,13 @@ class Endings:
         action = self._store.actions.take(action_id)  # The end of a derived one may have moved it.
         if action is None:
             raise Fenced(action_id)
-        now, stack, reason = self._clock.now(), None, "Not wanted any more"
-        if action.status is not ActionStatus.INIT:  # One that waits for its time has nothing to do with the stack yet.
+        now, stack = self._clock.now(), None
+        reason = "Timed out" if result is Result.TIMEOUT else "Not wanted any more"
+        # What waits for its time has nothing to do with the stack yet, and a playbook's run never has.
+        if action.status is not ActionStatus.INIT and action.verb is not Verb.PLAYBOOK:
             stack = self._store.stacks.get(action.stack_id)
             verb = action.verb if stack is None else stack.verb
-            reason = "Timed out" if result is Result.TIMEOUT else f"Stack {verb} cancelled"
+            reason = reason if result is Result.TIMEOUT else f"Stack {verb} cancelled"
             stack = self._fail_stack(action, action.control, reason)
         ended = outputs(result, reason, stack)
         self._store.actions.end(action, STATUS_AFTER[result], reason, now, ended)

@@ -116,7 +116,7 @@ class Gate:
         """Put a refusal into the audit log and, once for each lock, into the list of suppressed requests."""
         stack, user = attempt.stack, attempt.context.user
         audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, attempt.operation, attempt.target, user)
-        if attempt.operation in (Operation.LOCK, Operation.UNLOCK):
+        if attempt.operation in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
             return
         same = (stack.id, error.locked_at, attempt.operation, attempt.target, user, attempt.path, attempt.body)
         key = hashlib.sha256(canonical(same).encode()).digest()

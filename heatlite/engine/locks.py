@@ -41,13 +41,14 @@ class Operation(StrEnum):
     SIGNAL = "signal"
     LOCK = "lock"
     UNLOCK = "unlock"
+    PLAYBOOK = "playbook"
 
 
 DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
 
 ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
     (Verb.LOCK, Status.IN_PROGRESS): frozenset(),
-    (Verb.LOCK, Status.COMPLETE): frozenset({Operation.UNLOCK, Operation.LOCK}),
+    (Verb.LOCK, Status.COMPLETE): frozenset({Operation.UNLOCK, Operation.LOCK, Operation.PLAYBOOK}),
     (Verb.LOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.LOCK, *DELETES}),
     (Verb.UNLOCK, Status.IN_PROGRESS): frozenset(),
     (Verb.UNLOCK, Status.FAILED): frozenset({Operation.UNLOCK, *DELETES}),
@@ -132,8 +133,10 @@ def _maintenance(
 
 
 def _has_begun(action: ActionRecord) -> bool:
-    """Whether somebody is at it, be it that he waits for nested stacks without a worker."""
-    return action.status is ActionStatus.RUNNING or action.started_at is not None
+    """Whether somebody is at it, be it that he waits for nested stacks, or for nodes, without a worker."""
+    return (
+        action.status is ActionStatus.RUNNING or action.started_at is not None or action.verb is Verb.PLAYBOOK
+    )
 
 
 def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:

@@ -61,6 +61,14 @@ class Reading:
             values.pop("show", None)
         return values
 
+    def attribute(self, stack: StackRecord, row: ResourceRecord, name: str) -> Json:
+        """One of a resource's attributes; null where it cannot be had. What is hidden is masked."""
+        if row.verb not in READABLE:
+            return None
+        mask = self.mask(stack)
+        with hiding(mask):
+            return mask.json(_attribute(self.resources_of(stack).make(row), name))
+
     def metadata(self, stack: StackRecord, row: ResourceRecord, for_agent: bool = True) -> JsonMap:
         """A resource's metadata as it is now; nobody but its agent is told the agent's password."""
         if row.verb not in READABLE:

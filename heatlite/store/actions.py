@@ -85,6 +85,8 @@ class Actions:
         for something. It must neither raise nor block."""
         self.moved: Callable[[ActionRecord, ActionStatus, str], None] = lambda *_: None
         """Called the same way for each move: with the action as it was before, and the reason."""
+        self.run_moved: Callable[[ActionRecord, ActionStatus, str], None] = lambda *_: None
+        """Called as `moved`, but only for runs of playbooks, and within the transaction that moves one."""
 
     # -- the queue's side --------------------------------------------------------------------------
 
@@ -156,8 +158,9 @@ class Actions:
                 self._tell(record, True)
 
     def _with_dependencies(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]]) -> ActionRecord:
-        """The record with what it depends on counted; one that has ended already is no longer waited for."""
-        pending = failed = 0
+        """The record with what it depends on counted, beside what it waits for anyway; one that has ended already is no
+        longer waited for."""
+        pending, failed = record.pending, 0
         # In the order in which they were put: whoever ends one takes it before those that depend on it, and are later.
         for depended, needs in sorted(depends_on, key=lambda one: self._seq(one[0])):
             found = self.take(depended)
@@ -654,6 +657,8 @@ class Actions:
         line = (action.id, now, action.status, after, action.attempt, action.owner, reason)
         self._transitions.insert([line])
         self._report(action, after, reason)
+        if action.verb is Verb.PLAYBOOK:
+            self.run_moved(action, after, reason)
 
     def _report(self, action: ActionRecord, after: ActionStatus, reason: str) -> None:
         """Have the move told once the transaction is committed."""

@@ -6,6 +6,7 @@ nothing is IN_PROGRESS, waits or is owned without an action, or a worker, that w
 
 from dataclasses import dataclass
 
+from heatlite.core import nodes
 from heatlite.core.status import PARKED_ACTIONS
 from heatlite.store.actions import LIVE, OPEN, any_of
 from heatlite.store.database import Database, Value
@@ -18,7 +19,7 @@ class Inconsistency:
     rule: str
     """What should be true."""
     entity: str
-    """action, stack, resource, snapshot, credential, account, account_project or dependency."""
+    """action, node action, stack, resource, snapshot, credential, account, account_project or dependency."""
     id: str
     detail: str
 
@@ -33,6 +34,7 @@ class _Rule:
 
 _ALIVE = f"(SELECT 1 FROM action WHERE action.stack_id = stack.id AND {LIVE})"
 _ALIVE_OF = "(SELECT 1 FROM action WHERE action.stack_id = {table}.stack_id AND " + LIVE + ")"
+_NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(nodes.ENDED))})"
 
 RULES = (
     _Rule(
@@ -68,19 +70,33 @@ RULES = (
     _Rule(
         "an action that is not begun yet has a time at which it will be, and that is not long past",
         "action",
-        "SELECT id, not_before FROM action WHERE status = 'INIT' AND (not_before IS NULL OR not_before < {late})",
+        "SELECT id, not_before FROM action WHERE status = 'INIT' AND verb <> 'PLAYBOOK' "
+        "AND (not_before IS NULL OR not_before < {late})",
     ),
     _Rule(
         "an action that waits for others counts them rightly",
         "action",
         "SELECT id, pending FROM action WHERE status = 'WAITING' AND pending <> "
-        "(SELECT COUNT(*) FROM dependency WHERE dependent = action.id AND state = 'open')",
+        "(SELECT COUNT(*) FROM dependency WHERE dependent = action.id AND state = 'open')"
+        " + CASE WHEN verb = 'PLAYBOOK' THEN 1 ELSE 0 END",
     ),
     _Rule(
         "nobody waits for what has ended",
         "dependency",
         "SELECT dependent, depended FROM dependency WHERE state = 'open' AND NOT EXISTS "
         f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN})",
+    ),
+    _Rule(
+        "a playbook's run that has not ended has node actions that have not",
+        "action",
+        f"SELECT id, status FROM action WHERE verb = 'PLAYBOOK' AND {OPEN} AND NOT EXISTS "
+        f"(SELECT 1 FROM node_action WHERE run_id = action.id AND {_NODE_ACTION_OPEN})",
+    ),
+    _Rule(
+        "what a playbook's run has not sent when it ends is not sent any more",
+        "node action",
+        "SELECT id, run_id FROM node_action WHERE state LIKE 'PENDING%' AND sent_at IS NULL AND EXISTS "
+        f"(SELECT 1 FROM action WHERE action.id = run_id AND NOT {OPEN})",
     ),
     _Rule(
         "an action that waits for derived ones is woken when one has ended",

@@ -42,7 +42,7 @@ class Playbooks:
         if self.get(record.project, record.name) is not None:
             self._database.change(NodePlaybook.update(changed).where(mine))
             return False
-        self._database.change(NodePlaybook.insert(asdict(record)))
+        self._database.change(NodePlaybook.insert({**asdict(record), "updated_at": None}))
         return True
 
     def delete(self, project: str, name: str) -> bool:

@@ -201,7 +201,7 @@ class ActionRecord:
     retries: int = 0
     """How often it has been given back because others were in the way."""
     pending: int = 0
-    """How many of the actions that it depends on have not ended."""
+    """How many of the actions that it depends on have not ended; of a playbook's run one more, for its node actions."""
     failed_dependencies: int = 0
     zone: str | None = None
     """The label of the workers that are to do it; None: any."""

@@ -322,7 +322,7 @@ POINTS = ("poll", "call", "nested")
 
 
 def test_no_operation_is_forgotten() -> None:
-    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT}
+    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.PLAYBOOK}
 
 
 @pytest.fixture

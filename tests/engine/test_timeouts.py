@@ -100,7 +100,7 @@ OPERATIONS: dict[Verb, Operation] = {
 
 
 def test_no_operation_is_forgotten() -> None:
-    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT}
+    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.PLAYBOOK}
 
 
 @pytest.mark.parametrize(("part", "minutes"), [("flat", 2), ("flat", None), ("nested", 2)])

@@ -17,12 +17,14 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
+from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.retention import Retention
 from heatlite.store.action_list import ActionQuery
 from heatlite.store.consistency import RULES
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.events import EventQuery
+from heatlite.store.node_records import NodeActionRecord
 from heatlite.store.records import (
     ActionRecord,
     BeforeLock,
@@ -1576,6 +1578,12 @@ BREAKS = {
         "UPDATE action SET not_before = 900 WHERE id = 'later'"
     ),
     "an action that waits for others counts them rightly": "UPDATE action SET pending = 2 WHERE id = 'waits'",
+    "a playbook's run that has not ended has node actions that have not": (
+        "UPDATE node_action SET state = 'DONE' WHERE run_id = 'run'"
+    ),
+    "what a playbook's run has not sent when it ends is not sent any more": (
+        "UPDATE action SET status = 'CANCELLED' WHERE id = 'run'"
+    ),
     "nobody waits for what has ended": "UPDATE dependency SET depended = 'ended' WHERE dependent = 'waits'",
     "an action that waits for derived ones is woken when one has ended": (
         "UPDATE action SET open_children = 2, updated_at = 900 WHERE id = 'parent'"
@@ -1632,6 +1640,26 @@ def something_of_everything(store: Store) -> None:
     put(store, an_action("s-ready", id="ready"))
     with store.transaction():
         store.actions.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
+        store.actions.schedule(an_action("s-ended", id="run", verb=Verb.PLAYBOOK, pending=1))
+        store.node_actions.insert_many([
+            NodeActionRecord(
+                id="work",
+                project="acme",
+                stack_id="s-ended",
+                root_id="s-ended",
+                node_id="n",
+                node="n",
+                kind="k",
+                args={},
+                digest="",
+                state=NodeActionState.PENDING_APPROVE,
+                requester=Requester.PLAYBOOK,
+                requested_by="mia",
+                created_at=1.0,
+                updated_at=1.0,
+                run_id="run",
+            )
+        ])
 
 
 @everywhere

@@ -1,0 +1,58 @@
+"""What a JSON Schema finds wrong, in our own words: jsonschema's repeat the whole value, which may be megabytes."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+NAMES: dict[str, str] = {
+    "object": "an object",
+    "array": "a list",
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "null": "null",
+}
+
+
+def kind_of(value: object) -> str:
+    """What a value is, as messages name it."""
+    for kind, checker in (("object", Mapping), ("array", list), ("string", str), ("boolean", bool)):
+        if isinstance(value, checker):
+            return NAMES[kind]
+    return "nothing" if value is None else "a number"
+
+
+def explain(error: "ValidationError") -> str:
+    """What the value has to be, to be put behind its place."""
+    expected: Any = error.validator_value
+    match error.validator:
+        case "type":
+            wanted = [expected] if isinstance(expected, str) else expected
+            return f"has to be {' or '.join(NAMES[kind] for kind in wanted)}, not {kind_of(error.instance)}."
+        case "maxLength":
+            return f"may have at most {expected} characters."
+        case "minLength":
+            return "may not be empty."
+        case "minimum":
+            return f"has to be at least {expected}."
+        case "maximum":
+            return f"has to be at most {expected}."
+        case "minItems" | "minProperties":
+            return f"needs at least {expected} {'entry' if expected == 1 else 'entries'}."
+        case "maxItems" | "maxProperties":
+            return f"may have at most {expected} {'entry' if expected == 1 else 'entries'}."
+        case "uniqueItems":
+            return "names something twice."
+        case "enum":
+            return f"has to be one of: {', '.join(one for one in expected if one is not None)}."
+        case "required":
+            missing: Any = error.instance
+            return f"needs {', '.join(name for name in expected if name not in missing)}."
+        case _:
+            schema: Any = error.schema
+            instance: Any = error.instance
+            unknown = sorted(instance.keys() - schema["properties"].keys())
+            return f"unknown key {', '.join(unknown)}; there are: {', '.join(schema['properties'])}."

@@ -1,0 +1,143 @@
+"""Runs of playbooks: each goes on whenever one of its node actions has changed, or the run itself has been moved.
+
+No worker has a run. It is WAITING until the last of its node actions has ended, and ends in the transaction in which
+that did. Whoever ends it otherwise (CANCEL, its time, the deletion of the stack) ends what is left of them with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.json import JsonMap
+from heatlite.core.nodes import NodeActionState, Origin
+from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
+from heatlite.engine.endings import outputs
+from heatlite.engine.journal import LONGEST_REASON, stack_event
+from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
+from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.records import ActionRecord
+from heatlite.store.store import Store
+
+
+class Runs:
+    """Has runs go on. Always in the caller's transaction, which holds the run's stack, the root of its tree."""
+
+    def __init__(self, store: Store, clock: Clock, ledger: Ledger) -> None:
+        self._store = store
+        self._clock = clock
+        self._ledger = ledger
+
+    def attach(self) -> None:
+        """From now on everything that happens to a run, or to its node actions, is told here."""
+        self._ledger.advance = self.advance
+        self._store.actions.run_moved = self._moved
+
+    def _moved(self, run: ActionRecord, after: ActionStatus, reason: str) -> None:
+        """The run has made a move."""
+        if run.status is ActionStatus.INIT and after is ActionStatus.WAITING:
+            self._tell(run, Status.IN_PROGRESS, f"{title(run)} started")
+        elif run.status is not ActionStatus.INIT and after in ENDED_ACTIONS:
+            status = Status.COMPLETE if after is ActionStatus.SUCCEEDED else Status.FAILED
+            self._tell(run, status, f"{title(run)}: {reason}")
+        self.advance(run.id)
+
+    def advance(self, run_id: str) -> None:
+        """Do what follows from how the run and its node actions stand; nothing where that has been done."""
+        run = self._store.actions.take(run_id)
+        if run is None:
+            return
+        actions = self._store.node_actions.of_run(run_id)
+        if run.status in ENDED_ACTIONS:
+            self._give_up([one for one in actions if not one.has_ended], run.status_reason)
+            return
+        following = next_of(at_once(run), actions)
+        if following.cancelled:
+            self._change([_cancelled(one) for one in following.cancelled], STOPPED)
+        elif following.has_ended:
+            self._end(run, actions, following)
+        elif run.status is ActionStatus.SUSPENDED:
+            self._change([replace(one, turn=False) for one in held_back(actions)])
+        elif run.status is ActionStatus.WAITING and following.turns:
+            self._change([replace(one, turn=True) for one in following.turns])
+
+    def _give_up(self, left: Sequence[NodeActionRecord], reason: str) -> None:
+        """End what no agent can have, and ask agents to end the rest."""
+        news = [one for one in left if is_unsent(one) or not one.cancel_asked]
+        self._change([_cancelled(one) if is_unsent(one) else replace(one, cancel_asked=True) for one in news], reason)
+
+    def _change(self, changed: Sequence[NodeActionRecord], reason: str = "") -> None:
+        """Write node actions, with a line of history where there is a reason, and have their nodes looked after. The
+        ledger has `advance` called again, which finds this done."""
+        if not changed:
+            return
+        now = self._clock.now()
+        lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
+        changed = [
+            replace(one, updated_at=now, finished_at=now if one.has_ended else one.finished_at) for one in changed
+        ]
+        self._ledger.record(changed, lines if reason else ())
+        if not all(one.has_ended for one in changed):
+            self._store.orchestrations.nudge(changed[0].root_id, now)
+
+    def _end(self, run: ActionRecord, actions: Sequence[NodeActionRecord], following: Next) -> None:
+        failure = following.failure
+        if failure is None:
+            result, reason = Result.OK, "All stages are done"
+        else:
+            result = Result.CANCEL if run.status is ActionStatus.INIT else Result.ERROR
+            stage = stage_names(run)[failure.stage or 0]
+            reason = f"Stage {stage}: {failure.kind} on node {failure.node} is {failure.state}"
+        told = {**outputs(result, reason), **_summary(run, actions)}
+        self._store.actions.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
+
+    def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
+        """An event of the stack, whose state stays as it is."""
+        stack = self._store.stacks.get(run.stack_id)
+        if stack is not None:
+            event = stack_event(stack, self._clock.now())
+            event = replace(event, verb=Verb.PLAYBOOK, status=status, status_reason=reason[:LONGEST_REASON])
+            self._store.events.append_many([event])
+
+
+def _cancelled(action: NodeActionRecord) -> NodeActionRecord:
+    return replace(action, state=NodeActionState.CANCELLED, turn=False, error=STOPPED)
+
+
+def title(run: ActionRecord) -> str:
+    """``Playbook restart``."""
+    name = run.inputs.get("playbook")
+    return "Playbook" if name is None else f"Playbook {name}"
+
+
+def _stages(run: ActionRecord) -> list[JsonMap]:
+    stages = run.inputs["stages"]
+    assert isinstance(stages, list)
+    return stages
+
+
+def at_once(run: ActionRecord) -> list[int | None]:
+    """How many node actions of each stage may be under way; None: all."""
+    given = (stage["at_once"] for stage in _stages(run))
+    return [most if isinstance(most, int) else None for most in given]
+
+
+def stage_names(run: ActionRecord) -> list[str]:
+    """What the stages are called."""
+    return [str(stage["name"]) for stage in _stages(run)]
+
+
+def _summary(run: ActionRecord, actions: Sequence[NodeActionRecord]) -> JsonMap:
+    """What came of each stage, and what has failed."""
+    names = stage_names(run)
+    stages: list[JsonMap] = []
+    for number, name in enumerate(names):
+        states = [one.state for one in actions if one.stage == number]
+        counts: JsonMap = {state.value: states.count(state) for state in NodeActionState if state in states}
+        stages.append({"name": name, "states": counts})
+    failed: list[JsonMap] = [
+        {"id": one.id, "stage": names[one.stage or 0], "node": one.node, "state": one.state.value}
+        for one in actions
+        if one.state in (NodeActionState.FAILED, NodeActionState.LOST)
+    ]
+    return {"stages": stages, "failed": failed}

@@ -1,0 +1,173 @@
+"""Playbooks for nodes: text → stages. What is wrong with one is told with its place, all of it at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator, ValidationError
+
+from heatlite.core.errors import HTTPBadRequest, Problem, RequestLimitExceeded
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.shapes import explain
+from heatlite.template.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
+from heatlite.template.problems import locate
+
+KEY: Final = "node_playbook"
+VERSION: Final = "2026-11-21"
+ALL: Final = "all"
+MOST_STAGES: Final = 100
+
+_ALL: JsonMap = {"if": {"type": "string"}, "then": {"enum": [ALL]}}
+"""Text is only this; beside a type."""
+_NAME: JsonMap = {"type": "string", "minLength": 1, "maxLength": 255}
+_ATTRIBUTE: JsonMap = {
+    "type": "object",
+    "properties": {
+        "name": {"type": ["string", "array"], "minLength": 1, "minItems": 1, "items": {"type": ["string", "integer"]}},
+        "equals": True,
+    },
+    "required": ["name", "equals"],
+    "additionalProperties": False,
+}
+_NODES: JsonMap = {
+    "type": ["string", "object"],
+    **_ALL,
+    "properties": {
+        "names": {"type": "array", "items": _NAME, "minItems": 1, "uniqueItems": True},
+        "attribute": _ATTRIBUTE,
+    },
+    "additionalProperties": False,
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+_STAGE: JsonMap = {
+    "type": "object",
+    "properties": {
+        "name": _NAME,
+        "nodes": _NODES,
+        "at_once": {"type": ["integer", "string"], "minimum": 1, **_ALL},
+        "action": {
+            "type": "object",
+            "properties": {"kind": _NAME, "args": {"type": "object"}},
+            "required": ["kind"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["name", "nodes", "action"],
+    "additionalProperties": False,
+}
+SCHEMA: Final = Draft202012Validator(
+    {
+        "type": "object",
+        "properties": {
+            KEY: {"enum": [VERSION]},
+            "description": {"type": "string"},
+            "stages": {"type": "array", "items": _STAGE, "minItems": 1, "maxItems": MOST_STAGES},
+        },
+        "required": [KEY, "stages"],
+        "additionalProperties": False,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """Chooses the nodes of which an attribute has a value."""
+
+    path: tuple[str | int, ...]
+    """The attribute's name and what leads into its value, as for get_attr."""
+    equals: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One action on some nodes."""
+
+    name: str
+    names: tuple[str, ...] | None
+    """The nodes, in this order; None: all, or those that `attribute` chooses."""
+    attribute: Attribute | None
+    at_once: int | None
+    """On how many nodes it may be under way; None: on all."""
+    kind: str
+    args: JsonMap
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """Stages, of which each begins when the one before is done on all its nodes."""
+
+    description: str
+    stages: tuple[Stage, ...]
+
+
+def read_playbook(document: object, name: str = "playbook") -> Playbook:
+    """A playbook from text (YAML or JSON) or from an object. Raises HTTPBadRequest, which names the first place and
+    carries all problems, and RequestLimitExceeded for a text that is too long."""
+    if isinstance(document, str) and len(document) > MAX_TEMPLATE_SIZE:
+        raise RequestLimitExceeded(message=f"a playbook may have at most {MAX_TEMPLATE_SIZE} characters.")
+    source = load_mapping(document, name, "Playbook")
+    found = problems(source)
+    if found:
+        raise HTTPBadRequest(found[0].text, problems=tuple(found))
+    data: Any = source.data  # the schema has been checked
+    stages = tuple(_stage(stage) for stage in data["stages"])
+    return Playbook(data.get("description", ""), stages)
+
+
+def problems(source: Source) -> list[Problem]:
+    """What is wrong with a playbook, each with line and column where its text is at hand."""
+    wrong = list(_problems(source))
+    placed = locate([Problem(path, "", source=source.name) for path, _ in wrong], {source.name: source})
+    return [
+        Problem(
+            place.path,
+            f"Playbook not valid: {f'{place.where}: ' if place.path else ''}{text}"
+            + (f" (line {place.line}, column {place.column})" if place.line else ""),
+            error="HTTPBadRequest",
+            source=source.name,
+            line=place.line,
+            column=place.column,
+        )
+        for place, (_, text) in zip(placed, wrong, strict=True)
+    ]
+
+
+def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Where, and what."""
+    for path in source.duplicates:
+        yield path, "stands there twice."
+    wrong = [
+        (tuple(error.absolute_path) + _unknown(error), explain(error)) for error in SCHEMA.iter_errors(source.data)
+    ]
+    yield from wrong
+    if not wrong:
+        data: Any = source.data
+        names = [stage["name"] for stage in data["stages"]]
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                yield ("stages", at, "name"), f"there is a stage {name} before."
+
+
+def _unknown(error: ValidationError) -> tuple[str, ...]:
+    """The key that should not be there, where it is that: its place is meant, not that of the map."""
+    if error.validator != "additionalProperties":
+        return ()
+    schema: Any = error.schema
+    data: Any = error.instance
+    return (next(key for key in data if key not in schema["properties"]),)
+
+
+def _stage(data: Any) -> Stage:
+    nodes = data["nodes"]
+    given = nodes.get("attribute") if isinstance(nodes, dict) else None
+    attribute = None
+    if given is not None:
+        path = (given["name"],) if isinstance(given["name"], str) else tuple(given["name"])
+        attribute = Attribute(path, given["equals"])
+    names = tuple(nodes["names"]) if isinstance(nodes, dict) and given is None else None
+    at_once = data.get("at_once", 1)
+    action = data["action"]
+    return Stage(
+        data["name"], names, attribute, None if at_once == ALL else int(at_once), action["kind"], action.get("args", {})
+    )
