@@ -30,6 +30,12 @@ MOST_NOTED = 10_000
 
 ZONE = "zone:"
 
+CHANGES_MACHINES = frozenset({
+    Verb.CREATE, Verb.UPDATE, Verb.ROLLBACK, Verb.SUSPEND, Verb.RESUME, Verb.SNAPSHOT, Verb.RESTORE, Verb.ADOPT,
+})  # fmt: skip
+"""What is not done while machines of the tree are at work themselves. A deletion waits for nobody, all else leaves them
+alone."""
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One caller's operation on a stack, with what it takes to send the request again."""
@@ -179,10 +185,17 @@ class Gate:
     def put(self, context: Context, action: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
         """Put a caller's action into the queue, or keep it until its time has come, within the caller's transaction."""
         if action.not_before is None:
-            self._store.actions.put(action, depends_on)
+            self._store.actions.put(action, [*({**dict(self.at_work(action)), **dict(depends_on)}).items()])
         else:
             self._store.actions.schedule(action, depends_on)
         context.queued.append(action.id)
+
+    def at_work(self, action: ActionRecord) -> list[tuple[str, Needs]]:
+        """What machines do that an action changes: it depends on the end of that. In a transaction that holds the
+        stack, so that nothing more is sent there from now on."""
+        if action.verb not in CHANGES_MACHINES:
+            return []
+        return [(node_action, Needs.END) for node_action in self._store.node_actions.at_agents(action.root_id)]
 
     def action(
         self, context: Context, stack: StackRecord, verb: Verb, inputs: JsonMap | None = None

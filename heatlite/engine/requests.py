@@ -59,7 +59,7 @@ class Timing:
     interval: float = 0.0
     """After the end of each, the next one begins; 0: it is done once."""
     depends_on: tuple[str, ...] = ()
-    """The ids of actions that have to succeed first."""
+    """The ids of actions and node actions that have to succeed first."""
     timeout: int = 0
     """0: what the stack says, else the installation."""
     body: Json = None

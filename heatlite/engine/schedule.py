@@ -92,7 +92,7 @@ class Schedule:
                 " that series. To end the series, cancel that action."
             )
         for action_id in timing.depends_on:
-            found = self._store.actions.get(action_id)
+            found = self._store.actions.get(action_id) or self._store.node_actions.get(action_id)
             if found is None or found.project != stack.project:
                 raise HTTPBadRequest(f"depends_on: this project has no action with the id {action_id}.")
         return [(action_id, Needs.SUCCESS) for action_id in dict.fromkeys(timing.depends_on)]
@@ -130,7 +130,8 @@ class Schedule:
             self._gate.begin(stack, action.verb)
             now = self._clock.now()
             deadline = now + (action.timeout or self._settings.default_action_timeout)
-            self._store.actions.admit(replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now))
+            admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
+            self._store.actions.admit(admitted, self._gate.at_work(admitted))
 
     def _miss(self, action: ActionRecord, error: HeatliteError) -> None:
         """Its time has come and it is not let in: it ends, and its series goes on."""

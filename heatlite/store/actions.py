@@ -12,6 +12,8 @@ from dataclasses import replace
 from heatlite.core.errors import ActionConflict
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap, dump
+from heatlite.core.nodes import ENDED as ENDED_NODE_ACTIONS
+from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import (
     ENDED_ACTIONS,
     LIVE_ACTIONS,
@@ -54,6 +56,8 @@ _PARKED = f"status {any_of(PARKED_ACTIONS)} AND pending = 0"
 """It waits for the actions derived from it, or at a breakpoint."""
 _STRONGER = {Control.FORCE_CANCEL: (Control.ABORT,), Control.ABORT: ()}
 """What a control does not take back; any other takes back neither of these two."""
+STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
+"""What does not wait any longer for node actions when it is asked to stop: it has nothing to do then."""
 _MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
 
 
@@ -125,12 +129,22 @@ class Actions:
         ((count,),) = self._database.read(self._marked(sql), (stack_id,))
         return int(count)
 
-    def admit(self, record: ActionRecord) -> None:
+    def admit(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
         """A scheduled action, taken before (`take`), may begin: it holds its target from now on. Where it depends on
-        actions that have not ended it waits for these. Raises ActionConflict."""
+        actions that have not ended, from before or from now on, it waits for these. Raises ActionConflict."""
+        known = {one.depended for one in self.dependencies(record.id)}
+        failed = record.failed_dependencies
+        record = self._with_dependencies(record, [one for one in depends_on if one[0] not in known])
+        if failed:  # it does not wait any more, and will say so
+            record = replace(record, pending=0, failed_dependencies=failed)
         after = ActionStatus.WAITING if record.pending else ActionStatus.READY
-        values = (after, _key(replace(record, status=after)), record.zone, record.deadline, record.updated_at)
-        sql = "UPDATE action SET status = ?, exclusive_key = ?, zone = ?, deadline = ?, updated_at = ? WHERE id = ?"
+        values = (
+            after, _key(replace(record, status=after)), record.zone, record.deadline, record.updated_at, record.pending,
+        )  # fmt: skip
+        sql = (
+            "UPDATE action SET status = ?, exclusive_key = ?, zone = ?, deadline = ?, updated_at = ?, pending = ?"
+            " WHERE id = ?"
+        )
         try:
             self._write(sql, (*values, record.id))
         except Duplicate as error:
@@ -158,25 +172,56 @@ class Actions:
                 self._tell(record, True)
 
     def _with_dependencies(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]]) -> ActionRecord:
-        """The record with what it depends on counted, beside what it waits for anyway; one that has ended already is no
-        longer waited for."""
-        pending, failed = record.pending, 0
+        """The record with what it depends on counted, actions and node actions, beside what it waits for anyway; one
+        that has ended already is no longer waited for."""
+        went_well = self._node_actions_ended(record, [one for one, _ in depends_on])
+        actions = [one for one, _ in depends_on if one not in went_well]
         # In the order in which they were put: whoever ends one takes it before those that depend on it, and are later.
-        for depended, needs in sorted(depends_on, key=lambda one: self._seq(one[0])):
+        for depended in sorted(actions, key=self._seq):
             found = self.take(depended)
-            if found is None or found.status in ENDED_ACTIONS:
-                went_well = found is None or needs is Needs.END or found.status is ActionStatus.SUCCEEDED
-                state = "ok" if went_well else "failed"
-                failed += not went_well
-            else:
-                state = "open"
-                pending += 1
-            self._dependencies.insert([(record.id, depended, needs, state)])
+            has_ended = found is None or found.status in ENDED_ACTIONS
+            went_well[depended] = (found is None or found.status is ActionStatus.SUCCEEDED) if has_ended else None
+        states = {
+            depended: "open" if went_well[depended] is None else
+            "ok" if went_well[depended] or needs is Needs.END else "failed"
+            for depended, needs in depends_on
+        }
+        self._dependencies.insert([(record.id, depended, needs, states[depended]) for depended, needs in depends_on])
+        failed = [*states.values()].count("failed")
+        pending = record.pending + [*states.values()].count("open")
         return replace(record, pending=0 if failed else pending, failed_dependencies=failed)
+
+    def _node_actions_ended(self, record: ActionRecord, ids: Sequence[str]) -> dict[str, bool | None]:
+        """Those of the ids that are node actions: whether each has gone well; None: it has not ended.
+
+        Whoever ends one has its tree. So has whoever puts an action there; what is of another tree is taken.
+        """
+        found: dict[str, bool | None] = {}
+        taken: list[tuple[int, str]] = []
+        for some in in_parts(ids):
+            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
+            for one, root_id, state, seq in self._database.read(self._marked(sql), some):
+                found[one] = _node_action_went_well(state)
+                if root_id != record.root_id:
+                    taken.append((seq, one))
+        for _, one in sorted(taken):
+            sql = f"SELECT state FROM node_action WHERE id = ?{self._for_update}"
+            for (state,) in self._database.read(self._marked(sql), (one,)):
+                found[one] = _node_action_went_well(state)
+        return found
 
     def _seq(self, action_id: str) -> int:
         found = self.get(action_id)
         return 0 if found is None else found.seq
+
+    def waited_for(self, action_ids: Sequence[str]) -> set[str]:
+        """The ids of the actions and node actions for which some actions wait that have not begun."""
+        found: set[str] = set()
+        for some in in_parts(action_ids):
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks}) AND state = 'open'"
+            found.update(one for (one,) in self._database.read(self._marked(sql), some))
+        return found
 
     def get(self, action_id: str) -> ActionRecord | None:
         """An action by its id."""
@@ -228,6 +273,8 @@ class Actions:
             self._wake(record, now, f"asked to {control}")
         elif record.status in PARKED_ACTIONS and record.pending == 0:
             self._move(record, ActionStatus.READY, now, f"asked to {control}")
+        elif record.status is ActionStatus.WAITING and record.verb in STOPPED_AT_ONCE:
+            self._move(record, ActionStatus.READY, now, f"asked to {control}", pending=0)
         elif record.status is ActionStatus.READY:
             # It may pause before it is begun again; to stop it need not.
             self._write("UPDATE action SET not_before = ? WHERE id = ? AND not_before > ?", (now, action_id, now))
@@ -421,11 +468,15 @@ class Actions:
         """Wake what depends on a node action."""
         self._wake_dependents(action_id, went_well, now)
 
-    def _wake_dependents(self, action_id: str, succeeded: bool, now: float) -> None:
+    def node_silent(self, action_id: str, now: float) -> None:
+        """Wake what waits for the end of a node action, and not for its success: its node does not answer."""
+        self._wake_dependents(action_id, False, now, "AND needs = 'end' ")
+
+    def _wake_dependents(self, action_id: str, succeeded: bool, now: float, only: str = "") -> None:
         mark = self._database.mark
         sql = (
             "SELECT dependent, needs FROM dependency JOIN action ON action.id = dependent"
-            f" WHERE depended = {mark} AND state = 'open' ORDER BY seq"
+            f" WHERE depended = {mark} AND state = 'open' {only}ORDER BY seq"
         )
         for dependent, needs in self._database.read(sql, (action_id,)):
             went_well = succeeded or needs == Needs.END
@@ -701,6 +752,11 @@ class Actions:
 
     def _marked(self, sql: str) -> str:
         return sql.replace("?", self._database.mark)
+
+
+def _node_action_went_well(state: str) -> bool | None:
+    """Whether a node action that is in a state has; None: it has not ended."""
+    return state == NodeActionState.DONE if state in ENDED_NODE_ACTIONS else None
 
 
 def _mine(action: ActionRecord) -> tuple[Value, ...]:

@@ -19,7 +19,7 @@ class Inconsistency:
     rule: str
     """What should be true."""
     entity: str
-    """action, node action, stack, resource, snapshot, credential, account, account_project or dependency."""
+    """action, node action, node, stack, resource, snapshot, credential, account, account_project or dependency."""
     id: str
     detail: str
 
@@ -34,6 +34,7 @@ class _Rule:
 
 _ALIVE = f"(SELECT 1 FROM action WHERE action.stack_id = stack.id AND {LIVE})"
 _ALIVE_OF = "(SELECT 1 FROM action WHERE action.stack_id = {table}.stack_id AND " + LIVE + ")"
+_NODE_ACTION_PENDING = f"state IN ({', '.join(repr(str(one)) for one in sorted(nodes.PENDING))})"
 _NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(nodes.ENDED))})"
 
 RULES = (
@@ -84,7 +85,8 @@ RULES = (
         "nobody waits for what has ended",
         "dependency",
         "SELECT dependent, depended FROM dependency WHERE state = 'open' AND NOT EXISTS "
-        f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN})",
+        f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN}) AND NOT EXISTS "
+        f"(SELECT 1 FROM node_action WHERE node_action.id = depended AND {_NODE_ACTION_OPEN})",
     ),
     _Rule(
         "a playbook's run that has not ended has node actions that have not",
@@ -95,7 +97,7 @@ RULES = (
     _Rule(
         "what a playbook's run has not sent when it ends is not sent any more",
         "node action",
-        "SELECT id, run_id FROM node_action WHERE state LIKE 'PENDING%' AND sent_at IS NULL AND EXISTS "
+        f"SELECT id, run_id FROM node_action WHERE {_NODE_ACTION_PENDING} AND sent_at IS NULL AND EXISTS "
         f"(SELECT 1 FROM action WHERE action.id = run_id AND NOT {OPEN})",
     ),
     _Rule(
@@ -174,6 +176,35 @@ RULES = (
         "snapshot",
         "SELECT id, verb FROM snapshot WHERE status = 'IN_PROGRESS' AND NOT EXISTS "
         + _ALIVE_OF.format(table="snapshot"),
+    ),
+    _Rule(
+        "a node goes with its stack",
+        "node",
+        "SELECT id, stack_id FROM node WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = node.stack_id"
+        " AND (stack.deleted_at IS NULL OR stack.deleted_at >= {late}))",
+    ),
+    _Rule(
+        "a node action that has not ended has a node",
+        "node action",
+        f"SELECT id, node_id FROM node_action WHERE {_NODE_ACTION_OPEN} AND NOT EXISTS "
+        "(SELECT 1 FROM node WHERE node.id = node_action.node_id)",
+    ),
+    _Rule(
+        "of a tree with work for nodes somebody will look after the nodes",
+        "node action",
+        f"SELECT id, root_id FROM node_action WHERE {_NODE_ACTION_OPEN} AND NOT EXISTS "
+        "(SELECT 1 FROM orchestration WHERE orchestration.root_id = node_action.root_id)",
+    ),
+    _Rule(
+        "what nobody has approved was sent to nobody",
+        "node action",
+        "SELECT id, node_id FROM node_action WHERE state = 'PENDING_APPROVE' AND (sent_at IS NOT NULL OR attempts > 0)",
+    ),
+    _Rule(
+        "the history of a node action that no agent has told of says how it stands",
+        "node action",
+        f"SELECT id, state FROM node_action WHERE {_NODE_ACTION_PENDING} AND NOT EXISTS (SELECT 1 FROM node_transition"
+        " WHERE action_id = node_action.id AND node_transition.state = node_action.state)",
     ),
 )
 

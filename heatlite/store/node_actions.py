@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from heatlite.core.json import JsonMap, canonical, dump
-from heatlite.core.nodes import OPEN, NodeActionState, Origin, Requester
+from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Dialect, Row, Value
 from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
@@ -112,6 +112,16 @@ class NodeActions:
     def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
         """What has not ended in a tree, in the order of creation."""
         return self._select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
+
+    def at_agents(self, root_id: str) -> list[str]:
+        """The ids of what has not ended in a tree and agents have, or may have, of nodes that answer; in the order of
+        creation."""
+        sql = (
+            f"SELECT node_action.id FROM node_action JOIN node ON node.id = node_id WHERE node_action.root_id = ?"
+            f" AND node_action.{_OPEN} AND (sent_at IS NOT NULL OR node_action.{_any_of(AT_AGENT)})"
+            " AND node.state <> 'UNREACHABLE' ORDER BY seq"
+        )
+        return [found for (found,) in self._database.read(self._marked(sql), (root_id,))]
 
     def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
         """What has not ended on some nodes, in the order of creation."""

@@ -146,4 +146,5 @@ def registered(store: Store, stack: StackRecord, name: str, **more: object) -> N
     )
     with store.transaction():
         store.nodes.insert(node)
+        store.orchestrations.nudge(node.root_id, node.registered_at)
     return node

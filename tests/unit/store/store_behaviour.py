@@ -17,14 +17,14 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.nodes import NodeActionState, Requester
+from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.retention import Retention
 from heatlite.store.action_list import ActionQuery
 from heatlite.store.consistency import RULES
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.events import EventQuery
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
     ActionRecord,
     BeforeLock,
@@ -1605,6 +1605,13 @@ BREAKS = {
     "a snapshot that is in progress has an action on its stack": (
         "UPDATE snapshot SET status = 'IN_PROGRESS' WHERE stack_id = 's-ended'"
     ),
+    "a node goes with its stack": "UPDATE node SET stack_id = 'nowhere'",
+    "a node action that has not ended has a node": "UPDATE node_action SET node_id = 'gone' WHERE id = 'work'",
+    "of a tree with work for nodes somebody will look after the nodes": "UPDATE orchestration SET root_id = 'gone'",
+    "what nobody has approved was sent to nobody": "UPDATE node_action SET sent_at = 900 WHERE id = 'work'",
+    "the history of a node action that no agent has told of says how it stands": (
+        "UPDATE node_transition SET state = 'DONE' WHERE action_id = 'work'"
+    ),
 }
 """Each rule, and what breaks it."""
 
@@ -1660,6 +1667,31 @@ def something_of_everything(store: Store) -> None:
                 run_id="run",
             )
         ])
+        told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, Origin.SERVER)
+        store.node_actions.note([told])
+        store.nodes.insert(a_node("n", "s-ended"))
+        store.orchestrations.nudge("s-ended", 1.0)
+
+
+def a_node(node_id: str, stack_id: str) -> NodeRecord:
+    """A node of a stack that is no nested one."""
+    return NodeRecord(
+        id=node_id,
+        stack_id=stack_id,
+        root_id=stack_id,
+        project="acme",
+        name=node_id,
+        url="http://127.0.0.1:1",
+        secret="s",
+        instance="",
+        revision=0,
+        agent="1",
+        kinds=(),
+        deployments=False,
+        state=NodeState.UP,
+        reason="",
+        registered_at=1.0,
+    )
 
 
 @everywhere

@@ -1,0 +1,233 @@
+"""Stack actions wait for what the machines of their tree do, decision 0015; nobody waits for ever."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.nodes import NodeActionState, NodeState
+from heatlite.core.status import ActionStatus, LockLevel, Signal, state
+from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.requests import NodeRequest
+from heatlite.engine.requests import Request, Timing
+from heatlite.store.node_records import NodeActionRecord, NodeRecord
+from heatlite.store.records import ActionRecord
+from tests.api.conftest import registered
+
+from .conftest import MEMBER, Engine, template, thing
+
+S = NodeActionState
+WAITING, SUCCEEDED, FAILED, CANCELLED = (
+    ActionStatus.WAITING,
+    ActionStatus.SUCCEEDED,
+    ActionStatus.FAILED,
+    ActionStatus.CANCELLED,
+)
+
+
+class Fleet:
+    """A stack with two nodes, whose agents the test plays."""
+
+    def __init__(self, engine: Engine, name: str = "s") -> None:
+        self.engine = engine
+        self.ledger = Ledger(engine.store, engine.clock)
+        self.stack = engine.create(template(a=thing(), b=thing()), name)
+        self.nodes = {one: registered(engine.store, self.stack, one) for one in ("a", "b")}
+
+    def ask(self, node: str = "a", sent: bool = True) -> NodeActionRecord:
+        """A node action that was approved, and sent."""
+        request = NodeRequest(node, "test/success", {}, granted=True)
+        action, _ = self.engine.rooms.node_requests.create(MEMBER, self.stack, request)
+        return self.moved(action, sent_at=1.0) if sent else action
+
+    def moved(self, action: NodeActionRecord, state: S | None = None, **more: object) -> NodeActionRecord:
+        """What an orchestration writes."""
+        with self.engine.store.transaction():
+            self.engine.store.stacks.hold(action.root_id)
+            found = self.engine.store.node_actions.take(action.id)
+            assert found is not None
+            found = replace(found, state=state or found.state, **more)  # type: ignore[arg-type]
+            self.ledger.record([found])
+        return found
+
+    def is_silent(self, node: NodeRecord) -> None:
+        """It does not answer any more."""
+        store = self.engine.store
+        with store.transaction():
+            store.stacks.hold(node.root_id)
+            store.nodes.save_many([replace(node, state=NodeState.UNREACHABLE)])
+            for one in store.node_actions.open_of_nodes([node.id]):
+                store.actions.node_silent(one.id, self.engine.clock.now())
+
+    def waits_for(self) -> list[str]:
+        """What the action on the stack waits for."""
+        (action,) = self.engine.store.actions.live([self.stack.id])
+        assert action.status is WAITING
+        return sorted(self.engine.store.actions.waited_for([action.id]))
+
+    def last(self) -> ActionRecord:
+        """The newest action on the stack."""
+        rows = self.engine.store.database.read("SELECT id FROM action ORDER BY seq DESC LIMIT 1")
+        found = self.engine.store.actions.get(rows[0][0])
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def fleet(engine: Engine) -> Fleet:
+    return Fleet(engine)
+
+
+NEW = template(a=thing("new"), b=thing())
+
+
+@pytest.mark.parametrize("ends", [S.DONE, S.FAILED, S.CANCELLED, S.LOST])
+def test_it_waits_for_the_end_of_what_agents_have_and_for_nothing_that_comes_later(fleet: Fleet, ends: S) -> None:
+    engine = fleet.engine
+    unsent, at_work, sent = fleet.ask(sent=False), fleet.moved(fleet.ask(), S.RUNNING), fleet.ask("b")
+    fleet.moved(fleet.ask(), S.DONE)
+    engine.put(fleet.stack, NEW, wait=False)
+    assert fleet.waits_for() == sorted([at_work.id, sent.id])
+    later = [fleet.ask(node) for node in ("a", "b")]  # as if somebody asked the agents themselves
+    fleet.moved(at_work, ends)
+    assert fleet.waits_for() == [sent.id]
+    shown = engine.store.action_list.relations([fleet.last()])[fleet.last().id]
+    assert set(shown.depends_on) == {at_work.id, sent.id}
+    assert engine.value(fleet.stack, "a") == "v"
+    fleet.moved(sent, S.NEW)
+    fleet.moved(sent, S.LOST if ends is S.LOST else S.DONE)
+    assert state(engine.settle(fleet.stack).verb, engine.get(fleet.stack).status) == "UPDATE_COMPLETE"
+    assert engine.value(fleet.stack, "a") == "new"
+    left = engine.store.node_actions.open_of_root(fleet.stack.id)
+    assert {one.id for one in left} == {unsent.id, *(one.id for one in later)}
+
+
+def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fleet: Fleet) -> None:
+    stack, rooms = fleet.stack, engine.rooms
+    rooms.snapshots.take(MEMBER, engine.get(stack), "n")
+    engine.settle(stack)
+    (snapshot,) = engine.store.snapshots.of(stack.id)
+    work = fleet.moved(fleet.ask(), S.RUNNING)
+
+    def waits(ask: Callable[[], object]) -> bool:
+        ask()
+        if engine.store.actions.live([stack.id]):
+            action = fleet.last()
+            if action.status is WAITING:
+                assert fleet.waits_for() == [work.id]
+                rooms.controls.signal(MEMBER, action, Signal.CANCEL)
+                return True
+        engine.settle(stack)
+        return False
+
+    assert waits(lambda: engine.stacks.update(MEMBER, engine.get(stack), Request(template=NEW), existing=False))
+    assert waits(lambda: engine.stacks.retry(MEMBER, engine.get(stack)))
+    assert waits(lambda: engine.stacks.suspend(MEMBER, engine.get(stack)))
+    assert waits(lambda: engine.stacks.resume(MEMBER, engine.get(stack)))
+    assert waits(lambda: rooms.snapshots.take(MEMBER, engine.get(stack), "m"))
+    assert waits(lambda: rooms.snapshots.restore(MEMBER, engine.get(stack), snapshot.id))
+    assert not waits(lambda: engine.stacks.check(MEMBER, engine.get(stack)))
+    assert not waits(lambda: rooms.maintenance.lock(MEMBER, engine.get(stack), LockLevel.ALL, None, None))
+    assert not waits(lambda: rooms.maintenance.unlock(MEMBER, engine.get(stack)))
+    fleet.moved(work, S.DONE)
+    assert not waits(lambda: engine.stacks.suspend(MEMBER, engine.get(stack)))
+
+
+def test_what_was_for_later_looks_when_its_time_has_come(engine: Engine, fleet: Fleet) -> None:
+    with engine.clock.held():
+        early = fleet.ask()
+        timing = Timing(not_before=engine.clock.now() + 10, depends_on=(early.id,))
+        engine.stacks.suspend(MEMBER, fleet.stack, timing)
+        work = fleet.ask("b")
+        engine.clock.pass_(10)
+        engine.rooms.schedule.sweep()
+        assert fleet.waits_for() == sorted([early.id, work.id])
+        fleet.moved(early, S.DONE)
+        assert fleet.waits_for() == [work.id]
+        fleet.moved(work, S.FAILED)
+        assert engine.settle(fleet.stack).verb == "SUSPEND"
+
+
+def test_a_node_that_does_not_answer_holds_nobody(engine: Engine, fleet: Fleet) -> None:
+    lost, work = fleet.ask("a"), fleet.ask("b")
+    fleet.is_silent(fleet.nodes["a"])
+    engine.put(fleet.stack, NEW, wait=False)
+    assert fleet.waits_for() == [work.id]
+    fleet.is_silent(fleet.nodes["b"])
+    assert engine.settle(fleet.stack).status == "COMPLETE"
+    fleet.moved(lost, S.DONE)  # it comes back
+    assert engine.store.actions.dependencies(lost.id) == []
+
+
+@pytest.mark.parametrize(("ends", "how"), [(S.DONE, SUCCEEDED), (S.FAILED, FAILED), (S.CANCELLED, FAILED)])
+def test_callers_may_have_an_action_depend_on_node_actions(
+    engine: Engine, fleet: Fleet, ends: S, how: ActionStatus
+) -> None:
+    """Also on those of another tree; what has not succeeded has them fail."""
+    other = Fleet(engine, "other")
+    work, there = fleet.ask(), other.ask()
+    engine.stacks.check(MEMBER, fleet.stack, Timing(depends_on=(work.id, there.id)))
+    check = fleet.last()
+    assert fleet.waits_for() == sorted([work.id, there.id])
+    assert engine.store.action_list.relations([check])[check.id].depends_on == tuple(sorted([work.id, there.id]))
+    fleet.moved(work, S.DONE)
+    fleet.is_silent(other.nodes["a"])
+    assert fleet.waits_for() == [there.id], "that it does not answer says nothing of success"
+    other.moved(there, ends)
+    engine.settle(fleet.stack)
+    found = engine.store.actions.get(check.id)
+    assert found is not None
+    assert found.status is how
+    if how is FAILED:
+        assert there.id in found.status_reason
+    engine.stacks.check(MEMBER, engine.get(fleet.stack), Timing(depends_on=(there.id,)))
+    engine.settle(fleet.stack)
+    assert fleet.last().status is how
+    foreign = replace(MEMBER, project="foreign")
+    stack = engine.stacks.create(foreign, Request(name="f", template=template(a=thing())))
+    engine.settle(stack)
+    with pytest.raises(HTTPBadRequest, match=f"no action with the id {work.id}"):
+        engine.stacks.check(foreign, stack, Timing(depends_on=(work.id,)))
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+def test_to_stop_what_waits_waits_for_nobody(engine: Engine, fleet: Fleet, rollback: bool) -> None:
+    work = fleet.ask()
+    engine.put(fleet.stack, NEW, wait=False)
+    assert fleet.waits_for() == [work.id]
+    stopped = engine.cancel(fleet.stack, rollback)
+    assert state(stopped.verb, stopped.status) == ("ROLLBACK_COMPLETE" if rollback else "UPDATE_FAILED")
+    assert engine.value(fleet.stack, "a") == "v"
+    fleet.moved(work, S.DONE)
+    assert engine.put(fleet.stack, NEW).status == "COMPLETE"
+
+
+def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) -> None:
+    """Whoever holds the tree first is seen by the other: nothing is sent to a machine that is being changed."""
+    for number in range(6):
+        work = [fleet.ask(node, sent=False) for node in ("a", "b")]
+        meet = threading.Barrier(2)
+
+        def orchestrate(work: Sequence[NodeActionRecord] = work, meet: threading.Barrier = meet) -> None:
+            meet.wait()
+            for one in work:
+                with engine.store.transaction():
+                    engine.store.stacks.hold(one.root_id)
+                    if not engine.store.actions.live([one.stack_id]):
+                        fleet.moved(one, sent_at=1.0)
+            engine.store.close()
+
+        thread = threading.Thread(target=orchestrate)
+        thread.start()
+        meet.wait()
+        engine.put(fleet.stack, template(a=thing(f"{number}"), b=thing()), wait=False)
+        thread.join()
+        sent = [one.id for one in engine.store.node_actions.known([one.id for one in work]) if one.sent_at]
+        depended = {one.depended for one in engine.store.actions.dependencies(fleet.last().id)}
+        assert sorted(sent) == sorted(depended)
+        for one in work:
+            fleet.moved(one, S.DONE)
+        assert engine.settle(fleet.stack).status == "COMPLETE"
+        assert engine.value(fleet.stack, "a") == f"{number}"
