@@ -38,8 +38,11 @@ from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.nodes.agents import Agents
 from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.orchestrator import Orchestrator
 from heatlite.engine.nodes.playbooks import Playbooks
+from heatlite.engine.nodes.registration import Nodes
 from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.nodes.runs import Runs
 from heatlite.engine.ourselves import Ourselves
@@ -134,6 +137,7 @@ class Embedded:
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
     sinks: Sinks | None = None
+    orchestrator: Orchestrator | None = None
     lock: EngineLock | None = None
 
     @property
@@ -155,6 +159,8 @@ class Embedded:
         """Give unfinished actions back and let go of the database."""
         if self.dispatcher is not None:
             self.dispatcher.detach()
+        if self.orchestrator is not None:
+            self.orchestrator.stop()
         if self.worker is not None:
             self.worker.stop()
         if self.sinks is not None:
@@ -212,16 +218,21 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
         with store.transaction():
             store.actions.reclaim_all(clock.now())
             store.sinks.reclaim_all()
+            store.orchestrations.reclaim_all()
     rooms = _rooms(settings, store, clock)
     dispatcher = _dispatcher(settings, store)
     share = dispatcher.share
     due = (rooms.maintenance.expire_locks, rooms.schedule.sweep)
     worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, due, meter, share)
     sinks = Sinks(store, clock, settings.webhook_hosts, rooms.types.installation.event_sinks)
+    orchestrator = Orchestrator(store, clock, settings, rooms.agents, rooms.ledger)
+    store.orchestrations.announce = orchestrator.wake
     worker.start()
     sinks.start()
+    orchestrator.start()
     dispatcher.attach(worker)
-    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, dispatcher, worker, sinks, lock)
+    make_app = cache(partial(create_app, rooms, settings, meter))
+    return Embedded(make_app, rooms, dispatcher, worker, sinks, orchestrator, lock)
 
 
 def _check_keys(store: Store, warns: bool = True) -> None:
@@ -301,6 +312,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     store.database.committed = streams.wake
     ledger = Ledger(store, clock)
     Runs(store, clock, ledger).attach()
+    agents = Agents(settings)
     return Rooms(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds),
         handover=Handover(store, clock, settings, gate),
@@ -314,6 +326,8 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         playbooks=Playbooks(store, clock, settings, gate, reading, ledger),
         software=software,
         node_requests=NodeRequests(store, clock, settings, ledger),
+        nodes=Nodes(store, clock, agents),
+        agents=agents,
         reading=reading,
         definitions=definitions,
         store=store,

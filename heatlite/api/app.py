@@ -9,7 +9,7 @@ from falcon.routing import map_http_methods
 
 from heatlite.api import faults
 from heatlite.api.access.modes import open_door
-from heatlite.api.access.policy import OPEN, SIGNAL
+from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL
 from heatlite.api.actions import Actions
 from heatlite.api.catalog import (
     BuildInfo,
@@ -26,6 +26,7 @@ from heatlite.api.handler import Rooms
 from heatlite.api.locks import Lock
 from heatlite.api.middleware import Frame
 from heatlite.api.node_actions import NodeActions
+from heatlite.api.nodes import Node, Nodes
 from heatlite.api.project_actions import ProjectActions
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
@@ -114,6 +115,12 @@ def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
     route(R, resource, GET="resource:show", PATCH="resource:mark_unhealthy")
     route(R + "/metadata", resource, "metadata", GET="resource:metadata")
     route(R + "/signal", resource, "signal", POST=SIGNAL)
+
+    node = Node(rooms)
+    route(R + "/node", node, PUT=PROVEN, POST=PROVEN)
+    nodes = Nodes(rooms)
+    route(S + "/nodes", nodes, GET="nodes:index")
+    route(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
 
     app.add_sink(SignedSignals(rooms).by_arn, SIGNED)  # whoever has the signature needs nothing else
 

@@ -14,8 +14,10 @@ from heatlite.engine.definitions import Definitions
 from heatlite.engine.handover import Handover
 from heatlite.engine.health import Health
 from heatlite.engine.maintenance import Maintenance
+from heatlite.engine.nodes.agents import Agents
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.playbooks import Playbooks
+from heatlite.engine.nodes.registration import Nodes
 from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.reading import Reading
@@ -46,6 +48,8 @@ class Rooms:
     playbooks: Playbooks
     software: Software
     node_requests: NodeRequests
+    nodes: Nodes
+    agents: Agents
     reading: Reading
     definitions: Definitions
     store: Store
@@ -71,6 +75,7 @@ class Handler:
         self.signals = rooms.signals
         self.software = rooms.software
         self.node_requests = rooms.node_requests
+        self.nodes = rooms.nodes
         self.reading = rooms.reading
         self.definitions = rooms.definitions
         self.store = rooms.store

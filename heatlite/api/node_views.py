@@ -1,12 +1,13 @@
 """Nodes and what is done on them, as clients see them. Pure functions; `base` is how clients reach the server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from heatlite.api.views import action_url, link, project_url
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
+from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.engine.nodes.veil import NodeVeil
-from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord, OrchestrationRecord
 
 
 def node_action_summary(base: str, record: NodeActionRecord, veil: NodeVeil) -> JsonMap:
@@ -70,4 +71,38 @@ def node_action(
             }
             for line in history
         ],
+    }
+
+
+def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: OrchestrationRecord | None) -> JsonMap:
+    """A node with its agent's state, and how many of its actions have not ended. `last`: when its tree was looked
+    after."""
+    seen = record.seen_at
+    if last is not None and last.ended_at is not None and record.state is NodeState.UP:
+        seen = max(seen or 0.0, last.ended_at)  # what tells nothing new is not written down
+    return {
+        "id": record.id,
+        "name": record.name,
+        "stack_id": record.stack_id,
+        "url": record.url,
+        "agent": record.agent,
+        "state": record.state,
+        "reason": record.reason,
+        "kinds": list(record.kinds),
+        "deployments": record.deployments,
+        "registered_at": to_text(record.registered_at),
+        "seen_at": to_text(seen),
+        "unfinished": {str(state): count for state, count in sorted(counts.items())},
+    }
+
+
+def orchestration(record: OrchestrationRecord | None) -> JsonMap | None:
+    """When the nodes of a tree were, and will be, looked after; null where there are none."""
+    if record is None:
+        return None
+    return {
+        "due_at": to_text(record.due_at),
+        "started_at": to_text(record.started_at),
+        "ended_at": to_text(record.ended_at),
+        "report": record.report,
     }

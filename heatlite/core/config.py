@@ -186,6 +186,21 @@ class Settings:
     """How long a resource can be signalled through its signed URLs, counted from its creation."""
     webhook_hosts: tuple[str, ...] = ()
     """Hosts (as in `template_hosts`) that event sinks may be at although their addresses are not public."""
+    node_hosts: tuple[str, ...] = ()
+    """Where the agents of nodes may listen that the server connects to: hosts as in `template_hosts`, and networks
+    (``10.0.0.0/8``). Where nobody is asked who he is, agents on this machine may, too."""
+    node_orchestration_interval: float = 60.0
+    """Seconds after which the agents of a stack's nodes are asked again at the latest what is new."""
+    node_connections: int = 50
+    """How many agents of a stack's nodes are asked at once."""
+    node_send_attempts: int = 10
+    """How often a node action is sent in vain before it is FAILED."""
+    node_certificate: str = ""
+    """The certificate (PEM) that the server shows to agents that listen with TLS."""
+    node_key: str = ""
+    """The key of `node_certificate`, where that file does not have it."""
+    node_authority: str = ""
+    """Who signs the certificates of agents (PEM); where it is left out, those whom the machine trusts."""
     regions: tuple[str, ...] = ()
     """Where OS::Heat::Stack may make stacks: ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
     region_tokens: tuple[str, ...] = field(default=(), repr=False)

@@ -32,7 +32,8 @@ PENDING = frozenset({S.PENDING_APPROVE, S.PENDING_SCHEDULE})
 AT_AGENT = frozenset({S.NEW, S.RUNNING})
 
 MOVES: dict[NodeActionState, frozenset[NodeActionState]] = {
-    S.PENDING_APPROVE: frozenset({S.PENDING_SCHEDULE, S.CANCELLED}),
+    # An agent may have something else with the same id, which it was given by others: it wins.
+    S.PENDING_APPROVE: frozenset({S.PENDING_SCHEDULE, S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
     S.PENDING_SCHEDULE: frozenset({S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
     S.NEW: frozenset({S.RUNNING, S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
     S.RUNNING: frozenset({S.DONE, S.FAILED, S.CANCELLED, S.LOST}),

@@ -35,7 +35,9 @@ def explain(error: "ValidationError") -> str:
         case "maxLength":
             return f"may have at most {expected} characters."
         case "minLength":
-            return "may not be empty."
+            return "may not be empty." if expected == 1 else f"has to have at least {expected} characters."
+        case "pattern":
+            return f"has to match {expected}."
         case "minimum":
             return f"has to be at least {expected}."
         case "maximum":

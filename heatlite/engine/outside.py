@@ -31,9 +31,9 @@ class Unknown(Refused):
 class Hosts:
     """Whom the server may ask.
 
-    `listed` are entries ``name`` or ``name:port`` of a setting. Others may be asked only if `anybody`, and only at
-    public addresses. A listed name that leads to an address that is not public needs that address in the list, too, for
-    whoever writes the name's DNS records is not the operator.
+    `listed` are entries ``name``, ``name:port`` or ``10.0.0.0/8`` of a setting. Others may be asked only if `anybody`,
+    and only at public addresses. A listed name that leads to an address that is not public needs that address in the
+    list, too, for whoever writes the name's DNS records is not the operator.
     """
 
     setting: str
@@ -127,6 +127,8 @@ def look_up(host: str, port: int, seconds: float) -> str:
 
     A resolver cannot be told to hurry or to stop: one that is too slow goes on by itself, and nobody waits for it.
     """
+    with contextlib.suppress(ValueError):  # a name
+        return str(ipaddress.ip_address(host))
     answer: Future[str] = Future()
 
     def ask() -> None:
@@ -146,7 +148,11 @@ def _hang_up(sock: socket.socket) -> None:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of the list means a host: without a port it means all of them."""
+    """Whether an entry of the list means a host: without a port it means all of them, and so does a network."""
+    if "/" in entry:
+        with contextlib.suppress(ValueError):  # a name, or no network
+            return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+        return False
     if entry.count(":") > 1 and not entry.startswith("["):
         entry = f"[{entry}]"  # an IPv6 address without a port
     try:

@@ -12,6 +12,7 @@ from heatlite.engine.scope import READABLE, Resources, Surroundings, Values, cur
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
+from heatlite.plugin.signing import AGENT
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import OutputDefinition
@@ -70,12 +71,14 @@ class Reading:
             return mask.json(_attribute(self.resources_of(stack).make(row), name))
 
     def metadata(self, stack: StackRecord, row: ResourceRecord, for_agent: bool = True) -> JsonMap:
-        """A resource's metadata as it is now; nobody but its agent is told the agent's password."""
+        """A resource's metadata as it is now; nobody but its agent is told how to prove that he is the agent."""
         if row.verb not in READABLE:
             return row.metadata
         resource = self.resources_of(stack).make(row)
         with type_code():
             told = resource.live_metadata()
+        if not for_agent:
+            told = {key: value for key, value in told.items() if key != AGENT}
         account = None if for_agent else resource.account
         return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
 

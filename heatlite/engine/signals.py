@@ -30,7 +30,7 @@ from heatlite.engine.reading import Reading
 from heatlite.engine.scope import current_rows, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import NoActionNeeded, Resize
-from heatlite.plugin.signing import Proof, Signalled
+from heatlite.plugin.signing import NODE, Node, Proof, Signalled
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -69,7 +69,8 @@ class Signals:
             resources = self._reading.resources_of(stack)
             for row in self._store.resources.by_name(stack.id, [resource_name]):
                 signalled = resources.make(row)
-                if isinstance(signalled, Signalled) and signalled.admits(form, proof, lifetime):
+                meant = Node if form == NODE else Signalled
+                if isinstance(signalled, meant) and signalled.admits(form, proof, lifetime):
                     return stack, row
         raise Forbidden("The signature or the token is wrong or has expired.")
 

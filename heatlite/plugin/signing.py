@@ -16,7 +16,11 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from heatlite.core.clock import from_text, to_text
 from heatlite.core.errors import NotSupported
+from heatlite.core.json import JsonMap
 from heatlite.plugin.resource import P_co, Resource
+
+AGENT = "heatlite_agent"
+"""The key of the metadata under which an agent finds where it registers."""
 
 Query = Sequence[tuple[str, str]]
 """The parameters of a URL, decoded, in their order."""
@@ -50,6 +54,10 @@ class Proof:
 
 NATIVE = "native"
 """The form ``/v1/{project}/stacks/…/resources/{resource}/signal``; other forms are ``/v1/{form}/{ARN}``."""
+NODE = "node"
+"""``/v1/{project}/stacks/…/resources/{resource}/node``: where the agent beside a resource registers."""
+_BELOW = {NATIVE: "signal", NODE: "node"}
+"""What a path below the resource ends with."""
 
 
 class Signalled(Resource[P_co]):
@@ -61,7 +69,8 @@ class Signalled(Resource[P_co]):
         self.data.setdefault(KEY, {"secret": secrets.token_urlsafe(32), "since": moment})
 
     def signed_url(self, form: str) -> str:
-        """Where a POST or PUT signals this resource: `NATIVE`, or ``signal``, or ``waitcondition`` (heat-api §14)."""
+        """Where a POST or PUT signals this resource: `NATIVE`, ``signal`` or ``waitcondition`` (heat-api §14); or where
+        its agent registers: `NODE`."""
         key = self._key()
         query = [
             (TIMESTAMP, key.since),
@@ -75,7 +84,7 @@ class Signalled(Resource[P_co]):
     def url(self, form: str) -> str:
         """The same without the proof: for whoever sends `token` in ``X-Auth-Token``."""
         path = self._path(form)
-        if form != NATIVE:
+        if form not in _BELOW:
             head, _, arn = path.rpartition("/arn:")
             path = f"{head}/{quote(f'arn:{arn}', safe='')}"
         return self.facts.services.public_url.rstrip("/") + quote(path, safe="/%")
@@ -109,9 +118,19 @@ class Signalled(Resource[P_co]):
         """As the server sees it: decoded."""
         facts = self.facts
         stack = f"stacks/{facts.stack_name}/{facts.stack_id}/resources/{facts.name}"
-        if form == NATIVE:
-            return f"/v1/{facts.project}/{stack}/signal"
+        if form in _BELOW:
+            return f"/v1/{facts.project}/{stack}/{_BELOW[form]}"
         return f"/v1/{form}/arn:openstack:heat::{facts.project}:{stack}"
+
+
+class Node(Signalled[P_co]):
+    """Base of the types beside whose objects an agent may work. Where it registers is in the resource's metadata, which
+    the agent finds as it finds all else there."""
+
+    def agent_metadata(self) -> JsonMap:
+        """What the metadata says to the agent. A resource that was made before there were agents says nothing, until
+        its next update."""
+        return {AGENT: {"register": self.signed_url(NODE)}} if KEY in self.data else {}
 
 
 def address_of(reference: str) -> str:

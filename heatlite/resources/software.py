@@ -33,7 +33,7 @@ from heatlite.plugin import (
     prop,
 )
 from heatlite.plugin.ports import PASSWORD_INPUT, UNGROUPED, SoftwareConfig, SoftwareDeployment
-from heatlite.plugin.signing import NATIVE
+from heatlite.plugin.signing import NATIVE, Node
 from heatlite.resources.groups import Group
 from heatlite.resources.members import definitions_in, template_of
 from heatlite.resources.wait_conditions import ABSENT, NO_SIGNAL
@@ -798,7 +798,7 @@ class DeployedServerProps(TargetProps):
     metadata: dict[str, Json] | None = prop(update=True, doc="Not used; the metadata section is.")
 
 
-class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServer"):
+class DeployedServer(Node[DeployedServerProps], type="OS::Heat::DeployedServer"):
     """A server that somebody else has set up; deployments take it as they take any other.
 
     An agent on it reads the metadata of this resource, and finds what to apply under `deployments`.
@@ -812,10 +812,12 @@ class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServ
         return polls_heat(self.facts)
 
     def handle_create(self) -> None:
+        self.draw_key()
         self.physical_id = new_id()
 
     def handle_update(self, change: Change) -> None:
-        """Nothing to do: everything is read when it is asked for."""
+        """Everything is read when it is asked for."""
+        self.draw_key()
 
     def handle_suspend(self) -> None:
         """Nothing to do: it is somebody else's."""
@@ -824,7 +826,7 @@ class DeployedServer(Resource[DeployedServerProps], type="OS::Heat::DeployedServ
         """Nothing to do: it is somebody else's."""
 
     def live_metadata(self) -> JsonMap:
-        return target_metadata(self)
+        return {**target_metadata(self), **self.agent_metadata()}
 
     def attr_name(self) -> str:
         """What the server is called."""

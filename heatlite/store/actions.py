@@ -91,6 +91,8 @@ class Actions:
         """Called the same way for each move: with the action as it was before, and the reason."""
         self.run_moved: Callable[[ActionRecord, ActionStatus, str], None] = lambda *_: None
         """Called as `moved`, but only for runs of playbooks, and within the transaction that moves one."""
+        self.released: Callable[[str, float], object] = lambda *_: None
+        """Called in the transaction that has ended what a caller asked for: with the tree's root, and the time."""
 
     # -- the queue's side --------------------------------------------------------------------------
 
@@ -239,6 +241,10 @@ class Actions:
         for some in in_parts(stack_ids):
             out += self._select(f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {LIVE}", some)
         return sorted(out, key=lambda found: found.seq)
+
+    def live_of_root(self, root_id: str) -> list[ActionRecord]:
+        """The same of a whole tree."""
+        return self._select(f"WHERE root_id = ? AND {LIVE} ORDER BY seq", (root_id,))
 
     def live_counts(self) -> dict[tuple[Verb, ActionStatus], int]:
         """How many live actions there are of each kind. Looks at none that has ended."""
@@ -454,7 +460,9 @@ class Actions:
             self._wake_dependents(action.id, status is ActionStatus.SUCCEEDED, now)
             if action.interval and status is not ActionStatus.CANCELLED and not self._is_to_stop(action.id):
                 self.schedule(successor(action, now))
-            if action.parent_id is not None:
+            if action.parent_id is None:
+                self.released(action.root_id, now)
+            else:
                 self._wake_parent(action.parent_id, action.urgent or status is not ActionStatus.SUCCEEDED, now)
         return met
 

@@ -130,6 +130,18 @@ class NodeActions:
             found += self._select(f"WHERE node_id IN ({', '.join('?' * len(some))}) AND {_OPEN}", some)
         return sorted(found, key=lambda action: action.seq)
 
+    def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
+        """How many in each state have not ended, by node."""
+        found: dict[str, dict[NodeActionState, int]] = {}
+        for some in in_parts(node_ids):
+            sql = (
+                f"SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ({', '.join('?' * len(some))})"
+                f" AND {_OPEN} GROUP BY node_id, state"
+            )
+            for node_id, state, count in self._database.read(self._marked(sql), some):
+                found.setdefault(node_id, {})[NodeActionState(state)] = int(count)
+        return found
+
     def of_run(self, run_id: str) -> list[NodeActionRecord]:
         """The node actions of a playbook's run, stage by stage."""
         return self._select("WHERE run_id = ? ORDER BY seq", (run_id,))

@@ -1,7 +1,7 @@
 """Nodes, and when the nodes of a tree are looked after."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import peewee
@@ -39,6 +39,13 @@ class Nodes:
         """A node by its resource's id."""
         found = self._table.select("WHERE id = ?", (node_id,))
         return _record(found[0]) if found else None
+
+    def known(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
+        """Those of the ids that there are."""
+        found: list[NodeRecord] = []
+        for some in in_parts(node_ids):
+            found += map(_record, self._table.select(f"WHERE id IN ({', '.join('?' * len(some))})", some))
+        return {node.id: node for node in found}
 
     def of_root(self, root_id: str) -> list[NodeRecord]:
         """The nodes of a whole tree, in the order in which their resources were made."""
@@ -89,6 +96,9 @@ class Orchestrations:
 
     def __init__(self, sealing: Sealing) -> None:
         self._database = sealing.database
+        self.announce: Callable[[], None] = lambda: None
+        """Called after a commit, by the thread that made it, if one has become due in it. It must neither raise nor
+        block."""
 
     def get(self, root_id: str) -> OrchestrationRecord | None:
         """How it stands."""
@@ -99,14 +109,23 @@ class Orchestrations:
         """Those that somebody has to begin, or to take over; what has waited longest comes first."""
         return self._select((Orchestration.due_at <= now) & (Orchestration.lease_until <= now), limit)
 
-    def nudge(self, root_id: str, now: float) -> None:
-        """Have the tree looked after as soon as possible, also if somebody is just at it."""
+    def hurry(self, root_id: str, now: float) -> bool:
+        """Have a tree that has nodes looked after as soon as possible, also if somebody is just at it; whether it has
+        some."""
         sooner = peewee.Case(None, ((Orchestration.due_at > now, now),), Orchestration.due_at)
         changed = {"due_at": sooner, "nudges": Orchestration.nudges + 1}
         if not self._database.change(Orchestration.update(changed).where(Orchestration.root_id == root_id)):
+            return False
+        self._database.after_commit(self.announce)
+        return True
+
+    def nudge(self, root_id: str, now: float) -> None:
+        """The same, of a tree that may have had none until now."""
+        if not self.hurry(root_id, now):
             # Two may see that there is none; the second changes nothing, and the first is due.
             row = {"root_id": root_id, "due_at": now, "lease_until": 0.0, "fence": 0, "nudges": 1, "report": "{}"}
             self._database.change(Orchestration.insert(row).on_conflict_ignore())
+            self._database.after_commit(self.announce)
 
     def claim(self, record: OrchestrationRecord, owner: str, now: float, lease: float) -> OrchestrationRecord | None:
         """Take one that is due; None where somebody else was faster."""

@@ -79,6 +79,16 @@ class Resources:
                 return True
         return False
 
+    def states(self, ids: Sequence[str]) -> dict[str, tuple[Verb, Status]]:
+        """How those of the rows stand that there are."""
+        resource, found = self._database.quote("resource"), {}
+        for some in in_parts(ids):
+            marks = ", ".join([self._database.mark] * len(some))
+            sql = f"SELECT id, verb, status FROM {resource} WHERE id IN ({marks})"
+            for row_id, verb, status in self._database.read(sql, some):
+                found[row_id] = Verb(verb), Status(status)
+        return found
+
     def count_in_tree(self, root_id: str) -> int:
         """How many rows a stack and the live stacks nested in it have."""
         resource, stack = self._database.quote("resource"), self._database.quote("stack")

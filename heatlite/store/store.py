@@ -60,6 +60,7 @@ class Store:
         self.orchestrations = Orchestrations(sealing)
         self.playbooks = Playbooks(database)
         self.accounts = Accounts(sealing)
+        self.actions.released = self.orchestrations.hurry
         self.migrations: Sequence[migrate.Migration] = ()
         """As they were when the store was opened."""
 

@@ -320,6 +320,8 @@ def town(serve: Serve, tmp_path: Path) -> Town:
     return Town(serve, tmp_path)
 
 
+OPEN |= {f"PUT {R}/node", f"POST {R}/node"}
+"""These two are for whoever has a signature: tests/nodes/test_registration.py."""
 MEMBERS_READS = {"GET " + S + "/export", "GET " + P + "/resource_types/{type_name}/template"}
 LOOKS = {"POST " + P + "/stacks/preview", "POST " + S + "/actions"}
 """For readers; which action is another question."""

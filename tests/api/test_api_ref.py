@@ -339,6 +339,23 @@ def play_node_actions(play: Play, server: wiring.Embedded) -> None:
     play("Reject node action", node_action_id=second["id"])
     play("List node actions of a stack", **names)
     play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_nodes(play: Play) -> None:
+    """The agent has registered, and is away since."""
+    path = play.heat.create(template(machine={"type": "OS::Heat::DeployedServer"}), name="nodes")
+    names = {"stack_name": "nodes", "stack_id": path.rpartition("/")[2], "resource_name": "machine"}
+    metadata = play.heat.get(f"{path}/resources/machine/metadata")["metadata"]
+    query = "?" + metadata["heatlite_agent"]["register"].partition("?")[2]
+    play("Register node", query=query, **names)
+    play("Tell of a change at a node", query=query, **names)
+    until("the agent was asked", lambda: play.heat.get(f"{path}/nodes")["nodes"][0]["state"] == "UNREACHABLE")
+    until("that is told", lambda: play.heat.get(f"{path}/nodes")["orchestration"]["report"])
+    play("List nodes", **names)
+    play("Orchestrate nodes", **names)
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
 
 
 def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring.Embedded) -> None:
@@ -399,6 +416,8 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     play("Update software deployment", deployment_id=deployment["id"])
     play("Delete software deployment", deployment_id=deployment["id"])
     play("Delete software config", config_id=config["id"])
+
+    play_nodes(play)
 
     play("Preview stack update")
     play("Preview stack patch")

@@ -568,6 +568,7 @@ def test_a_deployed_server(build: Build) -> None:
     heat = {"project_id": server.facts.project, "stack_id": f"s/{server.facts.stack_id}", "resource_name": "a"}
     assert server.attribute("os_collect_config") == {"collectors": ["heat", "local"], "heat": heat}
     assert server.live_metadata() == {
+        "heatlite_agent": {"register": server.signed_url("node")},
         "deployments": [],
         "os-collect-config": {"collectors": ["heat", "local"], "heat": heat},
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from heatlite.api import query
-from heatlite.api.access.policy import OPEN, SIGNAL, STACK_USER, Policy
+from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context
 from heatlite.core.errors import HTTPForbidden, Unauthorized
@@ -68,7 +68,7 @@ class Door:
         """
         if rule == OPEN:
             return
-        if rule == SIGNAL and query.proof(req).signature:
+        if rule == PROVEN or rule == SIGNAL and query.proof(req).signature:
             # A machine with a signed URL has no account; the handler looks whether the signature is right.
             caller, rule = self._one_of_ours(req, project or "", STACK_USER, STACK_USER), None
             req.caller = self._ruled(caller)

@@ -19,6 +19,8 @@ OPEN: Final = ""
 """In place of a rule: for everybody, whoever he is."""
 
 SIGNAL: Final = "resource:signal"
+PROVEN: Final = "a signed URL"
+"""In place of a rule: for machines that have a signed URL, and for nobody else; the handler looks at the signature."""
 
 TABLE: Final = {
     "actions:action": READERS,
@@ -45,6 +47,8 @@ TABLE: Final = {
     "node_actions:list": READERS,
     "node_actions:reject": MEMBERS,
     "node_actions:show": READERS,
+    "nodes:index": READERS,
+    "nodes:orchestrate": MEMBERS,
     "resource:index": READERS,
     "resource:mark_unhealthy": MEMBERS,
     "resource:metadata": READERS | {STACK_USER},

@@ -5,6 +5,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Schema, prop
+from heatlite.plugin.signing import Node
 from heatlite.resources.cinder import attaching
 from heatlite.resources.ec2.base import Mapped, Tag
 from heatlite.resources.nova.server import Server
@@ -79,7 +80,7 @@ class InstanceProps(Schema):
         return None
 
 
-class Instance(Mapped[InstanceProps], type="AWS::EC2::Instance", kind="compute.server"):
+class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Instance", kind="compute.server"):
     """A machine: an OS::Nova::Server."""
 
     name_limit = Server.name_limit
@@ -110,6 +111,9 @@ class Instance(Mapped[InstanceProps], type="AWS::EC2::Instance", kind="compute.s
         for one in self.props.volumes:
             attaching.attach(self.cloud, server, one.volume_id, one.device)
         return all(attaching.is_attached(self.cloud, server, one.volume_id) for one in self.props.volumes)
+
+    def live_metadata(self) -> JsonMap:
+        return {**super().live_metadata(), **self.agent_metadata()}
 
     # -- suspend, resume and the maintenance lock ----------------------------------------------------
 

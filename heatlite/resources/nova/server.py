@@ -8,6 +8,7 @@ from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, CloudResource, ReplaceResource, prop
+from heatlite.plugin.signing import Node
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, networks, user_data
 from heatlite.resources.nova.disks import Disk, DiskV2
@@ -79,7 +80,7 @@ class ServerProps(TargetProps):
         return text or networks.fault(self.networks or ())
 
 
-class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.server"):
+class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Server", kind="compute.server"):
     """A virtual machine.
 
     It is made, resized, rebuilt and removed in steps; no handler waits for the service. `data` holds what the ports
@@ -149,7 +150,7 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
     def _first_metadata(self) -> JsonMap:
         """What an agent on the server begins with."""
         software = self.props.user_data_format == "SOFTWARE_CONFIG"
-        return target_metadata(self) if software else self.metadata
+        return self.live_metadata() if software else self.metadata
 
     def _text(self, text_or_id: str) -> str:
         """A text, or that of a config whose id is given."""
@@ -187,6 +188,7 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
     """Whether an attempt to make it was cut off, and it is not there."""
 
     def handle_create(self) -> Json:
+        self.draw_key()
         specs = self._specs(self.facts.properties)
         if specs and specs[0].get("allocate_network") is None:
             self._ports.prepare(specs, self._groups(), self._cut_off)
@@ -223,6 +225,7 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
         return self.schema.fields[name].given(properties)
 
     def handle_update(self, change: Change) -> Json:
+        self.draw_key()
         changed, props = change.changed, self.props
         todo: list[Json] = []
         if "user_data" in changed and props.user_data_update_policy == "REBUILD" or "image" in changed:
@@ -469,7 +472,7 @@ class Server(CloudResource[ServerProps], type="OS::Nova::Server", kind="compute.
     # -- what the template may ask -------------------------------------------------------------------
 
     def live_metadata(self) -> JsonMap:
-        return target_metadata(self)
+        return {**target_metadata(self), **self.agent_metadata()}
 
     def live_properties(self) -> Mapping[str, Json] | None:
         try:

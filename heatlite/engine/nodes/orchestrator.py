@@ -1,0 +1,108 @@
+"""Who looks for trees whose nodes are to be looked after, and does it. One of them in each engine."""
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.ids import new_id
+from heatlite.engine.nodes.agents import Agents
+from heatlite.engine.nodes.ledger import Ledger
+from heatlite.engine.nodes.orchestration import Interrupted, Orchestration
+from heatlite.store.errors import Fenced
+from heatlite.store.node_records import OrchestrationRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks for what nobody here has been woken for."""
+TREES = 4
+"""Trees that are looked after at once."""
+
+
+class Orchestrator:
+    """Begins what is due. `start` it once; `stop` lets others go on with what is under way."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._agents = agents
+        self._ledger = ledger
+        self._owner = new_id()
+        self._busy: set[str] = set()
+        self._pool = ThreadPoolExecutor(TREES, "nodes")
+        self._called = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="orchestrations", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once (from any thread)."""
+        self._called.set()
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for the calls to agents that are under way."""
+        self._stopping.set()
+        self._called.set()
+        self._thread.join()
+        self._pool.shutdown(wait=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._called.clear()
+            try:
+                self._look()
+            except DatabaseUnavailable as error:
+                log.warning("cannot look for nodes that are to be looked after: %s", error)
+            except Exception:
+                # Whatever it was, an engine that looks after no nodes any more is worse.
+                log.exception("cannot look for nodes that are to be looked after")
+            self._called.wait(LOOK)
+        self._store.close()
+
+    def _look(self) -> None:
+        """Claim what is due, as far as somebody is free for it."""
+        free = TREES - len(self._busy)
+        now, lease = self._clock.now(), self._settings.lease_seconds
+        for record in self._store.orchestrations.due(now, free) if free > 0 else ():
+            if record.root_id in self._busy:
+                continue
+            with self._store.transaction():
+                claimed = self._store.orchestrations.claim(record, self._owner, now, lease)
+            if claimed is not None:
+                self._busy.add(claimed.root_id)
+                self._pool.submit(self._do, claimed)
+
+    def _do(self, claimed: OrchestrationRecord) -> None:
+        orchestration = Orchestration(
+            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._stopping
+        )
+        root_id = claimed.root_id
+        try:
+            try:
+                orchestration.run()
+            except Interrupted:
+                orchestration.finish(self._clock.now())
+            except (Fenced, DatabaseUnavailable):
+                raise
+            except Exception:
+                # A fault of ours: it must not be met again and again without a pause.
+                log.exception("the nodes of stack %s cannot be looked after", root_id)
+                orchestration.finish(self._clock.now() + self._settings.node_orchestration_interval)
+        except Fenced:
+            log.warning("the nodes of stack %s: another engine looks after them by now", root_id)
+        except DatabaseUnavailable as error:
+            log.warning("the nodes of stack %s: %s", root_id, error)
+        except Exception:
+            log.exception("the nodes of stack %s are left until the lease ends", root_id)
+        finally:
+            self._store.close()
+            self._busy.discard(root_id)
+            self._called.set()

@@ -1,0 +1,166 @@
+"""What becomes of the server's records when an agent has answered. Pure: nothing is read and nothing is written.
+
+The agent owns what runs on its machine: what it tells overwrites what the server has, as long as that has not ended.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from heatlite.core.json import JsonMap
+from heatlite.core.nodes import AT_AGENT, MOVES, NodeActionState, NodeState, Origin, Requester
+from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+
+LOST_REASON = "The agent knows nothing of it any more"
+
+Digest = Callable[[str, JsonMap, str], str]
+"""Of what is done where: kind, args, node's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line of an action's history as its agent tells it."""
+
+    time: float
+    state: NodeActionState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An action as its agent tells it. Times are by the agent's clock."""
+
+    id: str
+    kind: str
+    args: JsonMap
+    requester: str
+    created_at: float
+    scheduled_at: float | None
+    started_at: float | None
+    finished_at: float | None
+    state: NodeActionState
+    progress: JsonMap
+    outputs: JsonMap
+    error: str
+    history: Sequence[Step]
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent tells of what has changed."""
+
+    instance: str
+    revision: int
+    kinds: Sequence[str] = ()
+    known: frozenset[str] | None = None
+    """The ids of all that it has; None: nothing has changed."""
+    actions: Sequence[Told] = ()
+    """Those that have changed."""
+    more: bool = False
+    """Whether there is more than fitted into the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be written."""
+
+    node: NodeRecord
+    adopted: list[NodeActionRecord] = field(default_factory=list)
+    """What the server has never heard of."""
+    changed: list[NodeActionRecord] = field(default_factory=list)
+    lines: list[NodeTransitionRecord] = field(default_factory=list)
+    """The server's own of their histories."""
+    told: dict[str, list[NodeTransitionRecord]] = field(default_factory=dict)
+    """What the agent tells of their histories, in place of what it has told before."""
+    others: list[str] = field(default_factory=list)
+    """Ids that are those of other nodes' actions: nobody can change these from here."""
+
+
+def compare(
+    node: NodeRecord, records: Mapping[str, NodeActionRecord], answer: Answer, digest: Digest, now: float
+) -> Changes:
+    """What an agent's answer changes.
+
+    `records` are by their ids all of the node that have not ended, and all that have an id of the answer.
+    """
+    if answer.known is None:
+        return Changes(_seen(node, replace(node, state=NodeState.UP, reason=""), now))
+    seen = replace(
+        node,
+        state=NodeState.UP,
+        reason="",
+        instance=answer.instance,
+        revision=answer.revision,
+        kinds=list(answer.kinds),
+    )
+    changes = Changes(_seen(node, seen, now))
+    for told in {told.id: told for told in answer.actions}.values():
+        record = records.get(told.id)
+        if record is None:
+            changes.adopted.append(_adopted(node, told, digest, now))
+        elif record.node_id != node.id:
+            changes.others.append(told.id)
+            continue
+        elif record.has_ended or (merged := _overwritten(record, told, digest)) == record:
+            continue
+        else:
+            changes.changed.append(replace(merged, updated_at=now))
+        changes.told[told.id] = [
+            NodeTransitionRecord(told.id, step.time, step.state, Origin.AGENT, reason=step.reason)
+            for step in told.history
+        ]
+    known = answer.known | {told.id for told in answer.actions}
+    for record in records.values():
+        if record.node_id == node.id and record.state in AT_AGENT and record.id not in known:
+            lost = NodeActionState.LOST
+            changes.changed.append(replace(record, state=lost, error=LOST_REASON, updated_at=now))
+            changes.lines.append(NodeTransitionRecord(record.id, now, lost, Origin.SERVER, reason=LOST_REASON))
+    return changes
+
+
+def _seen(before: NodeRecord, node: NodeRecord, now: float) -> NodeRecord:
+    """An agent that tells nothing new costs no write."""
+    return before if node == before else replace(node, seen_at=now)
+
+
+def _adopted(node: NodeRecord, told: Told, digest: Digest, now: float) -> NodeActionRecord:
+    return NodeActionRecord(
+        id=told.id,
+        project=node.project,
+        stack_id=node.stack_id,
+        root_id=node.root_id,
+        node_id=node.id,
+        node=node.name,
+        kind=told.kind,
+        args=told.args,
+        digest=digest(told.kind, told.args, node.id),
+        state=told.state,
+        requester=Requester.AGENT,
+        requested_by=told.requester,
+        created_at=told.created_at,
+        updated_at=now,
+        scheduled_at=told.scheduled_at,
+        started_at=told.started_at,
+        finished_at=told.finished_at,
+        error=told.error,
+        progress=told.progress,
+        outputs=told.outputs,
+    )
+
+
+def _overwritten(record: NodeActionRecord, told: Told, digest: Digest) -> NodeActionRecord:
+    """The record as the agent tells it; only back it does not go, where the agent's disk is an older copy."""
+    is_other = (told.kind, told.args) != (record.kind, record.args)
+    return replace(
+        record,
+        kind=told.kind,
+        args=told.args,
+        digest=digest(told.kind, told.args, record.node_id) if is_other else record.digest,
+        state=told.state if told.state in MOVES[record.state] else record.state,
+        scheduled_at=told.scheduled_at,
+        started_at=told.started_at,
+        finished_at=told.finished_at,
+        error=told.error,
+        progress=told.progress,
+        outputs=told.outputs,
+    )

@@ -1,0 +1,232 @@
+"""What an orchestration does, with agents over real connections."""
+
+import time
+from typing import Any
+
+import pytest
+
+from heatlite.core.nodes import NodeState
+from heatlite.core.status import Status, Verb
+from tests.engine.conftest import Engine, engine, place, plugins  # noqa: F401  # fixtures
+from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
+from tests.nodes.tiny_agent import TinyAgent
+
+
+def test_what_is_wanted_is_done_in_order_and_heard_of(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    first, second, other = site.ask("a", args={"n": 1}), site.ask("a"), site.ask("b")
+    report = site.orchestrate()
+    assert report == {
+        "nodes": 2, "up": 2, "unreachable": 0, "sent": 3, "cancelled": 0, "held_by": [], "errors": {}
+    }  # fmt: skip
+    assert list(agent.actions) == [first, second]
+    assert agent.actions[first]["action"]["requester"] == "user: mia"
+    assert site.state(first) == "PENDING_SCHEDULE"
+    assert site.action(first).sent_at is not None
+    agent.move(first, "RUNNING")
+    agent.move(first, "DONE", outputs={"deploy_stdout": "hello"})
+    strange = agent.put("test/loop", args={"by": "hand"})
+    site.orchestrate()
+    assert [site.state(one) for one in (first, second, other)] == ["DONE", "NEW", "NEW"]
+    assert site.action(first).outputs == {"deploy_stdout": "hello"}
+    assert site.history(first) == ["server PENDING_SCHEDULE", "agent NEW", "agent RUNNING", "agent DONE"]
+    adopted = site.action(strange)
+    assert (adopted.requester, adopted.requested_by, adopted.node, adopted.args) == (
+        "agent", "somebody", "a", {"by": "hand"},
+    )  # fmt: skip
+
+
+def test_who_has_nothing_to_say_costs_one_request_and_no_write(site: Site) -> None:  # noqa: F811
+    before, asked = site.node("a"), len(site.agents["a"].asked)
+    assert (before.state, before.kinds) == (NodeState.UP, site.agents["a"].kinds)
+    site.engine.clock.pass_(100)  # it is due again by itself
+    site.engine.wait_for(lambda: len(site.agents["a"].asked) == asked + 1)
+    site.quiet()
+    assert site.node("a") == before
+
+
+GARBAGE: dict[str, tuple[int, bytes, str | None]] = {
+    "no JSON": (200, b"<html>", None),
+    "another form": (200, b'{"instance": "x", "revision": "7", "unchanged": true}', None),
+    "no object": (200, b"[]", None),
+    "half a surrogate": (200, b'{"instance": "\\ud800", "revision": 1, "unchanged": true}', None),
+    "too much": (200, b" " * (5 * 2**20), None),
+    "not signed": (200, b"{}", ""),
+    "signed by another": (200, b"{}", "0" * 64),
+    "a fault": (503, b'{"error": "OutOfOrder", "message": "disk full"}', None),
+    "no fault": (500, b"oops", None),
+}
+
+
+def test_an_agent_that_answers_garbage_harms_nobody(site: Site) -> None:  # noqa: F811
+    agent, told = site.agents["a"], site.agents["b"]
+    running = site.ask("a")
+    site.orchestrate()
+    agent.move(running, "RUNNING")
+    site.orchestrate()
+    for name, answer in GARBAGE.items():
+        agent.misbehaves = lambda *_, answer=answer: answer
+        mine, waits = site.ask("b"), site.ask("a")
+        report = site.orchestrate()
+        assert list(report["errors"]) == ["a"], name
+        assert site.node("a").state is NodeState.UNREACHABLE
+        assert site.node("a").reason == report["errors"]["a"]
+        assert site.state(running) == "RUNNING"
+        assert told.has(mine) == "NEW"
+        agent.misbehaves = lambda *_: None
+        site.orchestrate()
+        assert site.node("a").state is NodeState.UP
+        assert agent.has(waits) == "NEW"
+
+
+def test_an_agent_without_its_secret_is_not_believed(site: Site) -> None:  # noqa: F811
+    action = site.ask("a")
+    site.agents["a"].secret = "another" * 6
+    assert "(401)" in site.orchestrate()["errors"]["a"]
+    assert site.agents["a"].actions == {}
+    site.register("a")
+    site.orchestrate()
+    assert site.agents["a"].has(action) == "NEW"
+
+
+def test_an_agent_that_is_away_loses_nothing(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    running, waits = site.ask("a"), site.ask("b")
+    site.orchestrate()
+    agent.move(running, "RUNNING")
+    site.orchestrate()
+    agent.close()
+    for _ in range(2):
+        assert "refused" in site.orchestrate()["errors"]["a"]
+    assert (site.state(running), site.state(waits)) == ("RUNNING", "NEW")
+    site.agents["a"] = back = TinyAgent()
+    back.instance, back.revision, back.actions = agent.instance, agent.revision, agent.actions
+    back.move(running, "DONE")
+    site.register("a")
+    site.quiet()
+    assert site.state(running) == "DONE"
+
+
+def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    lost, kept = site.ask("a"), site.ask("b")
+    site.orchestrate()
+    site.orchestrate()
+    approved = site.ask("a")
+    agent.wipe()
+    site.orchestrate()
+    assert (site.state(lost), site.state(kept)) == ("LOST", "NEW")
+    assert site.history(lost)[-1] == "server LOST"
+    assert agent.has(approved) == "NEW"
+
+
+def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # noqa: F811
+    """A server that was killed between push and record has left `sent_at`, and sends the same again."""
+    agent = site.agents["a"]
+    again, other = site.ask("a"), site.ask("a")
+    agent.put("test/success", again)
+    agent.put("test/loop", other, args={"mine": True})
+    agent.misbehaves = lambda method, _: None if method == "POST" else (
+        200, b'{"instance": "%s", "revision": 0, "known": [], "kinds": [], "actions": []}' % agent.instance.encode(),
+        None,
+    )  # fmt: skip
+    site.orchestrate()
+    assert ("POST", "/v1/actions") in agent.asked
+    agent.misbehaves = lambda *_: None
+    report = site.orchestrate()
+    assert report["errors"] == {}
+    assert len(agent.actions) == 2
+    assert site.state(again) == "NEW"
+    assert (site.action(other).kind, site.action(other).args, site.state(other)) == ("test/loop", {"mine": True}, "NEW")
+
+
+def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    agent.refuses = {"script": (400, "UnknownKind"), "full": (429, "QueueFull")}
+    bad, behind = site.ask("a", "script"), site.ask("a")
+    for attempt in range(1, 10):
+        site.orchestrate()
+        assert (site.state(bad), site.action(bad).attempts) == ("PENDING_SCHEDULE", attempt)
+        assert agent.actions == {}
+    site.orchestrate()
+    assert site.state(bad) == "FAILED"
+    assert "UnknownKind" in site.action(bad).error
+    patient = site.ask("b", "full")
+    site.agents["b"].refuses = agent.refuses
+    site.orchestrate()
+    assert agent.has(behind) == "NEW"
+    assert site.action(patient).attempts == 0
+
+
+def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    there, never = site.ask("a"), site.ask("a", sent_at=1.0, cancel_asked=True)
+    site.orchestrate()
+    assert site.state(never) == "CANCELLED"
+    assert agent.has(never) is None
+    site.change(there, cancel_asked=True)
+    site.orchestrate()
+    site.orchestrate()
+    assert site.state(there) == "CANCELLED"
+
+
+def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    done = site.ask("a")
+    site.orchestrate()
+    agent.move(done, "DONE")
+    site.engine.put_row(site.stack, "a", Verb.CHECK, Status.FAILED)
+    waits = site.ask("a")
+    assert "CHECK_FAILED" in site.orchestrate()["errors"]["a"]
+    assert (site.state(done), agent.has(waits)) == ("DONE", None)
+    site.engine.put_row(site.stack, "a", Verb.CHECK, Status.COMPLETE)
+    site.orchestrate()
+    assert agent.has(waits) == "NEW"
+
+
+def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> None:  # noqa: F811
+    document: Any = site.store.templates.get(site.stack.template_id).document
+    document["resources"]["slow"] = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 30}}
+    with site.engine.clock.held():
+        site.engine.put(site.stack, document, wait=False)
+        site.engine.begun(lambda: site.engine.states(site.stack).get("slow") == "CREATE_IN_PROGRESS")
+        held = site.ask("a")
+        report = site.orchestrate()
+        assert len(report["held_by"]) == 1
+        assert site.action(held).sent_at is None
+        his = site.ask("b", deployment_id="d")
+        site.orchestrate()
+        assert site.agents["b"].has(his) == "NEW"
+    site.engine.settle(site.stack)
+    site.engine.wait_for(lambda: site.agents["a"].has(held) == "NEW")
+
+
+def test_nodes_go_with_their_resources(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    there, waits = site.ask("a"), site.ask("b", sent_at=None, turn=False)
+    site.orchestrate()
+    site.orchestrate()
+    assert (site.state(there), agent.has(there)) == ("NEW", "NEW")
+    document: Any = site.store.templates.get(site.stack.template_id).document
+    del document["resources"]["a"]
+    site.engine.put(site.stack, document)
+    site.engine.wait_for(lambda: site.state(there) == "LOST")
+    assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"]
+    site.engine.delete(site.stack)
+    site.engine.wait_for(lambda: site.store.orchestrations.get(site.stack.id) is None)
+    assert site.state(waits) == "CANCELLED"
+    assert site.store.nodes.of_root(site.stack.id) == []
+    assert site.store.node_actions.open_of_root(site.stack.id) == []
+
+
+def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noqa: F811
+    site.agents["a"].skew, site.agents["b"].skew = 3600, -3600
+    actions = {name: site.ask(name) for name in site.agents}
+    site.orchestrate()
+    for name, action in actions.items():
+        site.agents[name].move(action, "DONE")
+    site.orchestrate()
+    finished = {name: site.action(action).finished_at for name, action in actions.items()}
+    assert {site.state(action) for action in actions.values()} == {"DONE"}
+    assert finished["a"] == pytest.approx(time.time() + 3600, abs=60)
+    assert finished["b"] == pytest.approx(time.time() - 3600, abs=60)

@@ -1,0 +1,148 @@
+"""How agents make themselves known, over HTTP: with a signed URL, which opens nothing else."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Auth, Settings
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.engine.nodes.agents import Agents
+from tests.api.conftest import Heat, template
+from tests.nodes.tiny_agent import SECRET, TinyAgent
+
+SERVER = {"type": "OS::Heat::DeployedServer"}
+
+
+@pytest.fixture
+def heat(tmp_path: Path) -> Iterator[Heat]:
+    server = wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}"))
+    yield Heat(server.app)
+    server.close()
+
+
+@pytest.fixture
+def agent() -> Iterator[TinyAgent]:
+    agent = TinyAgent()
+    yield agent
+    agent.close()
+
+
+def body(agent: TinyAgent, **more: Any) -> dict[str, Any]:
+    given = {"url": agent.url, "secret": SECRET, "instance": agent.instance, "agent": "1.0", "kinds": agent.kinds}
+    return {**given, **more}
+
+
+def door(heat: Heat, path: str, name: str = "a") -> str:
+    """Where the agent of a resource registers."""
+    url = heat.get(f"{path}/resources/{name}/metadata")["metadata"]["heatlite_agent"]["register"]
+    return str(url.partition("8004")[2])
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def until_up(heat: Heat, path: str) -> Any:
+    until(lambda: heat.get(f"{path}/nodes")["nodes"][0]["state"] == "UP")
+    return heat.get(f"{path}/nodes")["nodes"][0]
+
+
+def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: TinyAgent) -> None:
+    path = heat.create(template(a=SERVER, b=SERVER))
+    assert heat.get(f"{path}/nodes") == {"nodes": [], "orchestration": None}
+    heat.call("POST", f"{path}/orchestrate", code=202)
+    own = door(heat, path)
+    heat.fault("POST", own, code=404)
+    made = heat.call("PUT", own, body(agent), code=200).json["node"]
+    assert (made["state"], made["name"], made["deployments"]) == ("REGISTERED", "a", False)
+    node = until_up(heat, path)
+    assert node["kinds"] == agent.kinds
+    assert SECRET not in heat.call("GET", f"{path}/nodes").text
+    asked = len(agent.asked)
+    heat.call("POST", own, code=202)
+    until(lambda: len(agent.asked) > asked)
+    again = heat.call("PUT", own, body(agent, deployments=True), code=200).json["node"]
+    assert (again["id"], again["deployments"]) == (node["id"], True)
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("no url", {"url": None}, "url"),
+    ("another scheme", {"url": "ftp://127.0.0.1/"}, "only http and https"),
+    ("a host that is not listed", {"url": "http://10.1.2.3:8005"}, "node_hosts"),
+    ("metadata of the cloud", {"url": "http://169.254.169.254/"}, "node_hosts"),
+    ("a password in it", {"url": "http://me:hushhush@127.0.0.1/"}, "no address"),
+    ("a query", {"url": "http://127.0.0.1:1/?a=b"}, "query"),
+    ("no port", {"url": "http://127.0.0.1:99999/"}, "url"),
+    ("too short a secret", {"secret": "s"}, "secret"),
+    ("kinds that are none", {"kinds": ["a\nb"]}, "kinds"),
+    ("something else", {"more": 1}, "more"),
+]
+
+
+def test_what_is_wrong_is_refused(heat: Heat, agent: TinyAgent) -> None:
+    path = heat.create(template(a=SERVER))
+    own = door(heat, path)
+    for name, change, says in BAD:
+        _, message = heat.fault("PUT", own, body(agent, **change))
+        assert says in message, name
+        assert "hushhush" not in message
+    heat.fault("POST", own, {"a": 1})
+    heat.fault("POST", f"{path}/orchestrate", {"a": 1})
+    assert heat.get(f"{path}/nodes")["nodes"] == []
+
+
+def test_a_nodes_signature_opens_nothing_else(heat: Heat, agent: TinyAgent) -> None:
+    waits = {"type": "OS::Heat::WaitConditionHandle", "properties": {"signal_transport": "TOKEN_SIGNAL"}}
+    path = heat.create(template(a=SERVER, b=SERVER, handle=waits))
+    other = heat.create(template(a=SERVER), name="other")
+    own = door(heat, path)
+    proof = "?" + own.partition("?")[2]
+    arn = f"arn:openstack:heat::demo:stacks{path.removeprefix('/stacks')}/resources/a"
+    given = body(agent)
+    for method, url in (
+        ("PUT", own[:-4] + "AAA="),
+        ("PUT", own.partition("?")[0]),
+        ("PUT", f"{path}/resources/b/node{proof}"),
+        ("PUT", f"{path}/resources/nothing/node{proof}"),
+        ("PUT", f"{other}/resources/a/node{proof}"),
+        ("POST", f"{other}/resources/a/node{proof}"),
+        ("POST", f"{path}/resources/a/signal{proof}"),
+        ("POST", f"/v1/signal/{arn}{proof}"),
+        ("PUT", f"/v1/waitcondition/{arn}{proof}"),
+    ):
+        heat.fault(method, url, given, code=403)
+    curl = heat.get(f"{path}/resources/handle")["resource"]["attributes"]["curl_cli"]
+    token = curl.partition("X-Auth-Token: ")[2].partition("'")[0]
+    answer = heat.call("PUT", f"{path}/resources/handle/node", given, headers={"X-Auth-Token": token})
+    assert answer.status_int == 403, "a handle is no node"
+
+
+def test_which_agents_may_be_asked() -> None:
+    def vetted(url: str, **settings: Any) -> bool:
+        try:
+            Agents(Settings(database="sqlite://", **settings)).vet(url)
+        except HTTPBadRequest:
+            return False
+        return True
+
+    assert vetted("http://127.0.0.1:8005") and vetted("http://localhost:1") and vetted("http://[::1]:8005")
+    for settings in ({"auth": Auth.BASIC}, {"auth": Auth.TOKENS, "node_hosts": ("10.0.0.0/8",)}):
+        assert not vetted("http://127.0.0.1:8005", **settings)
+        assert not vetted("http://localhost:8005", **settings)
+    inside = {"auth": Auth.TOKENS, "node_hosts": ("10.0.0.0/8", "fd00::/8", "192.0.2.7:8005", "not/a/network")}
+    for url, may in (
+        ("https://10.2.3.4:8005", True),
+        ("https://[fd00::1]:8005", True),
+        ("http://192.0.2.7:8005", True),
+        ("http://192.0.2.7:8006", False),
+        ("http://11.0.0.1", False),
+        ("http://8.8.8.8", False),
+    ):
+        assert vetted(url, **inside) is may, url
