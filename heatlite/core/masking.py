@@ -40,6 +40,11 @@ class Mask:
         """`values` is called when they are first needed. Of lists and maps each value counts; true, false and null tell
         nothing."""
         self._values = values
+        self._learned: list[str] = []
+
+    def learn(self, secret: str) -> None:
+        """From now on `secret`, of `SHORT` characters at least, is replaced, too."""
+        self._learned.extend(sorted(_forms(secret), key=len, reverse=True))
 
     @cached_property
     def _forms(self) -> tuple[list[str], re.Pattern[str] | None] | None:
@@ -57,7 +62,7 @@ class Mask:
         if self._forms is None:
             return MASK
         long, short = self._forms
-        for form in long:
+        for form in (*long, *self._learned):
             text = text.replace(form, MASK)
         return text if short is None else short.sub(MASK, text)
 
@@ -140,6 +145,13 @@ def masked(text: str) -> str:
     """A text as it may be said by whom this thread works for."""
     mask = _mask.get()
     return text if mask is None else mask.text(text)
+
+
+def learn(secret: str) -> None:
+    """A secret of what this thread works on has come to be: `masked` replaces it, too."""
+    mask = _mask.get()
+    if mask is not None:
+        mask.learn(secret)
 
 
 _formatter = logging.Formatter()

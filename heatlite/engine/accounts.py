@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from heatlite.clients.cloud import CloudError
 from heatlite.clients.stack_domain import StackDomain
 from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable
+from heatlite.core.masking import learn
 from heatlite.plugin.ports import Account
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource
@@ -96,6 +97,7 @@ class Accounts:
         root_id = stack.root_id or stack.id
         if kept is None:
             kept = AccountRecord(stack.id, root_id, facts.name, facts.physical_name, secrets.token_urlsafe(24))
+            learn(kept.password)
             with self._store.transaction():
                 self._store.accounts.insert(kept)
         if kept.user_id is None:

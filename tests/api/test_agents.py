@@ -2,7 +2,9 @@
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterator
+from email import message_from_bytes
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -242,6 +244,46 @@ def test_its_password_is_told_to_the_agent_only(place: Place) -> None:
     assert not any(password in preview.text for password in passwords)
     kept = b"".join(file.read_bytes() for file in place.folder.glob("heat.db*"))
     assert [password for password in passwords if password.encode() in kept] == []
+
+
+def test_a_failure_that_quotes_the_password_of_an_account_made_by_the_same_action(
+    begin: Callable[..., Place], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "heatlite")
+    place = begin(faults=[{"verb": "network.create_network", "number": 1, "raises": "conflict"}])
+    mia = place.person("mia")
+    told = {"get_attr": ["server", "os_collect_config", "heat", "password"]}
+    quoting = {"type": "OS::Heat::SoftwareDeployment", "properties": {"server": "x", "config": told}}
+    net = {"type": "OS::Neutron::Net"}  # what may be said is looked at before there is an account
+    path = mia.create(template(net=net, server={**SERVER, "depends_on": "net"}, quoting=quoting))
+    mia.settle(path, "CREATE_FAILED")
+    (kept,) = place.server.store.accounts.of_stack(path.rpartition("/")[2])
+    reason = mia.get(f"{path}/resources/quoting")["resource"]["resource_status_reason"]
+    assert "Software config (******) could not be found" in reason
+    for where in (path, f"{path}/resources", f"{path}/events", "/actions"):
+        assert kept.password not in mia.call("GET", where, code=200).text
+    assert kept.password not in caplog.text
+
+
+def test_a_server_boots_with_its_account(place: Place) -> None:
+    mia = place.person("mia")
+    properties = {"flavor": "m1.nano", "image": "cirros", "user_data_format": "SOFTWARE_CONFIG"}
+    polls = {**properties, "software_config_transport": "POLL_SERVER_HEAT"}
+    server = {"type": "OS::Nova::Server", "properties": polls}
+    raw = {**server, "properties": {**polls, "user_data_format": "RAW"}}  # no agent comes with that
+    path = mia.create(template(server=server, raw=raw))
+    mia.settle(path, "CREATE_COMPLETE")
+    (kept,) = place.server.store.accounts.of_stack(path.rpartition("/")[2])
+    (text,) = filter(None, (
+        one["OS-EXT-SRV-ATTR:user_data"] for one in place.cloud.simulation.all("compute.server").values()
+    ))  # fmt: skip
+    message = message_from_bytes(b64decode(str(text)))
+    (told,) = (part for part in message.walk() if part.get_filename() == "cfn-init-data")
+    heat = json.loads(told.get_payload(decode=True))["os-collect-config"]["heat"]
+    assert (heat["user_id"], heat["password"]) == (kept.user_id, kept.password)
+    mia.call("DELETE", path, code=204)
+    mia.settle(path, "DELETE_COMPLETE")
+    assert place.found() == {}
 
 
 def test_answers_of_keystone_are_lost(begin: Callable[..., Place]) -> None:

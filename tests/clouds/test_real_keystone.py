@@ -2,11 +2,18 @@
 
 import json
 import os
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 import yaml
@@ -14,6 +21,8 @@ import yaml
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings
 from tests.api.conftest import Heat, template, value
+from tests.api.test_deployments import SERVER, config, deployment, until
+from tests.clouds import real
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")
 
@@ -42,14 +51,26 @@ class RealKeystone:
 
     def login(self, name: str) -> tuple[str, str]:
         """A token, and the id of its project."""
-        account = self.accounts[name]
-        domain = {"id": "default"}
+        account, domain = self.accounts[name], {"id": "default"}
         user = {"name": account["username"], "domain": domain, "password": account["password"]}
-        scope = {"project": {"name": account["project_name"], "domain": domain}}
-        auth = {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}
-        status, token, body = self.ask("POST", "/auth/tokens", {"auth": auth})
+        return self.prove(user, {"name": account["project_name"], "domain": domain})
+
+    def prove(self, user: dict[str, Any], project: dict[str, Any]) -> tuple[str, str]:
+        """The same for whoever has a password."""
+        identity = {"methods": ["password"], "password": {"user": user}}
+        auth = {"auth": {"identity": identity, "scope": {"project": project}}}
+        status, token, body = self.ask("POST", "/auth/tokens", auth)
         assert status == 201 and token is not None, body
         return token, body["token"]["project"]["id"]
+
+    def revoke(self, token: str) -> None:
+        assert self.ask("DELETE", "/auth/tokens", X_Auth_Token=token, X_Subject_Token=token)[0] == 204
+
+    def made(self, path: str, noun: str, by: str, **attributes: object) -> str:
+        """The id of what an administrator makes."""
+        status, _, body = self.ask("POST", path, {noun: attributes}, X_Auth_Token=by)
+        assert status == 201, body
+        return str(body[noun]["id"])
 
 
 @pytest.fixture(scope="module")
@@ -93,5 +114,132 @@ def test_its_tokens_open_their_projects(keystone: RealKeystone, server: wiring.E
 
 def test_a_token_that_was_taken_back(keystone: RealKeystone, server: wiring.Embedded) -> None:
     token, project = keystone.login("demo")
-    assert keystone.ask("DELETE", "/auth/tokens", X_Auth_Token=token, X_Subject_Token=token)[0] == 204
+    keystone.revoke(token)
     Heat(server.app, project, {"X-Auth-Token": token}).call("GET", "/stacks", code=401)
+
+
+@pytest.fixture
+def stack_domain(keystone: RealKeystone) -> Iterator[dict[str, str]]:
+    """The settings of a stack domain that an operator has made."""
+    real.needed()
+    boss, name = keystone.login("fakecloud")[0], f"heatlite-agents-{uuid4().hex[:8]}"
+    domain = keystone.made("/domains", "domain", boss, name=name)
+    user = keystone.made("/users", "user", boss, name=name, domain_id=domain, password=name)
+    roles = keystone.ask("GET", "/roles?name=admin", X_Auth_Token=boss)[2]["roles"]
+    keystone.ask("PUT", f"/domains/{domain}/users/{user}/roles/{roles[0]['id']}", X_Auth_Token=boss)
+    yield {"stack_user_domain_name": name, "stack_domain_admin": name, "stack_domain_admin_password": name}
+    keystone.ask("PATCH", f"/domains/{domain}", {"domain": {"enabled": False}}, X_Auth_Token=boss)
+    assert keystone.ask("DELETE", f"/domains/{domain}", X_Auth_Token=boss)[0] == 204
+
+
+@contextmanager
+def reachable(keystone: RealKeystone, server: wiring.Embedded) -> Iterator[None]:
+    """Inside, agents find the server by Keystone's catalog."""
+
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    boss = keystone.login("fakecloud")[0]
+    http = make_server("127.0.0.1", 0, server.app, handler_class=Quiet)
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+    thread.start()
+    service = keystone.made("/services", "service", boss, type="orchestration", name=f"heatlite-{uuid4().hex[:8]}")
+    try:
+        url = f"http://127.0.0.1:{http.server_port}/v1/%(project_id)s"
+        place = {"service_id": service, "interface": "public", "region_id": "RegionOne", "url": url}
+        keystone.made("/endpoints", "endpoint", boss, **place)
+        yield
+    finally:
+        keystone.ask("DELETE", f"/services/{service}", X_Auth_Token=boss)
+        http.shutdown()
+        thread.join()
+        http.server_close()
+
+
+def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
+    keystone: RealKeystone,
+    stack_domain: dict[str, str],
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever makes a stack goes; it goes on by his trust, its agents by their accounts. Nothing is left of them."""
+    clouds = yaml.safe_load(project.read_text())["clouds"]
+    password = keystone.accounts["demo"]["password"]
+    own = {"auth_url": keystone.url, "username": "heat", "password": password, "project_name": "service"}
+    clouds["heatlite"] = {**clouds["ours"], "auth": {**clouds["ours"]["auth"], **own}}
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    monkeypatch.setitem(keystone.accounts, "ours", clouds["ours"]["auth"])
+    table = {**own, "token_cache_time": "-1"}
+    database = f"sqlite:///{tmp_path / 'heat.db'}"
+    named: Any = {"cloud": "heatlite", "keystone": table, **stack_domain}
+    server = wiring.embedded(Settings(database, auth=Auth.KEYSTONE, **named))
+    boss = keystone.login("fakecloud")[0]
+
+    def in_keystone() -> list[str]:
+        """What there is in the stack domain beside its administrator, and our user's trusts."""
+        domain = stack_domain["stack_user_domain_name"]
+        (found,) = keystone.ask("GET", f"/domains?name={domain}", X_Auth_Token=boss)[2]["domains"]
+        every = [
+            one["name"]
+            for kind in ("users", "projects")
+            for one in keystone.ask("GET", f"/{kind}?domain_id={found['id']}", X_Auth_Token=boss)[2][kind]
+            if one["name"] != domain
+        ]
+        user = clouds["ours"]["auth"]["username"]
+        (trustor,) = keystone.ask("GET", f"/users?name={user}", X_Auth_Token=boss)[2]["users"]
+        trusts = keystone.ask("GET", f"/OS-TRUST/trusts?trustor_user_id={trustor['id']}", X_Auth_Token=boss)[2]
+        return [*every, *(f"trust {one['id']}" for one in trusts["trusts"])]
+
+    def someone(token: str, project_id: str) -> Heat:
+        return Heat(server.app, project_id, {"X-Auth-Token": token})
+
+    def agent(user_id: str, password: str, project_id: str) -> Heat:
+        return someone(*keystone.prove({"id": user_id, "password": password}, {"id": project_id}))
+
+    try:
+        token, ours = keystone.login("ours")
+        net = {"type": "OS::Neutron::Net", "depends_on": "d"}
+        answered = deployment(signal_transport="HEAT_SIGNAL")
+        path = someone(token, ours).create(template(server=SERVER, c=config(), d=answered, net=net), wait=False)
+        keystone.revoke(token)
+        someone(token, ours).call("GET", path, code=401)
+
+        # The machine is set up by somebody who comes later; then its agent knows all that it needs.
+        later = someone(*keystone.login("ours"))
+        metadata = f"{path}/resources/server/metadata"
+        until(lambda: later.get(metadata)["metadata"].get("deployments"))
+        told = later.get(metadata)["metadata"]["os-collect-config"]["heat"]
+        assert (told["auth_url"], told["region_name"]) == (keystone.url, "RegionOne")
+        polling = agent(told["user_id"], told["password"], told["project_id"])
+        known = polling.get(f"/stacks/{told['stack_id']}/resources/{told['resource_name']}/metadata")["metadata"]
+        (given,) = known["deployments"]
+        if find_spec("os_collect_config") is not None:
+            with reachable(keystone, server):
+                program = [sys.executable, str(Path(__file__).with_name("os_collect_config_program.py"))]
+                agents = {"input": json.dumps(known["os-collect-config"]), "text": True, "timeout": 60}
+                done = subprocess.run(program, cwd=tmp_path, capture_output=True, check=False, **agents)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)[0] == ["heat", known]
+        inputs = {one["name"]: one["value"] for one in given["inputs"]}
+        signal = f"{path}/resources/d/signal"
+        polling.call("POST", signal, {"deploy_status_code": 0}, code=403)
+        polling.call("GET", f"{path}/resources/d/metadata", code=403)
+        polling.call("GET", path, code=403)
+        assert len(in_keystone()) == 4, "two users, their project, a trust"
+        signalling = agent(inputs["deploy_user_id"], inputs["deploy_password"], inputs["deploy_project_id"])
+        signalling.call("GET", metadata, code=403)
+        signalling.call("POST", signal, {"deploy_status_code": 0}, code=200)
+
+        # The network is made for whoever has gone, in his project.
+        later.settle(path, "CREATE_COMPLETE")
+        made = later.get(f"{path}/resources/net")["resource"]["attributes"]["show"]
+        assert ours in (made.get("project_id"), made.get("tenant_id"))
+        later.call("DELETE", path, code=204)
+        later.settle(path, "DELETE_COMPLETE")
+        assert in_keystone() == []
+        assert polling.call("GET", metadata).status_int == 401, "Keystone takes back the tokens of who is gone"
+    finally:
+        server.close()
