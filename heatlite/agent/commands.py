@@ -15,7 +15,7 @@ from heatlite.agent import supervise
 from heatlite.agent.settings import Limits
 from heatlite.agent.supervise import Order, Result
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).absolute().parents[2]
 """Where heatlite is imported from: a folder, or the file that the agent is."""
 
 _PROGRAM = """

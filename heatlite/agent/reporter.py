@@ -16,7 +16,7 @@ _SECONDS = 10.0
 """For an answer."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.5, 60.0
 """Seconds between tries: twice as many each time."""
-_LOOK = 10.0
+_LOOK = 2.0
 """Seconds between two looks at the file with the URL."""
 
 
@@ -44,6 +44,8 @@ class Reporter:
         self._awake = threading.Event()
         self._changed = False
         self._stopped = threading.Event()
+        self._unreadable = ""
+        """Why the file with the URL could not be read; told once."""
 
     def change(self) -> None:
         """Something has changed. Returns at once."""
@@ -90,12 +92,16 @@ class Reporter:
             return self._settings.register
         try:
             found = json.loads(self._settings.metadata.read_bytes())
-            return web_address("heatlite_agent.register", found["heatlite_agent"]["register"])
+            url = web_address("heatlite_agent.register", found["heatlite_agent"]["register"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError, BadSettings) as error:
-            log("metadata-unreadable", file=str(self._settings.metadata), error=type(error).__name__)
+            if self._unreadable != type(error).__name__:
+                self._unreadable = type(error).__name__
+                log("metadata-unreadable", file=str(self._settings.metadata), error=self._unreadable)
             return None
+        self._unreadable = ""
+        return url
 
     def _ask(self, url: str, method: str, body: bytes) -> str | None:
         """Returns why it did not work; the URL itself is a secret and no part of it."""

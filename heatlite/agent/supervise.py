@@ -33,6 +33,8 @@ TIME_LIMIT, ASKED = "time limit", "asked to"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _DRAIN = 1.0
 """Seconds to wait, after the command's end, for those to whom it has left its output."""
+_DRAIN_SHORT = 0.1
+"""The same where it is meant to leave somebody running."""
 
 
 class Order(TypedDict):
@@ -203,7 +205,7 @@ class _Supervisor:
             ended = self._reason(deadline)
         if ended is not None:
             self._end_all()
-        drained = time.monotonic() + _DRAIN
+        drained = time.monotonic() + (_DRAIN_SHORT if self._order["stays"] else _DRAIN)
         while len(self._selector.get_map()) > 1 and (left := drained - time.monotonic()) > 0:
             self._pump(left)
             if ended is None and (ended := self._reason(deadline)) is not None:

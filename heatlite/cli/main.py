@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.cli import accounts, actions, local, maintenance, render, report, stacks, trial, validate
+from heatlite.cli import accounts, actions, local, maintenance, nodes, render, report, stacks, trial, validate
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host
 from heatlite.core.errors import HeatliteError
@@ -199,6 +199,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_actions(commands.group("action", "list, show, signal and wait for actions"))
 
+    _add_nodes(commands.group("node", "machines with an agent"))
+
     one = commands.add_listing("types", local.types, "list the resource types; `types show TYPE` explains one")
     one.add_argument("what", nargs="*", metavar="show TYPE", help="explain one type")
 
@@ -246,6 +248,11 @@ def _add_users(commands: _Commands) -> None:
             help="his roles in a project: reader, member, admin, heat_stack_user (repeatable; default: default=member)",
         )
     one.add_argument("--expires", metavar="TIME", help="not valid any more then: 2026-11-21T18:00:00Z, +2h, +30d")
+
+
+def _add_nodes(commands: _Commands) -> None:
+    one = commands.add("agent", nodes.agent, "write heatlite-agent as one file, to copy to machines", server=False)
+    one.add_argument("file", type=Path, metavar="FILE", help="where to")
 
 
 def _add_actions(commands: _Commands) -> None:

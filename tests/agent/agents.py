@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -157,6 +158,7 @@ class Registry:
     """Method, path, body."""
     status: int = 200
     """What it answers."""
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> "Registry":
         registry = self
@@ -183,6 +185,8 @@ class Registry:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
         return self
@@ -193,7 +197,7 @@ class Registry:
         self._thread.join()
 
     def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}{path}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self._server.server_port}{path}"
 
     def count(self, method: str) -> int:
         return sum(request[0] == method for request in self.requests)

@@ -1,0 +1,228 @@
+"""What must not hurt an agent: its own death, scripts that run wild, a full disk, a wiped folder, slow clients."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.agent.agents import Agent, Registry, lives, wait
+
+SETTINGS = """
+[limits]
+memory_mib = 300
+file_mib = 1
+output_kib = 4
+grace_seconds = 0.3
+"""
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """The one file that `heatlite node agent` writes, far from heatlite."""
+    folder = tmp_path_factory.mktemp("faults")
+    program = folder / "heatlite-agent"
+    write = [sys.executable, "-m", "heatlite", "node", "agent", str(program)]
+    subprocess.run(write, check=True, stdout=subprocess.PIPE)
+    assert os.access(program, os.X_OK)
+    agent = Agent(folder / "agent", settings=SETTINGS, program=(sys.executable, "-I", "-S", str(program))).start()
+    yield agent
+    agent.stop()
+
+
+def test_a_cancelled_script_is_ended_with_all_that_it_started(agent: Agent, tmp_path: Path) -> None:
+    action = agent.script(
+        # One that floods, one that ignores TERM, one that has forked twice and left for a session of its own.
+        "trap '' TERM; here=$folder; echo $$ > $here/script; "
+        "yes & echo $! > $here/yes; "
+        "(trap '' TERM; setsid sh -c 'sleep 300 & echo $! > $folder/daemon; sleep 301' &) ; "
+        "while :; do sleep 0.1; done",
+        inputs={"folder": str(tmp_path)},
+    )
+    waiting = agent.script("touch $never", inputs={"never": str(tmp_path / "never")})
+    names = ("script", "yes", "daemon")
+    wait(lambda: all((tmp_path / name).exists() and (tmp_path / name).read_text().strip() for name in names))
+    processes = [int((tmp_path / name).read_text()) for name in names]
+    assert all(map(lives, processes))
+    # What has not begun is cancelled at once, though another runs.
+    assert agent.cancel(waiting)["state"] == "CANCELLED"
+    assert agent.cancel(action)["id"] == action
+    record = agent.ended(action)
+    assert (record["state"], record["error"]) == ("CANCELLED", "cancelled")
+    assert not any(map(lives, processes))
+    stdout = record["outputs"]["deploy_stdout"]
+    assert "[… the middle is left out …]" in stdout
+    assert 2000 < len(stdout.encode()) <= 4096
+    # What has ended stays as it is.
+    assert agent.cancel(action) == record
+    assert not (tmp_path / "never").exists()
+
+
+def test_memory_files_and_output_have_limits(agent: Agent) -> None:
+    python = f"exec {sys.executable} -S -c"
+    memory = agent.script(f"{python} 'bytearray(400 * 1024 * 1024)'")
+    file = agent.script("head -c 2000000 /dev/zero > much; wc -c < much; exit 7")
+    output = agent.script(
+        "head -c 3000000 /dev/zero; (printf x; head -c 9000 /dev/zero) > $heat_outputs_path.one",
+        outputs=["one"],
+    )
+    broken = agent.schedule("script", {"config": "#!/nowhere/sh\n"})
+    record = agent.ended(broken)
+    assert (record["state"], record["error"].partition(":")[0].startswith("could not start")) == ("FAILED", True)
+    record = agent.ended(memory)
+    assert record["state"] == "FAILED"
+    assert "MemoryError" in record["outputs"]["deploy_stderr"]
+    record = agent.ended(file)
+    assert (record["outputs"]["deploy_stdout"].strip(), record["error"]) == (str(1024 * 1024), "exit status 7")
+    record = agent.ended(output)
+    assert record["state"] == "DONE"
+    assert all(len(record["outputs"][name].encode()) <= 4096 for name in ("one", "deploy_stdout"))
+    assert record["outputs"]["one"].startswith("x")
+
+
+def test_an_agent_that_is_killed_goes_on_where_it_was(agent: Agent, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    script = 'echo began >> $runs; while [ ! -e "$go" ]; do sleep 0.05; done; echo ended >> $runs; echo said'
+    identity, secret = agent.get("/v1/agent")["instance"], agent.secret
+
+    def begin(name: str) -> str:
+        runs.unlink(missing_ok=True)
+        action = agent.script(script, inputs={"runs": str(runs), "go": str(tmp_path / name)})
+        wait(runs.exists)
+        return action
+
+    def go(name: str) -> None:
+        (tmp_path / name).touch()
+        wait(lambda: "ended" in runs.read_text())
+
+    # Killed; the script ends while there is no agent.
+    action = begin("killed")
+    after = agent.schedule("test/success")
+    agent.stop(signal.SIGKILL)
+    go("killed")
+    agent.start()
+    record = agent.ended(action)
+    assert (record["state"], record["outputs"]["deploy_stdout"]) == ("DONE", "said\n")
+    assert runs.read_text() == "began\nended\n"
+    assert record["finished_at"] <= agent.ended(after)["started_at"]
+    assert (agent.get("/v1/agent")["instance"], agent.secret) == (identity, secret)
+    # Stopped; the script is still running when the next process comes.
+    action = begin("stopped")
+    assert agent.stop() == 0
+    agent.start()
+    assert agent.action(action)["state"] == "RUNNING"
+    go("stopped")
+    assert agent.ended(action)["state"] == "DONE"
+    assert runs.read_text() == "began\nended\n"
+    # Cancelled by the next process.
+    action = begin("cancelled")
+    agent.stop(signal.SIGKILL)
+    agent.start()
+    agent.cancel(action)
+    assert agent.ended(action)["state"] == "CANCELLED"
+    # The machine, or what watches over the script, goes down: nobody knows how far it came.
+    action = begin("never")
+    agent.stop(signal.SIGKILL)
+    (claim,) = agent.folder.glob("work/*/command/claim")
+    os.kill(int(claim.read_text()), signal.SIGKILL)
+    agent.start()
+    record = agent.ended(action)
+    assert (record["state"], record["error"].partition(":")[0]) == ("FAILED", "interrupted")
+    assert runs.read_text() == "began\n"
+
+
+def test_whenever_it_is_killed_everything_is_done_once_and_in_order(agent: Agent, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    actions = [agent.script(f"echo {number} >> $runs", inputs={"runs": str(runs)}) for number in range(12)]
+    for pause in (0.0, 0.03, 0.11, 0.07):
+        time.sleep(pause)  # anywhere: the answer is the same
+        agent.stop(signal.SIGKILL)
+        agent.start()
+    assert [agent.ended(action)["state"] for action in actions] == ["DONE"] * 12
+    assert runs.read_text().split() == [str(number) for number in range(12)]
+    wait(lambda: not list(agent.folder.glob("work/*")))
+
+
+def test_the_queue_is_bounded_and_old_actions_are_forgotten(agent: Agent, tmp_path: Path) -> None:
+    first = agent.schedule("test/success", id="first")
+    agent.ended(first)
+    hold = agent.script("while :; do sleep 1; done")
+    waiting = [agent.schedule("test/success") for _ in range(99)]
+    answer = agent.ask("POST", "/v1/actions", {"kind": "test/success"})
+    assert (answer.status, answer.body["error"]) == (429, "QueueFull")
+    assert agent.ask("POST", "/v1/actions", {"kind": "test/success", "id": waiting[0]}).status == 200
+    agent.cancel(hold)
+    agent.ended(waiting[-1])
+    finished = [one["id"] for one in agent.get("/v1/actions/finished")["actions"]]
+    assert finished == [*reversed(waiting), hold]
+    assert set(agent.get("/v1/changes")["known"]) == set(finished)
+    assert agent.ask("GET", "/v1/actions/first").status == 404
+    # What is asked for again late is not done again.
+    answer = agent.ask("POST", "/v1/actions", {"kind": "test/success", "id": "first"})
+    assert (answer.status, answer.body["error"]) == (409, "ActionExists")
+
+
+def test_a_disk_without_room_is_waited_for(agent: Agent) -> None:
+    """No file of the agent may grow, which SQLite cannot tell from a full disk."""
+    assert agent.process is not None
+    loop = agent.schedule("test/loop", {"target": 1_000_000})
+    wait(lambda: agent.action(loop)["progress"])
+    resource.prlimit(agent.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    answer = agent.ask("POST", "/v1/actions", {"kind": "test/success"})
+    assert (answer.status, answer.body["error"], answer.signed) == (503, "OutOfOrder", True)
+    assert agent.action(loop)["state"] == "RUNNING"
+    resource.prlimit(agent.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    agent.cancel(loop)
+    assert agent.ended(loop)["state"] == "CANCELLED"
+    assert agent.ended(agent.schedule("test/success"))["state"] == "DONE"
+
+
+def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
+    address = urlsplit(agent.url)
+    slow = [socket.create_connection((address.hostname, address.port)) for _ in range(80)]
+    try:
+        for connection in slow:
+            try:
+                connection.sendall(b"POST /v1/actions HTTP/1.1\r\nContent-Length: 10\r\n")
+            except OSError:
+                continue  # made room already
+        assert agent.ended(agent.schedule("test/success"))["state"] == "DONE"
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_a_wiped_folder_is_another_agent(agent: Agent) -> None:
+    """The last one: begins anew, with another secret and another database, and says so."""
+    identity, secret = agent.get("/v1/agent")["instance"], agent.secret
+    agent.stop(signal.SIGKILL)
+    subprocess.run(["rm", "-r", str(agent.folder)], check=True)
+    metadata = agent.folder.with_suffix(".json")
+    agent.settings.write_text(f'metadata = "{metadata}"\n[limits]\nseconds = 0.5\n')
+    with Registry() as registry:
+        agent.start()
+        agent.get("/v1/agent")
+        # The URL to register at may come later; somebody writes that file by and by.
+        metadata.write_text("{")
+        metadata.write_text(json.dumps({"heatlite_agent": {"register": registry.url("/nodes/2")}}))
+        wait(lambda: registry.requests)
+        _, path, body = registry.requests[0]
+        assert (path, body["secret"]) == ("/nodes/2", agent.secret)
+        assert body["instance"] == agent.get("/v1/agent")["instance"]
+        assert identity != body["instance"]
+        assert secret != body["secret"]
+        assert agent.get("/v1/changes")["known"] == []
+        # With these settings nothing may last.
+        record = agent.ended(agent.script("sleep 300"))
+        assert (record["state"], record["error"]) == (
+            "FAILED",
+            "took longer than 0.5 s (limits.seconds), and was ended",
+        )
