@@ -45,6 +45,7 @@ from heatlite.engine.nodes.playbooks import Playbooks
 from heatlite.engine.nodes.registration import Nodes
 from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.nodes.runs import Runs
+from heatlite.engine.offer import Offer
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.reading import Reading
@@ -305,7 +306,9 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
         containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
-    preparation = Preparation(store, types, settings, definitions, containers, clouds, accounts is not None)
+    offer = Offer(types, clouds)
+    has_accounts = accounts is not None
+    preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, has_accounts)
     schedule = Schedule(store, clock, settings, gate)
     longest = inf if settings.auth is Auth.NONE else LONGEST
     streams = Streams(store, settings.max_event_streams, longest=longest)
@@ -320,6 +323,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         maintenance=Maintenance(store, clock, gate),
         schedule=schedule,
         health=Health(store, clock, definitions, gate, reading),
+        offer=offer,
         signals=Signals(store, clock, settings, definitions, gate, reading),
         controls=Controls(store, clock),
         ledger=ledger,

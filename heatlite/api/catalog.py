@@ -6,9 +6,9 @@ from falcon import MEDIA_TEXT, Response
 
 import heatlite
 from heatlite.api import bodies, query, views
-from heatlite.api.access.policy import TYPE
 from heatlite.api.handler import Handler
 from heatlite.api.request import Request
+from heatlite.core.context import TYPE
 from heatlite.core.errors import HTTPBadRequest, NotFound, StackValidationFailed
 from heatlite.core.meter import Meter
 from heatlite.template import dialects
@@ -56,7 +56,8 @@ class Validate(Handler):
     def on_post(self, req: Request, resp: Response) -> None:
         """Check a template without making anything: the first fault is raised, or with `all_errors` all are listed."""
         show_nested = query.flag(req, "show_nested")
-        for code in query.words(req, "ignore_errors"):
+        ignored = query.words(req, "ignore_errors")
+        for code in ignored:
             if code != "99001":
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
         request = bodies.validate(req)
@@ -64,7 +65,7 @@ class Validate(Handler):
             resp.media = {"problems": [to_dict(problem) for problem in self.stacks.review(req.caller, request)]}
             return
         try:
-            resp.media = self.stacks.validate(req.caller, request, show_nested)
+            resp.media = self.stacks.validate(req.caller, request, show_nested, bool(ignored))
         except StackValidationFailed as error:
             raise HTTPBadRequest(error.message, error.problems) from error  # Heat's name for it on this route alone
 
@@ -76,7 +77,7 @@ class ResourceTypes(Handler):
         """The types there are."""
         name, status, version = (query.text(req, key) for key in ("name", "support_status", "version"))
         described = query.flag(req, "with_description")
-        names = [one for one in self.types.listing(name, status, version) if req.caller.may(TYPE + one)]
+        names = self.offer.listed(req.caller, self.types.listing(name, status, version))
         resp.media = {"resource_types": self.types.described(names) if described else names}
 
     def on_get_one(self, req: Request, resp: Response, type_name: str) -> None:

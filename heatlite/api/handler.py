@@ -19,6 +19,7 @@ from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.playbooks import Playbooks
 from heatlite.engine.nodes.registration import Nodes
 from heatlite.engine.nodes.requests import NodeRequests
+from heatlite.engine.offer import Offer
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.reading import Reading
 from heatlite.engine.schedule import Schedule
@@ -42,6 +43,7 @@ class Rooms:
     schedule: Schedule
     snapshots: Snapshots
     health: Health
+    offer: Offer
     signals: Signals
     controls: Controls
     ledger: Ledger
@@ -72,6 +74,7 @@ class Handler:
         self.maintenance = rooms.maintenance
         self.snapshots = rooms.snapshots
         self.health = rooms.health
+        self.offer = rooms.offer
         self.signals = rooms.signals
         self.software = rooms.software
         self.node_requests = rooms.node_requests

@@ -180,7 +180,7 @@ class Stack(Handler):
 
     def _foreseen(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
         nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")
-        return views.changes(self.stacks.preview_update(stack, request, existing, nested, plan))
+        return views.changes(self.stacks.preview_update(req.caller, stack, request, existing, nested, plan))
 
     def on_get_template(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The template, as JSON."""

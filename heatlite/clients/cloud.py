@@ -18,6 +18,9 @@ class Cloud(Protocol):
     def simulated(self) -> bool:
         """Whether it only stands in for a real one."""
 
+    def has(self, service: str) -> bool:
+        """Whether its catalog has a service (``block_storage``). Raises CloudUnavailable, CredentialsRefused."""
+
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """Ask a service: ``call("network.update_port", port_id, name="new")``.
 

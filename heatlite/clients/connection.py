@@ -68,6 +68,26 @@ class RealCloud:
                 raise _Garbage("the service has answered without the object that it was to make")
             return _plain(answer)
 
+    def has(self, service: str) -> bool:
+        """See `Cloud`."""
+        from keystoneauth1.identity import BaseIdentityPlugin
+
+        config, kind, auth = self._connection.config, service.replace("_", "-"), self._connection.session.auth
+        if config.get_endpoint(kind) or not isinstance(auth, BaseIdentityPlugin):
+            return True  # without a catalog nobody knows
+        try:
+            with _translated(f"{service}.endpoint"):
+                found = auth.get_endpoint_data(
+                    self._connection.session,
+                    service_type=kind,
+                    interface=config.get_interface(kind),  # type: ignore[arg-type]  # several are tried in turn
+                    region_name=config.get_region_name(kind),
+                    discover_versions=False,
+                )
+        except NoService:
+            return False
+        return found is not None
+
     @property
     def region(self) -> str | None:
         """The region that it shows."""

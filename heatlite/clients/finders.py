@@ -98,6 +98,16 @@ class Finders:
             self._known[constraint, name] = (found, self._now() + REMEMBERED)
         return found
 
+    def has(self, service: str) -> bool:
+        """Whether the cloud has a service (``block_storage``). Raises CloudUnavailable, CredentialsRefused."""
+        with self._lock:
+            found, until = self._known.get(("", service), ("", 0.0))
+        if until <= self._now():
+            found = service if self.cloud.has(service) else ""
+            with self._lock:
+                self._known["", service] = (found, self._now() + REMEMBERED)
+        return bool(found)
+
     def missing(self, constraint: str, value: object) -> str:
         """What is wrong with a value under a constraint of that name, "" if nothing is. Raises CloudUnavailable,
         CredentialsRefused."""

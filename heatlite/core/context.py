@@ -9,6 +9,9 @@ ANONYMOUS = "anonymous"
 ADMIN = "admin"
 """The role of administrators."""
 
+TYPE = "resource_types:"
+"""What the rule of a resource type begins with (`Context.may`), or of all types of a service (``OS::Keystone::*``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

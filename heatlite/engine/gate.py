@@ -18,6 +18,7 @@ from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import DELETES, Operation, maintenance_refusal, refusal
+from heatlite.engine.offer import check_types
 from heatlite.store.encryption import Cipher
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
@@ -27,6 +28,10 @@ audit = logging.getLogger("heatlite.audit")
 """Every lock, unlock, refusal and replay: who, when, why (lock-and-health §2)."""
 
 MOST_NOTED = 10_000
+
+ASKS_FOR_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
+"""What is only for those who may use all of the types that the stack has (resource-types.md: Availability); where there
+is a definition to be checked, who checks that asks."""
 
 ZONE = "zone:"
 
@@ -84,6 +89,7 @@ class Gate:
         if error is not None:
             self._note(attempt, error)
             raise error
+        self.ask_for_types(context, operation, stack)
         if operation is Operation.UPDATE:
             above = self._store.stacks.ancestors(stack)
             live = self._store.actions.live([one.id for one in (stack, *above)])
@@ -93,6 +99,11 @@ class Gate:
                     self._note(attempt, busy)
                 raise busy
         return attempt
+
+    def ask_for_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
+        """Raise Forbidden where the caller may not use all types of the stack, and the operation needs that."""
+        if operation in ASKS_FOR_TYPES:
+            check_types(context, self._store.resources.types(stack.id))
 
     @contextmanager
     def allowed(self, attempt: Attempt, on: StackRecord | None = None) -> Iterator[StackRecord]:

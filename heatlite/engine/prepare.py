@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from heatlite.clients.clouds import Clouds
+from heatlite.clients.finders import Finders
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -23,10 +24,12 @@ from heatlite.engine.containers import Containers
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.fetch import Fetcher
 from heatlite.engine.nesting import check_immutable
+from heatlite.engine.offer import Offer
 from heatlite.engine.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
+from heatlite.template.barring import barring
 from heatlite.template.check import Nested, examine
 from heatlite.template.constraints import looked_up
 from heatlite.template.document import Definition, Template
@@ -67,6 +70,7 @@ class Preparation:
         definitions: Definitions,
         containers: Containers | None,
         clouds: Clouds,
+        offer: Offer,
         has_accounts: bool,
     ) -> None:
         """`has_accounts`: whether agents of resources have accounts, which are secrets of the stacks."""
@@ -77,6 +81,7 @@ class Preparation:
         self._containers = containers
         self._clouds = clouds
         self._has_accounts = has_accounts
+        self._offer = offer
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
@@ -97,13 +102,14 @@ class Preparation:
                 environment = _over(before, environment)
             return self._checked(stack, template, environment, caller=caller)
 
-    def validate(self, project: str, request: Request) -> Nested:
+    def validate(self, context: Context, request: Request, without_services: bool = False) -> Nested:
         """The definition as far as it can be judged without values (POST /validate), with the templates within.
 
-        Raises its faults.
+        Raises its faults; `without_services`: but not that the cloud lacks a service.
         """
-        request = self._complete(project, request)
-        with _places_told(request):
+        request = self._complete(context.project, request)
+        view = None if without_services else self._offer.view(context)
+        with _places_told(request), barring(self._offer.bar(view)):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
             definition = template.definition(environment, {}, strict=False, types=self._types)
@@ -111,12 +117,12 @@ class Preparation:
             raise_first(_told(problems, nested))
             return nested
 
-    def review(self, project: str, request: Request) -> list[Problem]:
+    def review(self, context: Context, request: Request) -> list[Problem]:
         """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
 
         Raises only where there is nothing to look at.
         """
-        request = self._complete(project, request)
+        request = self._complete(context.project, request)
         environments, found = _environments(request)
         complete = not found
         parsed = []
@@ -141,7 +147,8 @@ class Preparation:
             found += Places(None, environments).all(error.problems)
         environment = replace(environment, parameters={**environment.parameters, **request.parameters})
         children = _children(request)
-        found += review(source, environment, self._types, request.files, environments, children, complete)
+        with barring(self._offer.bar(self._offer.view(context), context)):
+            found += review(source, environment, self._types, request.files, environments, children, complete)
         return in_order(found)
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
@@ -246,9 +253,11 @@ class Preparation:
         template_id = self._store.templates.address(template.document, template.files)
         if before is not None and template_id == stack.template_id and environment == before.environment:
             # Nothing new: it was checked when it came.
-            definition, hides, kinds = before, stack.sealed, frozenset[str]()
+            definition, hides, kinds = before, stack.sealed, self._store.resources.types(stack.id)
         else:
-            with looked_up(partial(self._missing, stack, caller)):
+            view = self._view(stack, caller)
+            bar = self._offer.bar(view)
+            with looked_up(partial(_missing, view)), barring(bar):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, self._types)
             raise_first(_told(problems, nested))
@@ -260,17 +269,21 @@ class Preparation:
             check_immutable(before, definition)
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
 
-    def _missing(self, stack: StackRecord, caller: Context | None, constraint: str, value: object) -> str:
-        """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
-        if self._clouds.name is None:
-            return ""
-        view = self._clouds.of(stack.project, stack.id) if caller is None else self._clouds.asked_by(caller)
-        return view.missing(constraint, value)
+    def _view(self, stack: StackRecord, caller: Context | None) -> Finders | None:
+        """The cloud in which a stack's resources are to be; None: there is none. Raises CloudError, NoSdk."""
+        if caller is not None:
+            return self._offer.view(caller)
+        return None if self._clouds.name is None else self._clouds.of(stack.project, stack.id)
 
     def _check_size(self, tree: Nested) -> None:
         limit = self._settings.max_resources_per_stack
         if tree.resources > limit:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
+
+
+def _missing(view: Finders | None, constraint: str, value: object) -> str:
+    """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable."""
+    return "" if view is None else view.missing(constraint, value)
 
 
 def _told(problems: list[Problem], nested: Nested) -> list[Problem]:

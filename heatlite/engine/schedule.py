@@ -59,6 +59,7 @@ class Schedule:
         RequestLimitExceeded, and what the gate raises.
         """
         if timing.not_before is not None:
+            self._gate.ask_for_types(context, Operation(verb.lower()), stack)
             self._keep(context, stack, verb, timing)
             return
         with self._gate.allowed(self._gate.act(context, Operation(verb.lower()), stack, timing.body)) as stack:

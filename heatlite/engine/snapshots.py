@@ -16,6 +16,7 @@ from heatlite.engine.gate import Gate
 from heatlite.engine.handover import hidden_in, read_record
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation
+from heatlite.engine.offer import check_types
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.requests import Request
 from heatlite.engine.scope import Resources, Surroundings
@@ -97,6 +98,7 @@ class Snapshots:
         record = read_record(snapshot.data)
         request = Request(adopted=record)
         prepared = self._preparation.new(stack, request)
+        check_types(context, prepared.types)
         now = self._clock.now()
         with self._gate.allowed(attempt) as stack:
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, prepared.hides)

@@ -14,7 +14,6 @@ from heatlite.core.config import Settings
 from heatlite.core.context import ANONYMOUS, Context
 from heatlite.core.errors import (
     ActionConflict,
-    Forbidden,
     NotSupported,
     PlanChanged,
     Problem,
@@ -31,6 +30,7 @@ from heatlite.engine.foresight import Foresight
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error
+from heatlite.engine.offer import check_types
 from heatlite.engine.prepare import Preparation, Prepared
 from heatlite.engine.reading import Reading
 from heatlite.engine.requests import AT_ONCE, Changes, Preview, Request, Timing
@@ -197,10 +197,17 @@ class Stacks:
             raise locked_error(Operation.UPDATE, touched)
 
     def preview_update(
-        self, stack: StackRecord, request: Request, existing: bool, show_nested: bool = False, plan: bool = False
+        self,
+        context: Context,
+        stack: StackRecord,
+        request: Request,
+        existing: bool,
+        show_nested: bool = False,
+        plan: bool = False,
     ) -> Changes:
         """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked."""
         prepared = self._preparation.changed(stack, request, existing)
+        check_types(context, prepared.types)
         self._reading.resources_of(stack).check_external(prepared.definition)
         after = _begun(stack, request, prepared, existing, self._clock.now())
         resources = self._reading.resources_of(stack)
@@ -216,9 +223,12 @@ class Stacks:
     def _converges(self, request: Request) -> bool:
         return request.converge or self._settings.observe_on_update
 
-    def validate(self, context: Context, request: Request, show_nested: bool = False) -> JsonMap:
-        """The answer of POST /validate. Raises what is wrong with the template."""
-        nested = self._preparation.validate(context.project, request)
+    def validate(
+        self, context: Context, request: Request, show_nested: bool = False, without_services: bool = False
+    ) -> JsonMap:
+        """The answer of POST /validate. Raises what is wrong with the template; `without_services`: but not that the
+        cloud lacks a service that it needs."""
+        nested = self._preparation.validate(context, request, without_services)
         check_types(context, nested.types)
         described = nested.definition.describe(nested.hidden)
         within = nested.describe() if show_nested else {}
@@ -227,7 +237,7 @@ class Stacks:
 
     def review(self, context: Context, request: Request) -> list[Problem]:
         """Everything that is wrong with a template and what comes with it, warnings too."""
-        return self._preparation.review(context.project, request)
+        return self._preparation.review(context, request)
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 
@@ -312,10 +322,3 @@ def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: 
         tags=tags,
         sealed=prepared.hides,
     )
-
-
-def check_types(context: Context, types: frozenset[str]) -> None:
-    """Raise Forbidden for a type that the caller may not use."""
-    for name in sorted(types):
-        if not context.may(f"resource_types:{name}"):
-            raise Forbidden(action=name)

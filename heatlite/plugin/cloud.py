@@ -77,6 +77,7 @@ class CloudResource(Resource[P_co]):
         super().__init_subclass__(type=type)
         if kind:
             cls.kind = kind
+        cls.cloud_service = cls.kind.partition(".")[0]
         declared = {name: Attribute(name, doc, attribute_kind(of)) for name, (of, doc) in cls.shown.items()}
         cls.attributes_schema = dict(sorted({**cls.attributes_schema, **declared}.items()))
         cls.attribute_names = frozenset(cls.attributes_schema)

@@ -103,6 +103,11 @@ class Registry:
             raise ResourceTypeUnavailable(type=type_name, reason=found.reason)
         return found
 
+    def service_of(self, type_name: str) -> str:
+        """The service of a cloud without which a type is not offered; "" for types that need none."""
+        found = self._find(type_name)
+        return "" if found is None or isinstance(found, UnavailableType) else found.cloud_service
+
     def _find(self, type_name: str) -> ResourceType | UnavailableType | None:
         found = self._loaded.get(type_name)
         if found is not None:

@@ -141,6 +141,8 @@ class Resource(Generic[P_co]):
     update_policy: ClassVar[type[Schema] | None] = None
     """What the update_policy section of a resource may say; None: nothing."""
     support_status: ClassVar[SupportStatus] = SupportStatus()
+    cloud_service: ClassVar[str] = ""
+    """The service of a cloud (``block_storage``) without which the type is not offered."""
     quick: ClassVar[bool] = False
     """No handler ever waits for anything outside the process, so the engine may call it in its own thread."""
     name_limit: ClassVar[int] = 255

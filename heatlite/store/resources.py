@@ -71,6 +71,13 @@ class Resources:
         rest = "WHERE stack_id = ? AND physical_id = ? ORDER BY id"
         return [_record(row) for row in self._table.select(rest, (stack_id, name_or_physical_id))]
 
+    def types(self, root_id: str) -> frozenset[str]:
+        """The types that a stack and the live stacks nested in it have, as the registries have mapped them."""
+        nested = Stack.select(Stack.id).where(Stack.root_id == root_id, Stack.deleted_at.is_null())
+        rows = Resource.select(Resource.mapped_type).distinct()
+        found = rows.where((Resource.stack_id == root_id) | Resource.stack_id.in_(nested))
+        return frozenset(str(name) for (name,) in self._database.select(found))
+
     def any_failed(self, stack_ids: Sequence[str]) -> bool:
         """Whether a resource of one of the stacks has failed."""
         for some in in_parts(stack_ids):

@@ -15,6 +15,7 @@ from heatlite.core.errors import (
     wire_name,
 )
 from heatlite.core.json import Json, JsonMap
+from heatlite.template.barring import barred
 from heatlite.template.document import Definition, ResourceDefinition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, Unknown, resolve, sift, walk
@@ -209,6 +210,11 @@ class _Checker:
             text = f"The Resource Type ({kind}) could not be found."
             hint = self.findings.nearest(kind, self.types.names())
             self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
+            return
+        bar = barred(kind)
+        if bar is not None:
+            place = self.definition.place(resource.name, "type")
+            self.findings.add(Phase.TYPES, Problem(place, bar[1], error=bar[0]))
 
     def _check_provider(self, resource: ResourceDefinition) -> None:
         """Read the template that stands for the resource's type, and hold it to the type that it stands for."""

@@ -23,6 +23,7 @@ _RAISED: dict[str, type[HeatliteError]] = {
         errors.InvalidBreakPointHook,
         errors.InvalidExternalResourceDependency,
         errors.RequestLimitExceeded,
+        errors.ResourceTypeUnavailable,
         errors.NotSupported,
     )
 }

@@ -313,3 +313,10 @@ def test_who_needs_no_cloud_does_not_wait_for_the_sdk(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_which_services_a_catalog_has(opened: Opened) -> None:
+    cloud, _ = opened(saying(Answer(body={})), block_storage_endpoint_override="http://127.0.0.1:9/v3")
+    assert [cloud.has(name) for name in ("network", "identity", "compute", "block_storage")] == [
+        True, True, False, True,
+    ]  # fmt: skip

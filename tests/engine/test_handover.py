@@ -44,7 +44,7 @@ def adopt(engine: Engine, record: Json, wait: bool = True, name: str = "s", **mo
 
 def unchanged(engine: Engine, stack: StackRecord) -> set[str]:
     """What a preview of an update with nothing new leaves alone; asserts that there is nothing else."""
-    changes = engine.stacks.preview_update(engine.get(stack), Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
     assert changes.added == changes.deleted == changes.replaced == changes.updated == ()
     return {one.record.name for one in changes.unchanged}
 

@@ -585,7 +585,7 @@ class TestRefusals:
     def test_reads_are_free(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing(), outputs={"o": ref("a")})))
         assert engine.outputs(stack)["o"] == engine.row(stack, "a").physical_id
-        engine.stacks.preview_update(stack, Request(template=template()), existing=False)
+        engine.stacks.preview_update(engine.who, stack, Request(template=template()), existing=False)
         assert engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ()) == {"output": "v"}
 
 

@@ -30,7 +30,7 @@ def value(of: object, **more: Any) -> Any:
 def planned(engine: Engine, stack: StackRecord, document: object = None, **more: Any) -> ShownPlan:
     """The plan of a PUT, or of a PATCH where there is no template."""
     request = Request(template=document, **more)  # type: ignore[arg-type]
-    changes = engine.stacks.preview_update(engine.get(stack), request, document is None, plan=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), request, document is None, plan=True)
     assert changes.plan is not None
     return changes.plan
 
@@ -241,9 +241,9 @@ def test_heats_lists_take_the_tree_if_asked(engine: Engine) -> None:
     files = {"pair.yaml": PAIR}
     stack = engine.create(template(c=resource("pair.yaml")), files=files)
     request = Request(template=template(c=resource("pair.yaml", v="2")), files=files)
-    changes = engine.stacks.preview_update(stack, request, existing=False)
+    changes = engine.stacks.preview_update(engine.who, stack, request, existing=False)
     assert ([item.record.name for item in changes.updated], changes.unchanged) == (["c"], ())
-    changes = engine.stacks.preview_update(stack, request, existing=False, show_nested=True)
+    changes = engine.stacks.preview_update(engine.who, stack, request, existing=False, show_nested=True)
     assert [item.record.name for item in changes.updated] == ["c", "a"]
     (kept,) = changes.unchanged
     assert (kept.record.name, kept.stack.id, kept.stack.parent_resource) == ("b", child(engine, stack).id, "c")

@@ -153,9 +153,9 @@ def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
 def test_a_digest_is_of_what_happens_not_of_when(engine: Engine) -> None:
     stack = engine.create(template(a=thing("1")))
     request = Request(template=template(a=thing("2"), b=thing(attr("a", "output"))))
-    first = engine.stacks.preview_update(stack, request, existing=False, plan=True).plan
+    first = engine.stacks.preview_update(engine.who, stack, request, existing=False, plan=True).plan
     engine.clock.pass_(3600)
     engine.close()
     engine.open()
-    second = engine.stacks.preview_update(stack, request, existing=False, plan=True).plan
+    second = engine.stacks.preview_update(engine.who, stack, request, existing=False, plan=True).plan
     assert first is not None and first == second

@@ -276,7 +276,7 @@ def test_an_update_handle_is_new_with_every_update(engine: Engine) -> None:
 def test_a_preview_shows_the_new_update_handle(engine: Engine) -> None:
     stack = created(engine, cfn_waiting(UPDATE_HANDLE), cfn())
     engine.clock.pass_(1)
-    changes = engine.stacks.preview_update(stack, Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, stack, Request(), existing=True)
     assert sorted(change.record.name for change in changes.replaced) == ["handle", "wc"]
     assert [change.record.name for change in changes.unchanged] == ["other"]
 

@@ -6,7 +6,7 @@ Names of rules are Heat's; what only heatlite has is named in the same style.
 from collections.abc import Container
 from typing import Final, Protocol
 
-from heatlite.core.context import ADMIN, Context
+from heatlite.core.context import ADMIN, TYPE, Context
 
 STACK_USER: Final = "heat_stack_user"
 """The role of machines: they hear what concerns them, and signal."""
@@ -106,10 +106,7 @@ TABLE: Final = {
 """
 
 
-TYPE: Final = "resource_types:"
-"""What the rule of a resource type begins with, or of all types of a service (``OS::Keystone::*``). A type without one
-is for whoever may make stacks."""
-
+# A type without a rule is for whoever may make stacks.
 TABLE.update(
     dict.fromkeys(
         (

@@ -9,6 +9,11 @@ import yaml
 from heatlite.clients.simulated.simulation import RAISED, Fault, Scenario
 from heatlite.core.config import BadSetting
 
+SERVICES = (
+    "block-storage", "compute", "dns", "identity", "image", "key-manager", "load-balancer", "network", "object-store",
+)  # fmt: skip
+"""What a simulated cloud may have, as catalogs call it."""
+
 _SCHEMA = {
     "type": "object",
     "additionalProperties": False,
@@ -16,6 +21,7 @@ _SCHEMA = {
         "latency": {"type": "number", "minimum": 0},
         "build": {"type": "number", "minimum": 0},
         "seed": {"type": "integer"},
+        "services": {"type": "array", "items": {"enum": list(SERVICES)}},
         "roles": {"type": "array", "items": {"type": "string"}},
         "quotas": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
         "faults": {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
-from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, OverQuota
+from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, NoService, OverQuota
 from heatlite.clients.simulated import roles
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json, JsonMap, dump
@@ -71,6 +71,8 @@ class Scenario:
     seed: int = 0
     """Ids are drawn from it: the same calls give the same ids."""
     faults: Sequence[Fault] = ()
+    services: Sequence[str] | None = None
+    """Those that its catalog has, by their types (``block-storage``); None: all."""
     roles: Sequence[str] = ("admin", "member")
     """What everybody has in his project; without admin the services refuse what only administrators may do."""
     quotas: Mapping[str, int] = field(default_factory=dict)
@@ -179,6 +181,8 @@ class Simulation:
             carry_out = self.verbs.get(verb)
             if carry_out is None:
                 raise CloudError(verb, "the simulated cloud does not know this verb", 501)
+            if not view.has(verb.partition(".")[0]):
+                raise NoService(verb)
             if not view.is_admin:
                 roles.refuse(verb, view.project, arguments, attributes)
             self.going = ""
@@ -224,6 +228,11 @@ class View:
     def is_admin(self) -> bool:
         """Whether who asks is an administrator."""
         return self.project == ADMIN or "admin" in self.simulation.scenario.roles
+
+    def has(self, service: str) -> bool:
+        """See `Cloud`."""
+        services = self.simulation.scenario.services
+        return services is None or service.replace("_", "-") in services
 
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """See `Cloud`."""

@@ -1,0 +1,68 @@
+"""Types that only some may use are asked for wherever a template with them is taken, foreseen, or carried out."""
+
+import json
+from typing import Any
+
+import pytest
+
+from heatlite.api.access.policy import TABLE
+from tests.api.conftest import template, value
+from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
+from tests.api.test_lock_matrix import OPERATIONS
+
+KIND = "OS::Heat::TestResource"
+GUARDED = {"type": KIND, "properties": {"value": "v"}}
+REFUSED = f"You are not authorized to use {KIND}."
+GROUP = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": GUARDED}}
+
+REFUSING = {"patch", "delete", "force", "restore", "suspend", "resume", "retry"}
+"""Operations on a stack that has such a type; the rest leave its resources as they are, or take them from nobody."""
+LETTING_IN = {
+    "create", "put", "check", "abandon", "snapshot", "delete_snapshot", "mark", "signal", "drop", "replay",
+    "cancel_update", "cancel_without_rollback", "lock", "unlock",
+}  # fmt: skip
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TABLE, f"resource_types:{KIND}", frozenset({"admin"}))
+
+
+def test_every_operation_is_one_or_the_other() -> None:
+    assert OPERATIONS.keys() == REFUSING | LETTING_IN
+
+
+@pytest.mark.usefixtures("guarded")
+@pytest.mark.parametrize("resource", [GUARDED, GROUP], ids=["in it", "nested"])
+def test_what_is_there(town: Town, resource: Any) -> None:  # noqa: F811
+    """A stack that an administrator has made, and what a member may do with it."""
+    member, admin = town["member"], town["admin"]
+    path = admin.create(template(a=resource))
+    snapshot = admin.call("POST", f"{path}/snapshots", {"name": "n"}, code=200).json["id"]
+    admin.settle(path)
+    for name in sorted(REFUSING):
+        route, below, body = OPERATIONS[name]
+        url = path + below.replace("SNAPSHOT", snapshot)
+        assert member.fault(route.split()[0], url, body, code=403)[1] == REFUSED, name
+    later = {"suspend": {"not_before": "2099-01-01T00:00:00Z"}}
+    assert member.fault("POST", f"{path}/actions", later, code=403)[1] == REFUSED
+    for method in ("PUT", "PATCH"):
+        body = {"template": template(a=resource)}
+        assert member.fault(method, f"{path}/preview", body, code=403)[1] == REFUSED
+    assert member.fault("PATCH", f"{path}/preview", {}, code=403)[1] == REFUSED
+    assert member.get(path)["stack"]["stack_status"] == "SNAPSHOT_COMPLETE"
+    without = {"template": template(a=value())}
+    member.call("PUT", f"{path}/preview", without, code=200)
+    member.call("PUT", path, without, code=202)
+    member.settle(path)
+    member.call("DELETE", path, code=204)
+
+
+@pytest.mark.usefixtures("guarded")
+def test_all_problems_of_a_template(town: Town) -> None:  # noqa: F811
+    body = {"template": json.dumps(template(a=value(), b=GUARDED, c=GROUP))}
+    found = town["member"].call("POST", "/validate?all_errors=true", body, code=200).json["problems"]
+    told = [(one["type"], one["path"], one["severity"]) for one in found if REFUSED in one["message"]]
+    assert ("Forbidden", "resources.b.type", "error") in told
+    assert [path for _, path, _ in told if path.startswith("resources.c")]
+    assert town["admin"].call("POST", "/validate?all_errors=true", body, code=200).json["problems"] == []

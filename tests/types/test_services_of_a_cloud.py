@@ -1,0 +1,67 @@
+"""Types whose service the cloud does not have: not offered, not taken, and told so in Heat's words."""
+
+from collections.abc import Callable
+
+import pytest
+
+from heatlite.clients.cloud import NoService
+from heatlite.core.errors import ResourceTypeUnavailable
+from heatlite.engine.requests import Request
+from heatlite.resources import BUILTIN
+from tests.engine.conftest import resource, template
+from tests.types.conftest import Cloudy
+
+VOLUME = resource("OS::Cinder::Volume", size=1)
+SAID = (
+    "HEAT-E99001 Service cinder is not available for resource type OS::Cinder::Volume, reason: cinder block-storage"
+    " endpoint is not in service catalog."
+)
+
+
+@pytest.fixture
+def small(troubled: Callable[..., Cloudy]) -> Cloudy:
+    return troubled(services=["identity", "image", "network", "compute"])
+
+
+def test_it_is_not_listed(small: Cloudy) -> None:
+    listed = small.rooms.offer.listed(small.who, sorted(BUILTIN))
+    gone = set(BUILTIN).difference(listed)
+    prefixes = {name.rpartition("::")[0] for name in gone}
+    assert prefixes == {"OS::Cinder", "OS::Octavia", "OS::Designate", "OS::Barbican", "OS::Swift", "AWS::EC2"}
+    assert {"AWS::EC2::Volume"} == {name for name in gone if name.startswith("AWS")}
+    assert {"OS::Nova::Server", "OS::Neutron::Net", "OS::Heat::Value", "OS::Cinder::VolumeAttachment"} <= {*listed}
+
+
+@pytest.mark.parametrize(
+    "taken", [VOLUME, resource("OS::Heat::ResourceGroup", resource_def=VOLUME)], ids=["in it", "nested"]
+)
+def test_it_is_refused(small: Cloudy, taken: object) -> None:
+    with pytest.raises(ResourceTypeUnavailable, match="HEAT-E99001 Service cinder") as refused:
+        small.create(template(a=taken))
+    assert SAID in refused.value.message
+    request = Request(template=template(a=taken))
+    with pytest.raises(ResourceTypeUnavailable):
+        small.stacks.validate(small.who, request)
+    small.stacks.validate(small.who, request, without_services=True)
+    assert [one.text for one in small.stacks.review(small.who, request) if SAID in one.text]
+    stack = small.made({"net": resource("OS::Neutron::Net")})
+    with pytest.raises(ResourceTypeUnavailable):
+        small.put(stack, template(a=taken))
+
+
+def test_its_service_does_not_answer(small: Cloudy) -> None:
+    with pytest.raises(NoService, match="the cloud has no block-storage service"):
+        small.view().call("block_storage.volumes")
+
+
+def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
+    small: Cloudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from heatlite.clients.cloud import CloudUnavailable
+    from heatlite.clients.simulated.simulation import View
+
+    def has(self: View, service: str) -> bool:
+        raise CloudUnavailable("identity.token", "no answer")
+
+    monkeypatch.setattr(View, "has", has)
+    assert "OS::Cinder::Volume" in small.rooms.offer.listed(small.who, BUILTIN)
