@@ -27,6 +27,7 @@ from heatlite.api.locks import Lock
 from heatlite.api.middleware import Frame
 from heatlite.api.node_actions import NodeActions
 from heatlite.api.nodes import Node, Nodes
+from heatlite.api.playbooks import Playbooks
 from heatlite.api.project_actions import ProjectActions
 from heatlite.api.request import Request
 from heatlite.api.resources import Resource, Resources
@@ -37,6 +38,7 @@ from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from heatlite.core.meter import Meter
+from heatlite.engine.nodes.playbooks import APPROVE as APPROVE_RUN
 from heatlite.engine.nodes.requests import APPROVE
 
 App: TypeAlias = "falcon.App[Request, Response]"
@@ -147,6 +149,15 @@ def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
     route(one + "/reject", node_actions, "reject", POST="node_actions:reject")
     route(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
     route(S + "/node_actions", node_actions, "of_stack", GET="node_actions:list", POST="node_actions:create")
+
+    playbooks = Playbooks(rooms)
+    route(P + "/node_playbooks", playbooks, GET="node_playbooks:list")
+    rules = {"GET": "node_playbooks:show", "PUT": "node_playbooks:put", "DELETE": "node_playbooks:delete"}
+    route(P + "/node_playbooks/{playbook}", playbooks, "one", **rules)
+    route(S + "/node_playbook_runs", playbooks, "run", POST="node_playbooks:run")
+    one = P + "/node_playbook_runs/{run}"
+    route(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
+    route(one + "/reject", playbooks, "reject", POST="node_playbooks:reject")
 
     configs = SoftwareConfigs(rooms)
     route(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")

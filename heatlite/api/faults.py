@@ -50,6 +50,7 @@ EXPLANATIONS: dict[int, str] = {
 UNDER_STACKS = {
     "stacks", "resource_types", "template_versions", "validate", "build_info", "services", "software_configs",
     "software_deployments",
+    "node_actions", "node_playbooks", "node_playbook_runs",
 }  # fmt: skip
 """First segments of what every project has: seen right below the root they mean that the project is missing."""
 

@@ -1,13 +1,21 @@
 """Nodes and what is done on them, as clients see them. Pure functions; `base` is how clients reach the server."""
 
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from heatlite.api.views import action_url, link, project_url
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState
+from heatlite.engine.nodes.playbooks import Plan
 from heatlite.engine.nodes.veil import NodeVeil
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord, OrchestrationRecord
+from heatlite.store.node_records import (
+    NodeActionRecord,
+    NodePlaybookRecord,
+    NodeRecord,
+    NodeTransitionRecord,
+    OrchestrationRecord,
+)
 
 
 def node_action_summary(base: str, record: NodeActionRecord, veil: NodeVeil) -> JsonMap:
@@ -105,4 +113,37 @@ def orchestration(record: OrchestrationRecord | None) -> JsonMap | None:
         "started_at": to_text(record.started_at),
         "ended_at": to_text(record.ended_at),
         "report": record.report,
+    }
+
+
+def playbook_summary(base: str, record: NodePlaybookRecord) -> JsonMap:
+    """A playbook as a list shows it."""
+    url = f"{project_url(base, record.project)}/node_playbooks/{quote(record.name, safe='')}"
+    return {
+        "name": record.name,
+        "created_by": record.created_by,
+        "created_at": to_text(record.created_at),
+        "updated_at": to_text(record.updated_at),
+        "links": [link("self", url)],
+    }
+
+
+def playbook(base: str, record: NodePlaybookRecord) -> JsonMap:
+    """A playbook with its text."""
+    return {**playbook_summary(base, record), "document": record.document}
+
+
+def playbook_plan(plan: Plan) -> JsonMap:
+    """What a run would do, without what it would give to agents: that may be secret."""
+    return {
+        "stages": [
+            {
+                "name": one.stage.name,
+                "kind": one.stage.kind,
+                "at_once": one.stage.at_once or "all",
+                "nodes": [{"id": node.id, "name": node.name, "state": node.state} for node in one.nodes],
+            }
+            for one in plan.stages
+        ],
+        "digest": plan.digest,
     }

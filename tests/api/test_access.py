@@ -417,7 +417,7 @@ MARK = "mark-5e5a3e"
 """In everything that there is to be seen of the stack."""
 
 
-BELONGS = re.compile(r"\{(stack_name|config_id|deployment_id|action|node_action_id)\}")
+BELONGS = re.compile(r"\{(stack_name|config_id|deployment_id|action|node_action_id|run)\}")
 """In the routes of what belongs to a project."""
 
 NOT_NOW = {
@@ -425,6 +425,12 @@ NOT_NOW = {
     "ResourceActionNotSupported",
 }  # fmt: skip
 """What the stack as it is says to its owner."""
+
+
+def playbook(text: str) -> dict[str, str]:
+    """The body that puts one."""
+    stage = {"name": "all", "nodes": "all", "action": {"kind": "script", "args": {"text": text}}}
+    return {"document": json.dumps({"node_playbook": "2026-11-21", "stages": [stage]})}
 
 
 class Estate:
@@ -451,6 +457,8 @@ class Estate:
         registered(store, stack, "a")
         work = {"node": "a", "kind": "script", "args": {"text": MARK}}
         node_action = owner.call("POST", f"{self.path}/node_actions", work, code=201).json["node_action"]
+        owner.call("PUT", "/node_playbooks/maintain", playbook(MARK), code=201)
+        run = owner.call("POST", f"{self.path}/node_playbook_runs", {"playbook": "maintain"}, code=202).json["action"]
         (suppressed,) = owner.get(f"{self.path}/lock")["suppressed"]
         self.ids = {
             "stack_name": "s",
@@ -464,6 +472,8 @@ class Estate:
             "server_id": "server-1",
             "action": owner.get("/actions")["actions"][0]["id"],
             "node_action_id": node_action["id"],
+            "playbook": "maintain",
+            "run": run["id"],
             "event_id": owner.get(f"{self.path}/resources/a/events")["events"][0]["id"],
             "type_name": "OS::Heat::Value",
             "version": "heat_template_version.2018-08-31",
@@ -488,6 +498,8 @@ class Estate:
             f"PUT {P}/software_deployments/{{deployment_id}}": {"status": "COMPLETE"},
             f"POST {P}/actions/{{action}}": {"signal": "CANCEL"},
             f"POST {S}/node_actions": {"node": "a", "kind": "script"},
+            f"PUT {P}/node_playbooks/{{playbook}}": playbook(""),
+            f"POST {S}/node_playbook_runs": {"playbook": "maintain"},
         }
         for route in routes(app):
             if route in OPEN:
@@ -511,7 +523,10 @@ class Estate:
     def look(self) -> list[object]:
         """All that can be seen of it."""
         looks = ("", "/template", "/environment", "/files", "/outputs", "/lock", "/resources", "/events", "/snapshots")
-        rest = ("/stacks?show_deleted=True", "/actions", "/node_actions", "/software_configs", "/software_deployments")
+        rest = (
+            "/stacks?show_deleted=True", "/actions", "/node_actions", "/node_playbooks/maintain", "/software_configs",
+            "/software_deployments",
+        )  # fmt: skip
         return [self.owner.get(path) for path in (*(self.path + below for below in looks), *rest)]
 
 

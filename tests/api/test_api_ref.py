@@ -338,6 +338,15 @@ def play_node_actions(play: Play, server: wiring.Embedded) -> None:
     second = play("Create node action", **names, id="3b1f7a9c-5d2e-4c80-a6b4-9e8d7c6f5a41").json["node_action"]
     play("Reject node action", node_action_id=second["id"])
     play("List node actions of a stack", **names)
+    put = {"playbook_name": "restart"}
+    play("Put playbook", code=201, **put)
+    play("Show playbook", **put)
+    play("List playbooks")
+    run = play("Run playbook", code=202, **names).json["action"]
+    play("Reject playbook run", run_id=run["id"])
+    run = play("Run playbook", code=202, **names).json["action"]
+    play("Approve playbook run", run_id=run["id"], digest=run["inputs"]["digest"])
+    play("Delete playbook", **put)
     play("Delete stack", **names)
     play.heat.settle(path, "DELETE_COMPLETE")
 

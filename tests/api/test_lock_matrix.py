@@ -65,8 +65,25 @@ NO_STACK = {
     "PUT " + P + "/software_deployments/{deployment_id}",
     "DELETE " + P + "/software_deployments/{deployment_id}",
     "POST " + P + "/actions/{action}",
+    "PUT " + P + "/node_playbooks/{playbook}",
+    "DELETE " + P + "/node_playbooks/{playbook}",
+    "POST " + P + "/node_playbook_runs/{run}/approve",
+    "POST " + P + "/node_playbook_runs/{run}/reject",
 }
-"""What is no part of a stack; signals to actions have a matrix of their own (tests/engine/test_action_signals.py)."""
+"""What is no part of a stack; signals to actions have a matrix of their own (tests/engine/test_action_signals.py),
+runs of playbooks tests of their own (tests/engine/test_playbooks.py)."""
+
+NODES = {
+    "POST " + P + "/node_actions/{node_action_id}/approve",
+    "POST " + P + "/node_actions/{node_action_id}/reject",
+    "POST " + P + "/node_actions/{node_action_id}/cancel",
+    "POST " + S + "/node_actions",
+    "POST " + S + "/node_playbook_runs",
+    "POST " + S + "/orchestrate",
+    "PUT " + R + "/node",
+    "POST " + R + "/node",
+}
+"""What no lock forbids."""
 
 ANSWERS = {"complete_lifecycle"}
 """Actions that only tell what runs that it may go on; no lock is asked (tests/engine/test_lifecycle.py)."""
@@ -318,7 +335,7 @@ def new_suppressed(before: dict[str, list[Any]], after: dict[str, list[Any]]) ->
 
 def test_every_route_is_known(bench: Bench) -> None:
     """A new route has to be put into one of the lists above before it can be merged."""
-    known = READS | REDIRECTS | NO_STACK | {route for route, _, _ in OPERATIONS.values()}
+    known = READS | REDIRECTS | NO_STACK | NODES | {route for route, _, _ in OPERATIONS.values()}
     found = {
         f"{method.method} {route.path}"
         for route in falcon.inspect.inspect_routes(bench.app)

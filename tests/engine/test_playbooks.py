@@ -87,7 +87,8 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     assert (run.status, run.pending) == (ActionStatus.WAITING, 1)
     assert run.deadline is not None and run.deadline >= before + 3600
     assert {one.approved_by for one in engine.store.node_actions.of_run(run.id)} == {"tom"}
-    assert engine.store.orchestrations.due(engine.clock.now()) != []
+    looked_after = engine.store.orchestrations.get(stack.id)
+    assert looked_after is not None and looked_after.nudges > 0
     for refused in (engine.unlock, engine.lock):
         with pytest.raises(ResourceIsLocked, match=run.id):
             refused(stack)
@@ -171,8 +172,9 @@ def test_a_delete_passes_it(engine: Engine, stack: StackRecord, is_approved: boo
     assert state(stack.verb, stack.status) == "DELETE_COMPLETE"
     run = again(engine, run)
     assert (run.status, run.status_reason) == (ActionStatus.CANCELLED, "the stack is deleted")
-    first = "a RUNNING" if is_approved else "a CANCELLED"
-    assert states(engine, run) == [first, "b CANCELLED", "c CANCELLED"]
+    first, *others = states(engine, run)
+    assert first in (("a RUNNING", "a LOST") if is_approved else ("a CANCELLED",))
+    assert others == ["b CANCELLED", "c CANCELLED"]
     asked = [one.cancel_asked for one in engine.store.node_actions.of_run(run.id)]
     assert asked == [is_approved, False, False]
 

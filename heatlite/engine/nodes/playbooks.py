@@ -43,6 +43,7 @@ MOST_NODE_ACTIONS = 10_000
 """Of one run."""
 APPROVE = "node_playbooks:approve"
 """The rule of the access policy that says who may approve a run."""
+NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 METADATA = "metadata"
 """In place of an attribute's name: the metadata that the template gives a resource."""
 
@@ -93,7 +94,12 @@ class Playbooks:
     # -- kept ----------------------------------------------------------------------------------------
 
     def put(self, context: Context, name: str, document: str) -> bool:
-        """Keep a playbook under a name, in place of another; whether it is new. Raises what `read_playbook` does."""
+        """Keep a playbook under a name, in place of another; whether it is new. Raises what `read_playbook` does,
+        HTTPBadRequest for a name that is none, Conflict."""
+        if not NAME.fullmatch(name):
+            raise HTTPBadRequest(
+                f"{name[:80]} is no name for a playbook: that is up to 255 letters, digits, _, - and ., a letter first."
+            )
         read_playbook(document)
         now = self._clock.now()
         try:
@@ -182,9 +188,8 @@ class Playbooks:
         return after
 
     def _approve(self, context: Context, run: ActionRecord, digest: str | None) -> None:
-        stack = self._stack(run)
+        run, stack = self._unapproved(run), self._stack(run)
         with self._gate.allowed(self._gate.act(context, Operation.PLAYBOOK, stack)) as stack:
-            run = self._unapproved(run)
             if self._settings.node_approval_by_another and run.requested_by == context.user:
                 raise Forbidden(
                     "You have asked for the run yourself: somebody else has to approve it (node_approval_by_another)."
@@ -212,7 +217,6 @@ class Playbooks:
         """End a run that nobody has approved, with its node actions; the run as it is then. Raises
         InvalidActionState."""
         with self._store.transaction():
-            self._store.stacks.hold(run.stack_id)
             run = self._unapproved(run)
             reason = f"Rejected by {context.user}"
             told = outputs(Result.CANCEL, reason)
@@ -229,8 +233,9 @@ class Playbooks:
         return stack
 
     def _unapproved(self, run: ActionRecord) -> ActionRecord:
-        """The run as it is now, which nobody else moves until the transaction is over. Raises InvalidActionState,
+        """The run as it is now; it and its stack stay so until the transaction is over. Raises InvalidActionState,
         EntityNotFound."""
+        self._store.stacks.hold(run.stack_id)
         taken = self._store.actions.take(run.id)
         if taken is None or taken.verb is not Verb.PLAYBOOK:
             raise EntityNotFound(f"The Run of a playbook ({run.id}) could not be found.")
