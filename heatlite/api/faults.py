@@ -14,6 +14,7 @@ from heatlite.core.errors import (
     Invalid,
     Limit,
     NotFound,
+    TooManyFailures,
     Unauthorized,
     Unavailable,
     Unsupported,
@@ -28,6 +29,7 @@ CODES: dict[type[HeatliteError], HTTPStatus] = {
     Limit: HTTPStatus.BAD_REQUEST,
     Unsupported: HTTPStatus.BAD_REQUEST,
     Unauthorized: HTTPStatus.UNAUTHORIZED,
+    TooManyFailures: HTTPStatus.TOO_MANY_REQUESTS,
     Forbidden: HTTPStatus.FORBIDDEN,
     NotFound: HTTPStatus.NOT_FOUND,
     Conflict: HTTPStatus.CONFLICT,
@@ -91,7 +93,7 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("%s %r: %s", req.method, req.path, error)
     fault(resp, status, wire_name(error), error.message)
-    if isinstance(error, Conflict) and error.retry_after is not None:
+    if isinstance(error, Conflict | TooManyFailures) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))
     if isinstance(error, Unauthorized):
         resp.set_header("WWW-Authenticate", error.challenge)

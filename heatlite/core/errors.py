@@ -66,6 +66,16 @@ class Unauthorized(HeatliteError):
         super().__init__()
 
 
+class TooManyFailures(HeatliteError):
+    """Somebody has tried too many passwords. `retry_after` is in seconds."""
+
+    text = "Too many wrong passwords: nothing from your address is looked at for this name for {seconds} seconds."
+
+    def __init__(self, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(seconds=retry_after)
+
+
 class Forbidden(HeatliteError):
     text = "You are not authorized to use {action}."
 

@@ -14,12 +14,14 @@ import pytest
 
 from heatlite import wiring
 from heatlite.api.access import modes, passwords
+from heatlite.api.access.brake import MOST, Brake
 from heatlite.api.access.files import add_token, digest
 from heatlite.api.access.policy import TABLE, Table
 from heatlite.api.actions import ACTIONS
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
+from heatlite.core.errors import TooManyFailures
 from heatlite.engine.ourselves import Ourselves
 from heatlite.plugin.signing import NATIVE, Signalled
 from heatlite.store.encryption import Cipher, new_key
@@ -211,7 +213,7 @@ class TestBasic:
 
     def test_whoever_is_not_known_takes_as_long(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_users(tmp_path, mia=hashed("right"))
-        known, looks = passwords.Basic(tmp_path / "users"), []
+        known, looks = passwords.Basic(tmp_path / "users", time.time), []
         monkeypatch.setattr(bcrypt, "checkpw", lambda *given: looks.append(given))
 
         class Asked:
@@ -219,6 +221,58 @@ class TestBasic:
 
         assert known.identify(Asked()) is None  # type: ignore[arg-type]
         assert len(looks) == 1
+
+    def test_whoever_guesses_has_to_wait(self, serve: Serve, tmp_path: Path, clock: SlowClock) -> None:
+        write_users(tmp_path, mia=hashed("right"), max=hashed("his"))
+        app = serve(auth=Auth.BASIC).app
+
+        def asks(name: str, password: str, code: int, address: str = "192.0.2.1") -> Any:
+            proof = {**basic(name, password), "X-Forwarded-For": f"198.51.100.7, {address}"}
+            return Heat(app, proof=proof).call("GET", "/stacks", code=code)
+
+        for name in ("mia", "nobody"):  # that a name is not known does not show
+            for _ in range(6):
+                asks(name, "wrong", 401)
+            answer = asks(name, "wrong", 429)
+            assert answer.headers["Retry-After"] == "1"
+            kind, text = answer.json["error"]["type"], answer.json["error"]["message"]
+            assert (kind, "for 1 seconds" in text) == ("TooManyFailures", True)
+        asks("mia", "right", 429)
+        asks("max", "his", 200)
+        asks("mia", "right", 200, "192.0.2.2")  # nobody keeps her out from elsewhere
+        asks("mia", "right", 200)  # nor from here, now that she is known
+        waits = []
+        for _ in range(10):
+            clock.ahead += waits[-1] if waits else 1
+            asks("nobody", "wrong", 401)
+            waits.append(int(asks("nobody", "wrong", 429).headers["Retry-After"]))
+        assert waits == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+        clock.ahead += 300
+        asks("max", "wrong", 401)
+        asks("max", "his", 200)
+        clock.ahead += 3600
+        for _ in range(6):
+            asks("nobody", "wrong", 401)
+
+    def test_a_right_password_clears_the_wrong_ones(self, tmp_path: Path) -> None:
+        brake = Brake(lambda: 0.0)
+        for _ in range(3):
+            for _ in range(5):
+                brake.failed("mia", "a")
+            brake.ask("mia", "a")
+            brake.passed("mia", "a")
+
+    def test_who_guesses_is_kept_in_mind_within_bounds(self) -> None:
+        brake = Brake(lambda: 0.0)
+        for _ in range(6):
+            brake.failed("last", "a")
+        for number in range(MOST + 10):
+            brake.failed(f"n{number}", "a")
+            if number % 1000 == 0:
+                brake.failed("last", "a")
+        assert len(brake._failures) == MOST
+        with pytest.raises(TooManyFailures):
+            brake.ask("last", "a")
 
     def test_what_starts_no_server(self, tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=r"The list of users \(.*users\) cannot be read: No such file"):

@@ -38,7 +38,7 @@ def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
                 from heatlite.api.access.passwords import Basic
             except ImportError as error:
                 raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
-            return Basic(Path(settings.users_file))
+            return Basic(Path(settings.users_file), clock.now)
         case Auth.KEYSTONE:
             try:
                 from heatlite.api.access.keystone import Keystone

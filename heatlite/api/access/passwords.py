@@ -3,14 +3,14 @@
 import binascii
 import hashlib
 import os
-import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 
 import bcrypt
 
+from heatlite.api.access.brake import Brake, address_of
 from heatlite.api.access.door import Identity
 from heatlite.api.access.files import Watched, parse_passwords, parse_roles, roles_file
 from heatlite.api.request import Request
@@ -29,42 +29,49 @@ class Basic:
 
     challenge = 'Basic realm="heatlite", charset="UTF-8"'
 
-    def __init__(self, users_file: Path, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, users_file: Path, now: Callable[[], float]) -> None:
         """Raises BadSetting."""
         self._passwords = Watched(users_file, "The list of users", parse_passwords)
         self._roles = Watched(roles_file(users_file), "The list of roles", parse_roles)
         self._now = now
         self._salt = os.urandom(32)
+        self._brake = Brake(now)
         self._right: dict[bytes, float] = {}
         """Digest of name, password and hash → until when nobody need look again."""
         self._lock = Lock()
 
     def identify(self, req: Request) -> Identity | None:
+        """See `door.Authenticator`. Raises TooManyFailures."""
         user, password = credentials(req.env.get("HTTP_AUTHORIZATION", ""))
         if not user:
             return None
-        known = self._passwords.get()
-        if user not in known:
-            for hashed in [*known.values()][:1]:
-                self._check(password, hashed)  # whoever is not known takes as long as whoever is
-            return None
-        if not self._is_right(user, password, known[user]):
-            return None
+        known, address = self._passwords.get(), address_of(req)
+        key = self._key(user, password, known.get(user, ""))
+        if self._right.get(key, 0.0) <= self._now():  # whom we know is kept out by nobody who tries his name
+            self._brake.ask(user, address)
+            if not self._is_right(user, password, known):
+                self._brake.failed(user, address)
+                return None
+            self._brake.passed(user, address)
+            self._remember(key)
         return Identity(user, self._roles.get().get(user, {}))
 
-    def _is_right(self, user: str, password: bytes, hashed: str) -> bool:
+    def _is_right(self, user: str, password: bytes, known: Mapping[str, str]) -> bool:
+        if user in known:
+            return self._check(password, known[user])
+        for hashed in [*known.values()][:1]:
+            self._check(password, hashed)  # whoever is not known takes as long as whoever is
+        return False
+
+    def _key(self, user: str, password: bytes, hashed: str) -> bytes:
         parts = (self._salt, user.encode(), hashed.encode(), password)
-        key = hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in parts)).digest()
-        now = self._now()
-        if self._right.get(key, 0.0) > now:
-            return True
-        if not self._check(password, hashed):
-            return False
+        return hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in parts)).digest()
+
+    def _remember(self, key: bytes) -> None:
         with self._lock:
             if len(self._right) >= MOST_REMEMBERED:
                 self._right.clear()
-            self._right[key] = now + REMEMBERED_SECONDS
-        return True
+            self._right[key] = self._now() + REMEMBERED_SECONDS
 
     @staticmethod
     def _check(password: bytes, hashed: str) -> bool:
