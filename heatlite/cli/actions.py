@@ -3,12 +3,13 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable, Collection
 from urllib.parse import parse_qsl, urlsplit
 
 from heatlite.cli import render
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.progress import FIRST_PAUSE, LONGEST_PAUSE
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, Session, connect
 
 COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_reason")
 HISTORY_COLUMNS = ("time", "from", "to", "attempt", "owner", "reason")
@@ -43,7 +44,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
                 query["limit"] = str(arguments.limit - len(found))
             page = session.client.request("GET", "/actions", query=query)
             found += objects(page, "actions")
-            following = _following(page)
+            following = following_marker(page)
             query |= following
             more = bool(following) and (not arguments.limit or len(found) < arguments.limit)
     render.rows(found, COLUMNS, arguments.format, arguments.column)
@@ -52,7 +53,7 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-def _following(page: object) -> dict[str, str]:
+def following_marker(page: object) -> dict[str, str]:
     """The marker of the next page, if there is one."""
     for one in objects(page, "links") if isinstance(page, dict) and "links" in page else ():
         if one.get("rel") == "next":
@@ -87,25 +88,49 @@ def signal(arguments: argparse.Namespace, host: Host) -> int:
 
 def wait(arguments: argparse.Namespace, host: Host) -> int:
     """Wait until an action has ended, and say each status that it takes."""
-    ends = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    pause, status = FIRST_PAUSE, None
     with connect(arguments, host) as session:
-        found = _find(session.client, arguments.action)
-        action_id = text(found.get("id"))
-        try:
-            while True:
-                if found.get("status") != status:
-                    status, pause = found.get("status"), FIRST_PAUSE
-                    print(_line(found), flush=True)
-                if status in ENDED:
-                    return 0 if status == "SUCCEEDED" else 1
-                if ends is not None and time.monotonic() >= ends:
-                    print(f"heatlite: It has not ended within {arguments.timeout:g} seconds.", file=sys.stderr)
-                    return TIMED_OUT
-                time.sleep(pause if ends is None else min(pause, max(0.0, ends - time.monotonic())))
-                pause = min(pause * 1.5, LONGEST_PAUSE)
-                found = _find(session.client, action_id)
-        except KeyboardInterrupt:
-            goes_on = "The work stops here, and nothing is lost" if session.embedded else "The action goes on"
-            print(f"Interrupted. {goes_on}; wait again with: heatlite action wait {action_id}", file=sys.stderr)
-            raise
+        action_id = text(_find(session.client, arguments.action).get("id"))
+        last = follow(
+            session,
+            lambda: _find(session.client, action_id),
+            lambda action: (text(action.get("status")), _line(action)),
+            ENDED,
+            arguments.timeout,
+            ("The action goes on", f"heatlite action wait {action_id}"),
+        )
+    return TIMED_OUT if last not in ENDED else 0 if last == "SUCCEEDED" else 1
+
+
+def follow(
+    session: Session,
+    look: Callable[[], Object],
+    told: Callable[[Object], tuple[str, str]],
+    ended: Collection[str],
+    timeout: float | None,
+    word: tuple[str, str],
+) -> str:
+    """Look at something until its state is one of `ended` or the seconds are over, and print each state that it takes;
+    the last one.
+
+    `told`: the state, and the line that says it. `word`: what it does when nobody waits, and the command that waits
+    again; KeyboardInterrupt goes on after that is said.
+    """
+    ends = None if timeout is None else time.monotonic() + timeout
+    pause, before = FIRST_PAUSE, None
+    try:
+        while True:
+            state, line = told(look())
+            if state != before:
+                before, pause = state, FIRST_PAUSE
+                print(line, flush=True)
+            if state in ended:
+                return state
+            if ends is not None and time.monotonic() >= ends:
+                print(f"heatlite: It has not ended within {timeout:g} seconds.", file=sys.stderr)
+                return state
+            time.sleep(pause if ends is None else min(pause, max(0.0, ends - time.monotonic())))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+    except KeyboardInterrupt:
+        goes_on = "The work stops here, and nothing is lost" if session.embedded else word[0]
+        print(f"Interrupted. {goes_on}; wait again with: {word[1]}", file=sys.stderr)
+        raise

@@ -7,7 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.cli import accounts, actions, local, maintenance, nodes, render, report, stacks, trial, validate
+from heatlite.cli import (
+    accounts,
+    actions,
+    local,
+    maintenance,
+    node_actions,
+    nodes,
+    render,
+    report,
+    stacks,
+    trial,
+    validate,
+)
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host
 from heatlite.core.errors import HeatliteError
@@ -112,6 +124,10 @@ def _action(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", metavar="ACTION", help="id, name, or the beginning of the id")
 
 
+def _node_action(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", metavar="ID", help="id")
+
+
 def _stack_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--name", help="name of the stack (default: the template's file name)")
 
@@ -198,8 +214,7 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--drop", metavar="ID", help="forget it")
 
     _add_actions(commands.group("action", "list, show, signal and wait for actions"))
-
-    _add_nodes(commands.group("node", "machines with an agent"))
+    _add_nodes(commands.group("node", "machines with an agent, and work on them"))
 
     one = commands.add_listing("types", local.types, "list the resource types; `types show TYPE` explains one")
     one.add_argument("what", nargs="*", metavar="show TYPE", help="explain one type")
@@ -251,6 +266,56 @@ def _add_users(commands: _Commands) -> None:
 
 
 def _add_nodes(commands: _Commands) -> None:
+    _stack(commands.add_listing("list", node_actions.nodes, "list the nodes of a stack, with their agents' state"))
+    one = commands.add_listing("actions", node_actions.list_, "list node actions, newest first")
+    one.add_argument("stack", metavar="STACK", nargs="?", help="only those on this stack and on those nested in it")
+    for flag, metavar, what in (
+        ("--node", "NODE", "on this node, by name or id (repeatable, or with commas between)"),
+        ("--kind", "KIND", "of this kind (the same)"),
+        ("--state", "STATE", "in this state (the same)"),
+        ("--requester", "WHO", "that come from there: user, playbook, deployment, agent (the same)"),
+    ):
+        one.add_argument(flag, metavar=metavar, action="append", default=[], help=f"only those {what}")
+    one.add_argument(
+        "--run", dest="run_id", metavar="ID", action="append", default=[], help="only those of this playbook's run"
+    )
+    one.add_argument(
+        "--sort",
+        metavar="KEY[:asc|:desc]",
+        action="append",
+        default=[],
+        help="created_at, updated_at, node, kind, state (repeatable, or with commas between)",
+    )
+    one.add_argument(
+        "--limit", type=_number, default=100, metavar="NUMBER", help="at most so many (default: 100; 0: all)"
+    )
+    one = commands.add_listing("show", node_actions.show, "show a node action")
+    _node_action(one)
+    one.add_argument("--history", action="store_true", help="its states, with who tells of them, instead")
+    one = commands.add("run", node_actions.run, "ask for work on a node")
+    _stack(one)
+    one.add_argument("node", metavar="NODE", help="name or id")
+    one.add_argument("kind", metavar="KIND", nargs="?", help="what is to be done (with --script: script)")
+    one.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="an argument or a script's input")
+    one.add_argument("--args", metavar="JSON", help="arguments, as a JSON object")
+    one.add_argument("--script", type=Path, metavar="FILE", help="run what is in this file")
+    one.add_argument("--granted", action="store_true", help="approve it at once, where you may")
+    one.add_argument("--id", metavar="UUID", help="an id of your own: to ask again with it asks once")
+    for decision, summary in (
+        ("approve", "have node actions done"),
+        ("reject", "have node actions not done that nobody has approved"),
+        ("cancel", "end node actions; those that run, as soon as their agents can"),
+    ):
+        one = commands.add(decision, node_actions.decide, summary)
+        one.add_argument("action", metavar="ID", nargs="+", help="id (repeatable)")
+        one.set_defaults(decision=decision)
+    _stack(commands.add("orchestrate", node_actions.orchestrate, "have the nodes of a stack looked after now"))
+    one = commands.add("wait", node_actions.wait, "wait until a node action has ended: exit code 0 if DONE, else 1")
+    _node_action(one)
+    one.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="stop waiting then (exit code 124)")
+    one = commands.add("token", node_actions.token, "print the URL at which an agent registers beside a resource")
+    _stack(one)
+    one.add_argument("resource", metavar="RESOURCE", help="name")
     one = commands.add("agent", nodes.agent, "write heatlite-agent as one file, to copy to machines", server=False)
     one.add_argument("file", type=Path, metavar="FILE", help="where to")
 

@@ -41,7 +41,8 @@ class View(AbstractContextManager["View"], ABC):
 
     def add(self, stack: Stack, event: Object) -> None:
         """One more event."""
-        if not is_about_stack(stack, event) and text(event.get("resource_status")).endswith("_FAILED"):
+        status = text(event.get("resource_status"))
+        if not is_about_stack(stack, event) and status.endswith("_FAILED") and not status.startswith("NODE_ACTION_"):
             self.failed[text(event.get("resource_name"))] = event
         self.show(stack, event)
 

@@ -65,11 +65,11 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) 
 
 def style(status: str) -> str:
     """The colour of a status; none for any other text."""
-    if status == "FAILED" or status.endswith("_FAILED"):
+    if status in ("FAILED", "LOST", "UNREACHABLE") or status.endswith("_FAILED"):
         return "red"
     if status == "RUNNING" or status.endswith("_IN_PROGRESS"):
         return "yellow"
-    return "green" if status == "SUCCEEDED" or status.endswith("_COMPLETE") else ""
+    return "green" if status in ("SUCCEEDED", "DONE", "UP") or status.endswith("_COMPLETE") else ""
 
 
 def line(shown: str, colour: str) -> None:

@@ -183,8 +183,9 @@ class NodeRequests:
         """
         with self._taken(action) as found:
             if found.has_ended:
-                ended = f"{found.state} ({found.error})" if found.error else found.state
-                raise InvalidNodeActionState(f"Node action {found.id} has ended, it is {ended}: nothing is to cancel.")
+                raise InvalidNodeActionState(
+                    f"Node action {found.id} has ended, it is {found.state}: there is nothing to cancel."
+                )
             if found.state in PENDING and found.sent_at is None:
                 found = self._end(found, context, "cancelled")
             elif not found.cancel_asked:

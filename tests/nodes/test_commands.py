@@ -1,0 +1,92 @@
+"""`heatlite node …` over the real API."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from heatlite.cli.main import run
+from heatlite.cli.transport import Transport, WSGITransport
+from heatlite.core.config import Settings
+from heatlite.core.nodes import NodeActionState
+
+from .conftest import Site
+
+
+class Here:
+    """A program whose server is in this process."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+        return WSGITransport(self.site.heat.wsgi)
+
+    def __call__(self, line: str, *more: str) -> int:
+        return run(["node", *line.split(), *more, "--project", "demo"], self)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def node(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HEATLITE_ENDPOINT", raising=False)
+    return Here(site)
+
+
+def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    site = node.site
+    (tmp_path / "fix.sh").write_text("echo $who\n")
+    assert node(f"run s a --script {tmp_path / 'fix.sh'} --arg who=mia --args", '{"outputs": ["o"]}') == 0
+    shown = capsys.readouterr()
+    (action,) = site.store.node_actions.page("demo")
+    assert action.args == {"config": "echo $who\n", "inputs": {"who": "mia"}, "outputs": ["o"]}
+    assert shown.out == f"{action.id} script on a: PENDING_APPROVE\n"
+    assert f"heatlite node approve {action.id}" in shown.err
+
+    assert node("run s b test/success --granted --arg n=1") == 0
+    granted = site.store.node_actions.page("demo")[0]
+    assert (granted.state, granted.args) == (NodeActionState.PENDING_SCHEDULE, {"n": "1"})
+    assert node(f"approve {granted.id} {action.id} nobody") == 1
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-1] == f"{action.id} script on a: PENDING_SCHEDULE"
+    assert "only what is PENDING_APPROVE can be approved. (HTTP 400)" in shown.err
+    assert "nobody: The Node action (nobody) could not be found. (HTTP 404)" in shown.err
+
+    with site.store.transaction():
+        site.ledger.record([replace(site.now(action), state=NodeActionState.RUNNING, sent_at=1.0)])
+    assert node(f"wait {action.id} --timeout 0.01") == 124
+    assert node(f"cancel {action.id} {granted.id}") == 0
+    shown = capsys.readouterr()
+    assert f"{granted.id} test/success on b: CANCELLED" in shown.out
+    assert "Its agent is asked to end it." in shown.err
+    with site.store.transaction():
+        ended = replace(site.now(action), state=NodeActionState.CANCELLED, error="ended by TERM")
+        site.ledger.record([ended])
+    assert node(f"wait {action.id}") == 1
+    assert capsys.readouterr().out == f"{action.id} script on a: CANCELLED  ended by TERM\n"
+
+    assert node("actions s --sort node -f value -c node -c state") == 0
+    assert capsys.readouterr().out == "a CANCELLED\nb CANCELLED\n"
+    assert node("actions --node b --limit 1 -f json") == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [granted.id]
+    assert node(f"show {action.id} --history -f value -c state -c user") == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["PENDING_APPROVE anonymous", "PENDING_SCHEDULE anonymous"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("run s a", "Name a KIND, or a file with --script"),
+        ("run s a script --arg word", "--arg word: has to be NAME=VALUE"),
+        ("run s a script --args [1]", "--args has to be a JSON object"),
+        ("run s a script --args {", "--args is no JSON"),
+        ("run s a --script /nowhere", "/nowhere: cannot be read"),
+        ("run s nowhere script", "The Node (nowhere) could not be found in stack s"),
+        ("token s a", "its metadata has no heatlite_agent"),
+    ],
+)
+def test_what_is_wrong_is_said(node: Here, capsys: pytest.CaptureFixture[str], line: str, text: str) -> None:
+    assert node(line) == 1
+    assert text in capsys.readouterr().err
+    assert node.site.store.node_actions.page("demo") == []
