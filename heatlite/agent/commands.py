@@ -67,11 +67,14 @@ class Command:
         }
         self.write(supervise.STDIN, stdin)
         self.write(supervise.ORDER, json.dumps(order))
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(self.folder)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_PATIENCE,
-            start_new_session=True, check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(self.folder)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_PATIENCE,
+                start_new_session=True, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return  # has_begun() tells, by and by; a second one begins nothing that has begun
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             raise OSError(f"the supervisor did not start: {lines[-1] if lines else done.returncode}")

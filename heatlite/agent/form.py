@@ -1,5 +1,6 @@
 """What goes over the wire between an agent and its server (decision 0015): names, limits, records, times."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,8 +24,8 @@ MOST_OUTPUT = 64 * 1024
 MOST_BODY = 2 * MOST_ARGS
 """Bytes of a request's body: args in a JSON that escapes much."""
 
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-"""What an action's id looks like, all of it."""
+ID = re.compile(r"(?!(queue|finished)$)[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+"""What an action's id looks like, all of it; two paths are taken."""
 
 STATUS_OF: Mapping[str, int] = {
     "InvalidRequest": 400,
@@ -87,6 +88,21 @@ class Fault(Exception):
     def status(self) -> int:
         """The HTTP status."""
         return STATUS_OF[self.code]
+
+
+def parse(text: str | bytes) -> Json:
+    """What a JSON text says. Raises ValueError, also where others could not read it: NaN, half characters, a depth that
+    has no end."""
+    try:
+        value: Json = json.loads(text, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
 
 
 def now() -> str:

@@ -235,15 +235,16 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
     """What a `check` has printed: status, error, outputs."""
     wrong = 'check printed no JSON object with a status "running", "finished" or "failed"'
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
+        said = form.parse(text)
+    except ValueError:
         return "failed", wrong, {}
-    if not isinstance(said, dict) or said.get("status") not in ("running", "finished", "failed"):
+    status = said.get("status") if isinstance(said, dict) else None
+    if not isinstance(said, dict) or status not in ("running", "finished", "failed"):
         return "failed", wrong, {}
     outputs = said.get("outputs") or {}
     if not isinstance(outputs, dict):
         return "failed", "check: outputs has to be an object", {}
-    return said["status"], str(said.get("error") or ""), outputs
+    return str(status), str(said.get("error") or ""), outputs
 
 
 def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:

@@ -28,10 +28,15 @@ class Runner:
     def __init__(
         self, actions: Actions, kinds: Mapping[str, Kind], folder: Path, changed: Callable[[], object]
     ) -> None:
-        """`folder` is for the folders of actions; `changed` is called after each change of a state."""
+        """`folder` is for the folders of actions; `changed` is called after each change of a state.
+
+        Raises sqlite3.Error.
+        """
         self._actions = actions
         self._kinds = kinds
-        self._folder = folder
+        self._all = folder
+        self._folder = folder / actions.identity()[0]
+        """Another database's actions have the same numbers."""
         self._changed = changed
         self._awake = threading.Event()
         self._stopped = False
@@ -47,6 +52,8 @@ class Runner:
 
     def run(self) -> None:
         """Until stop()."""
+        for folder in self._strangers():
+            _is_ended(folder)
         pause: float | None = _SHORTEST
         while not self._stopped:
             self._awake.clear()
@@ -86,7 +93,8 @@ class Runner:
     def _step(self, action: Action, folder: Path) -> Step:
         kind = self._kinds.get(action.kind)
         if kind is None:
-            return Step(form.FAILED, error=f"there is no kind {action.kind} here any more")
+            state = form.FAILED if _is_ended(folder) else form.RUNNING
+            return Step(state, action.progress, error=f"there is no kind {action.kind} here any more")
         try:
             return kind.step(action, folder)
         except OSError as error:
@@ -98,14 +106,32 @@ class Runner:
             return Step(form.FAILED, error=f"a fault of the agent: {type(error).__name__}; its log tells where")
 
     def _tidy(self) -> None:
-        """Remove what a process that was killed has left of actions that have ended."""
-        if self._folder.is_dir():
-            for folder in self._folder.iterdir():
+        """Nothing waits or runs: remove what is left of actions, as an agent that was killed has left it."""
+        for folder in _folders(self._folder):
+            _forget(folder)
+        for folder in self._strangers():
+            if _is_ended(folder):
                 _forget(folder)
+
+    def _strangers(self) -> list[Path]:
+        """Folders of actions that another database knew, and nobody does now."""
+        databases = (database for database in _folders(self._all) if database != self._folder)
+        return [folder for database in databases for folder in _folders(database)]
+
+
+def _is_ended(folder: Path) -> bool:
+    """Whether nothing of an action runs any more; if it does, it is asked to end."""
+    alive = [command for command in map(Command, _folders(folder)) if command.is_alive()]
+    for command in alive:
+        command.end()
+    return not alive
 
 
 def _forget(folder: Path) -> None:
-    if folder.is_dir():
-        for one in folder.iterdir():
-            Command(one).forget()
-        shutil.rmtree(folder, ignore_errors=True)
+    for one in _folders(folder):
+        Command(one).forget()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [one for one in folder.iterdir() if one.is_dir()] if folder.is_dir() else []

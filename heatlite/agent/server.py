@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from heatlite.agent import form, signature
 from heatlite.agent.actions import Action, Actions
-from heatlite.agent.form import Fault, Json, JsonMap
+from heatlite.agent.form import Fault, JsonMap
 from heatlite.agent.kinds import Kind
 from heatlite.agent.log import log
 from heatlite.agent.settings import Tls
@@ -93,7 +93,9 @@ class Api:
         # Without an id: one that is the same when the request comes again.
         action_id = _text(asked, "id", str(uuid.uuid5(uuid.NAMESPACE_OID, nonce)))
         if not form.ID.fullmatch(action_id):
-            raise Fault("InvalidRequest", "id: letters, digits, and . _ : - between them, at most 128.")
+            raise Fault(
+                "InvalidRequest", "id: at most 128 letters, digits, and . _ : - between them, not queue or finished."
+            )
         created_at = _text(asked, "created_at", form.now())
         try:
             created_at = form.as_text(form.as_time(created_at))
@@ -276,19 +278,13 @@ def _brief(action: Action) -> dict[str, str]:
 
 
 def _json_object(body: bytes) -> JsonMap:
-    """The body. Raises Fault where it is no JSON object, or holds what others could not read (NaN, half characters)."""
     try:
-        value = json.loads(body, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+        value = form.parse(body)
+    except ValueError as error:
         raise Fault("InvalidRequest", f"The body is no JSON that everybody reads: {error}") from None
     if not isinstance(value, dict):
         raise Fault("InvalidRequest", "The body has to be a JSON object.")
     return value
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _text(asked: JsonMap, name: str, default: str | None = None) -> str:

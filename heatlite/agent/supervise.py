@@ -130,7 +130,8 @@ def main(folder: Path) -> int:
     except OSError as error:
         os.write(writes, str(error).encode())
         os._exit(1)
-    os.write(writes, b"begun")
+    with contextlib.suppress(BrokenPipeError):  # somebody has lost patience, and will find the claim
+        os.write(writes, b"begun")
     os.close(writes)
     if claim is not None:
         null = os.open(os.devnull, os.O_RDWR)

@@ -132,6 +132,7 @@ def test_an_id_is_one_action(agent: Agent) -> None:
         (b'{"kind": "test/success", "args": {"a": NaN}}', 400, "InvalidRequest"),
         (rb'{"kind": "script", "args": {"config": "\ud800"}}', 400, "InvalidRequest"),
         ({"kind": "test/success", "id": "../up"}, 400, "InvalidRequest"),
+        ({"kind": "test/success", "id": "queue"}, 400, "InvalidRequest"),
         ({"kind": "test/success", "more": 1}, 400, "InvalidRequest"),
         ({"kind": "test/success", "args": {"a": 1}}, 400, "InvalidRequest"),
         ({"kind": "test/success", "created_at": "2026-11-21T18:00:00"}, 400, "InvalidRequest"),

@@ -131,7 +131,7 @@ def test_an_agent_that_is_killed_goes_on_where_it_was(agent: Agent, tmp_path: Pa
     # The machine, or what watches over the script, goes down: nobody knows how far it came.
     action = begin("never")
     agent.stop(signal.SIGKILL)
-    (claim,) = agent.folder.glob("work/*/command/claim")
+    (claim,) = agent.folder.glob("work/*/*/command/claim")
     os.kill(int(claim.read_text()), signal.SIGKILL)
     agent.start()
     record = agent.ended(action)
@@ -148,7 +148,7 @@ def test_whenever_it_is_killed_everything_is_done_once_and_in_order(agent: Agent
         agent.start()
     assert [agent.ended(action)["state"] for action in actions] == ["DONE"] * 12
     assert runs.read_text().split() == [str(number) for number in range(12)]
-    wait(lambda: not list(agent.folder.glob("work/*")))
+    wait(lambda: not list(agent.folder.glob("work/*/*")))
 
 
 def test_the_queue_is_bounded_and_old_actions_are_forgotten(agent: Agent, tmp_path: Path) -> None:
@@ -200,9 +200,22 @@ def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
             connection.close()
 
 
-def test_a_wiped_folder_is_another_agent(agent: Agent) -> None:
+def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
     """The last one: begins anew, with another secret and another database, and says so."""
     identity, secret = agent.get("/v1/agent")["instance"], agent.secret
+    action = agent.script("echo $$ > $folder/pid; sleep 300", inputs={"folder": str(tmp_path)})
+    wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    agent.stop(signal.SIGKILL)
+    # Only the database: what it knew of is ended, and nothing of it is taken for an action of the new one.
+    (agent.folder / "agent.sqlite").unlink()
+    agent.start()
+    assert agent.get("/v1/agent")["instance"] != identity
+    assert agent.secret == secret
+    wait(lambda: not lives(int((tmp_path / "pid").read_text())))
+    assert agent.ended(agent.script("echo new"))["outputs"]["deploy_stdout"] == "new\n"
+    assert agent.ask("GET", f"/v1/actions/{action}").status == 404
+    # All of it.
+    identity = agent.get("/v1/agent")["instance"]
     agent.stop(signal.SIGKILL)
     subprocess.run(["rm", "-r", str(agent.folder)], check=True)
     metadata = agent.folder.with_suffix(".json")

@@ -140,7 +140,7 @@ def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     assert json.loads((folder / "record.start").read_text())["args"] == {"to": "elsewhere"}
     # The machine goes down and comes back, as such an action may have it: the check says what has become of it.
     agent.stop(SIGKILL)
-    for claim in agent.folder.glob("work/*/*/claim"):
+    for claim in agent.folder.glob("work/*/*/*/claim"):
         os.kill(int(claim.read_text()), SIGKILL)
     say('{"status": "finished", "outputs": {"moved": 3}}')
     agent.start()
