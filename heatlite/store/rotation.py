@@ -100,7 +100,7 @@ def _rewrite(
 ) -> None:
     """Encrypt the content of rows of some stacks; with `again` also whatever else of the table is, or has to be."""
     database = sealing.database
-    columns = [*table.content, *(table.sealed if again else ())]
+    columns = [*table.content, *table.sealed]
     conditions, given = [], []
     if table.content:
         owned = table.owned(stacks)

@@ -46,9 +46,12 @@ class Sealing:
         """Look whether the keys are those of what is stored: of the oldest and the newest of it. Raises
         UnreadableSecret."""
         for order in ("id", "id DESC"):
-            sql = f"SELECT environment FROM stack WHERE sealed ORDER BY {order} LIMIT 1"
-            for (environment,) in self.database.read(sql):
+            for (environment,) in self.database.read(
+                f"SELECT environment FROM stack WHERE sealed ORDER BY {order} LIMIT 1"
+            ):
                 self.open(environment)
+            for (data,) in self.database.read(f"SELECT data FROM resource ORDER BY {order} LIMIT 1"):
+                self.open(data)
         for (content,) in self.database.read("SELECT content FROM credential LIMIT 1"):
             self.open(content)
 

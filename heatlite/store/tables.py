@@ -95,7 +95,8 @@ class Resource(peewee.Model):
     physical_id = LongTextField(null=True)
     properties = ContentField()
     metadata = ContentField()
-    data = ContentField()
+    data = SealedField()
+    """What types keep: private keys, keys to sign with, strings drawn at random."""
     token = ContentField(null=True)
     requires = LongTextField()
     uses = LongTextField()

@@ -196,7 +196,7 @@ def rotating(tmp_path: Path) -> Iterator[tuple[str, str, str]]:
 
 def test_keys_are_changed(rotating: tuple[str, str, str]) -> None:
     url, old, new = rotating
-    assert wiring.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == Rotated(2)
+    assert wiring.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == Rotated(2 + 3)
     store = Store.open(url)
     for action in actions(store):
         assert context_of(action, Cipher([new], "")).secrets == KEPT
@@ -211,8 +211,9 @@ def test_what_no_key_opens_is_named_and_left(rotating: tuple[str, str, str]) -> 
     url, _, new = rotating
     store = Store.open(url)
     before = actions(store)
+    rows = [key for (key,) in store.database.read("SELECT id FROM resource WHERE data <> '{}' ORDER BY id")]
     assert wiring.rotate_keys(Settings(database=url, encryption_keys=(new,))) == Rotated(
-        0, [f"action {one.id}" for one in before]
+        0, [*(f"resource {key}" for key in rows), *(f"action {one.id}" for one in before)]
     )
     assert [action.secrets for action in actions(store)] == [action.secrets for action in before]
     store.close()

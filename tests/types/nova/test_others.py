@@ -217,3 +217,16 @@ def test_attributes_of_a_flavor(cloudy: Cloudy) -> None:
     stack = cloudy.create(template(**one("Flavor", **FLAVOR, extra_specs={"a": "b"}, flavorid="f1"), outputs=outputs))
     assert cloudy.outputs(stack) == {"specs": {"a": "b"}, "public": True}
     assert cloudy.row(stack, "x").physical_id == "f1"
+
+
+def test_a_private_key_that_is_kept_lies_nowhere_in_clear(cloudy: Cloudy) -> None:
+    """Nor do a string that was drawn and what signals are signed with, in a stack that hides nothing."""
+    stack = cloudy.made({
+        **one("KeyPair", name="a", save_private_key=True),
+        "drawn": resource("OS::Heat::RandomString"),
+        "handle": resource("OS::Heat::WaitConditionHandle"),
+    })  # fmt: skip
+    assert not cloudy.get(stack).sealed
+    rows = dict(cloudy.store.database.read("SELECT name, data FROM resource"))
+    assert {name: data[:8] for name, data in rows.items()} == dict.fromkeys(("x", "drawn", "handle"), "fernet1:")
+    assert "PRIVATE KEY" in str(cloudy.row(stack, "x").data["private_key"])

@@ -125,6 +125,27 @@ def test_of_any_other_only_what_nobody_knows_is_encrypted(store: Store, url: str
 
 
 @everywhere
+def test_what_types_keep_is_always_encrypted(store: Store, url: str) -> None:
+    """With another key nobody starts on it; and what lay there in clear is encrypted once the tree is sealed."""
+    stack, mine, other = a_stack(), keyed(url, OLD), keyed(url, NEW)
+    with mine.transaction():
+        mine.stacks.insert(stack)
+        mine.resources.insert_many([a_resource(stack_id=stack.id, data=SECRET)])
+    assert in_clear(store) == []
+    assert [row.data for row in mine.resources.of(stack.id)] == [SECRET]
+    with pytest.raises(UnreadableSecret):
+        other.sealing.check()
+    with store.transaction():
+        store.database.write("UPDATE resource SET data = '{\"password\":\"open sesame\"}'")
+    assert (in_clear(store), [row.data for row in mine.resources.of(stack.id)]) == (["resource"], [SECRET])
+    with mine.transaction():
+        mine.seal_tree(stack)
+    assert in_clear(store) == []
+    for one in (mine, other):
+        one.close()
+
+
+@everywhere
 def test_without_a_key_all_is_kept_as_it_is(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
     bare, stack = keyed(url), a_stack(sealed=True)
