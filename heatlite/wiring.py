@@ -39,6 +39,7 @@ from heatlite.engine.health import Health
 from heatlite.engine.mailbox import StoredMailbox
 from heatlite.engine.maintenance import Maintenance
 from heatlite.engine.nodes.agents import Agents
+from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.orchestrator import Orchestrator
 from heatlite.engine.nodes.playbooks import Playbooks
@@ -226,7 +227,8 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     due = (rooms.maintenance.expire_locks, rooms.schedule.sweep)
     worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, due, meter, share)
     sinks = Sinks(store, clock, settings.webhook_hosts, rooms.types.installation.event_sinks)
-    orchestrator = Orchestrator(store, clock, settings, rooms.agents, rooms.ledger)
+    deployments = Deployments(store, clock, rooms.ledger, rooms.signals)
+    orchestrator = Orchestrator(store, clock, settings, rooms.agents, rooms.ledger, deployments)
     store.orchestrations.announce = orchestrator.wake
     worker.start()
     sinks.start()

@@ -40,6 +40,7 @@ class Changes(TypedDict, total=False):
     instance: str
     revision: int
     unchanged: bool
+    more: bool
     known: list[str]
     actions: list[Told]
 
@@ -218,15 +219,29 @@ class Actions:
             return self._select("WHERE seq = ?", (action.seq,))[0], action.state == form.NEW
 
     def changes(self, instance: str | None, revision: int | None) -> Changes:
-        """What has changed since `revision` of database `instance`; all there is where that is another, or unknown."""
+        """What has changed since `revision` of database `instance`; all there is where that is another, or unknown.
+
+        What is too much for one answer is told in the order in which it has changed, up to the revision in the answer.
+        """
         with self._lock:
             own, last = self._connection.execute("SELECT instance, revision FROM agent").fetchone()
             since = revision if instance == own and revision is not None and 0 <= revision <= last else None
             if since == last:
                 return {"instance": own, "revision": last, "unchanged": True}
             known = [row[0] for row in self._connection.execute("SELECT id FROM actions ORDER BY seq")]
-            changed = self._select("WHERE revision > ? ORDER BY seq", (-1 if since is None else since,))
-            return {"instance": own, "revision": last, "known": known, "actions": self._told(changed)}
+            told: list[Told] = []
+            size = 0
+            for action in self._select("WHERE revision > ? ORDER BY revision", (-1 if since is None else since,)):
+                one = self._told([action])[0]
+                size += len(json.dumps(one))
+                if told and size > form.MOST_TOLD:
+                    return {
+                        "instance": own, "revision": told[-1]["action"]["revision"], "known": known, "actions": told,
+                        "more": True,
+                    }  # fmt: skip
+                told.append(one)
+            told.sort(key=lambda one: known.index(one["action"]["id"]))
+            return {"instance": own, "revision": last, "known": known, "actions": told}
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

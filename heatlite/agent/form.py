@@ -24,7 +24,10 @@ MOST_OUTPUT = 64 * 1024
 MOST_BODY = 2 * MOST_ARGS
 """Bytes of a request's body: args in a JSON that escapes much."""
 
-ID = re.compile(r"(?!(queue|finished)$)[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+MOST_TOLD = 1024 * 1024
+"""Bytes of actions in one answer about changes, unless a single one has more."""
+
+ID = re.compile(r"(?!(queue|finished)$)[A-Za-z0-9][A-Za-z0-9._:-]{0,35}")
 """What an action's id looks like, all of it; two paths are taken."""
 
 STATUS_OF: Mapping[str, int] = {

@@ -94,7 +94,7 @@ class Api:
         action_id = _text(asked, "id", str(uuid.uuid5(uuid.NAMESPACE_OID, nonce)))
         if not form.ID.fullmatch(action_id):
             raise Fault(
-                "InvalidRequest", "id: at most 128 letters, digits, and . _ : - between them, not queue or finished."
+                "InvalidRequest", "id: at most 36 letters, digits, and . _ : - between them, not queue or finished."
             )
         created_at = _text(asked, "created_at", form.now())
         try:

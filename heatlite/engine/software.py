@@ -174,6 +174,9 @@ class Software:
         reason = "The server has not answered yet" if awaited else "No answer of the server is awaited"
         with self._store.transaction():
             before = self._store.software_deployments.hold(project, deployment_id)
+            if awaited:
+                for root_id in self._store.nodes.roots_of_server(project, server_id):
+                    self._store.orchestrations.hurry(root_id, self._clock.now())
             if before is not None:
                 self._store.software_configs.delete(project, before.config_id)
             self.create_config(project, config, config_id)

@@ -123,6 +123,10 @@ class NodeActions:
         )
         return [found for (found,) in self._database.read(self._marked(sql), (root_id,))]
 
+    def open_deployed(self, root_id: str) -> list[NodeActionRecord]:
+        """What has not ended in a tree of what is done for software deployments."""
+        return self._select(f"WHERE root_id = ? AND {_OPEN} AND deployment_id IS NOT NULL ORDER BY seq", (root_id,))
+
     def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
         """What has not ended on some nodes, in the order of creation."""
         found: list[NodeActionRecord] = []

@@ -13,7 +13,7 @@ from heatlite.store.database import Row, Value
 from heatlite.store.errors import Fenced
 from heatlite.store.node_records import NodeRecord, OrchestrationRecord
 from heatlite.store.sealing import Sealing
-from heatlite.store.tables import Node, Orchestration
+from heatlite.store.tables import Node, Orchestration, Resource
 
 _MUTABLE = (
     "stack_id", "root_id", "project", "name", "url", "secret", "instance", "revision", "agent", "kinds", "deployments",
@@ -25,6 +25,7 @@ class Nodes:
     """The nodes. Each method is one statement."""
 
     def __init__(self, sealing: Sealing) -> None:
+        self._database = sealing.database
         self._table = Table(sealing, Node, _MUTABLE, key="id", fixed=())
 
     def insert(self, record: NodeRecord) -> None:
@@ -46,6 +47,12 @@ class Nodes:
         for some in in_parts(node_ids):
             found += map(_record, self._table.select(f"WHERE id IN ({', '.join('?' * len(some))})", some))
         return {node.id: node for node in found}
+
+    def roots_of_server(self, project: str, server_id: str) -> list[str]:
+        """The trees in which an agent carries out the deployments to a server."""
+        mine = (Node.project == project, Node.deployments == True, Resource.physical_id == server_id)  # noqa: E712
+        select = Node.select(Node.root_id).join(Resource, on=(Resource.id == Node.id)).where(*mine).distinct()
+        return [root_id for (root_id,) in self._database.select(select)]
 
     def of_root(self, root_id: str) -> list[NodeRecord]:
         """The nodes of a whole tree, in the order in which their resources were made."""

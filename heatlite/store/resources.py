@@ -112,6 +112,29 @@ class Resources:
         found = Resource.select(Resource.id).where(Resource.physical_id == physical_id, Resource.stack_id.in_(stacks))
         return len(self._database.select(found.limit(1))) > 0
 
+    def objects(self, ids: Sequence[str]) -> dict[str, str]:
+        """The physical ids of those of the rows that have one."""
+        resource = self._database.quote("resource")
+        found: dict[str, str] = {}
+        for some in in_parts(ids):
+            marks = ", ".join([self._database.mark] * len(some))
+            sql = f"SELECT id, physical_id FROM {resource} WHERE id IN ({marks}) AND physical_id IS NOT NULL"
+            found.update(dict(self._database.read(sql, some)))
+        return found
+
+    def with_objects(self, project: str, physical_ids: Sequence[str]) -> list[ResourceRecord]:
+        """The rows in live stacks of the project whose objects have these physical ids."""
+        stack = self._database.quote("stack")
+        out: list[ResourceRecord] = []
+        for some in in_parts(physical_ids):
+            marks = ", ".join("?" * len(some))
+            rest = (
+                f"WHERE physical_id IN ({marks}) AND stack_id IN"
+                f" (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL) ORDER BY id"
+            )
+            out += map(_record, self._table.select(rest, (*some, project)))
+        return out
+
     def insert_many(self, records: Sequence[ResourceRecord]) -> None:
         """Add rows."""
         self._table.insert([_row(record) for record in records])

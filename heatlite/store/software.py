@@ -1,11 +1,13 @@
 """Software configurations and deployments."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import peewee
 
 from heatlite.core.json import dump
+from heatlite.store.batch import in_parts
 from heatlite.store.database import Row
 from heatlite.store.paging import after, directed
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
@@ -88,6 +90,7 @@ _DEPLOYMENT = (
     Deployment.updated_at,
 )
 _VALUES = (4, 5)
+_Records = list[SoftwareDeploymentRecord]
 
 
 class SoftwareDeployments:
@@ -142,6 +145,14 @@ class SoftwareDeployments:
     def _select(self, *conditions: peewee.ColumnBase) -> list[SoftwareDeploymentRecord]:
         select = Deployment.select(*_DEPLOYMENT).where(*conditions).order_by(Deployment.created_at, Deployment.id)
         return [_deployment(self._sealing.opened(row, _VALUES)) for row in self._database.select(select)]
+
+    def waiting(self, project: str, status: str, server_ids: Sequence[str]) -> Sequence[SoftwareDeploymentRecord]:
+        """Those to the servers that have a status, oldest first."""
+        found: _Records = []
+        for some in in_parts(server_ids):
+            mine = (Deployment.project == project, Deployment.status == status, Deployment.server_id.in_(some))
+            found += self._select(*mine)
+        return sorted(found, key=lambda one: (one.created_at, one.id))
 
     def list(self, project: str, server_id: str | None = None) -> list[SoftwareDeploymentRecord]:
         """The deployments of a project, or those to one server, oldest first."""

@@ -194,14 +194,11 @@ def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> No
         report = site.orchestrate()
         assert len(report["held_by"]) == 1
         assert site.action(held).sent_at is None
-        his = site.ask("b", deployment_id="d")
-        site.orchestrate()
-        assert site.agents["b"].has(his) == "NEW"
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.agents["a"].has(held) == "NEW")
 
 
-def test_nodes_go_with_their_resources(site: Site) -> None:  # noqa: F811
+def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     there, waits = site.ask("a"), site.ask("b", sent_at=None, turn=False)
     site.orchestrate()
@@ -209,7 +206,13 @@ def test_nodes_go_with_their_resources(site: Site) -> None:  # noqa: F811
     assert (site.state(there), agent.has(there)) == ("NEW", "NEW")
     document: Any = site.store.templates.get(site.stack.template_id).document
     del document["resources"]["a"]
-    site.engine.put(site.stack, document)
+    site.engine.put(site.stack, document, wait=False)
+    site.orchestrate()
+    (update,) = site.store.actions.live([site.stack.id])
+    assert (update.status, update.started_at) == ("WAITING", None), "for what the agent has"
+    agent.close()
+    site.orchestrate()
+    site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.state(there) == "LOST")
     assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"]
     site.engine.delete(site.stack)

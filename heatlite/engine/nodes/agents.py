@@ -135,11 +135,10 @@ class Line:
         """What has changed since that revision of that database; all where it is another. Raises NodeFault."""
         answer = self._page(instance, revision)
         for _ in range(MOST_PAGES - 1):
-            if not answer.more or answer.revision <= revision:
+            if not answer.more:
                 break
-            revision = answer.revision
-            page = self._page(answer.instance, revision)
-            if page.known is None:
+            page = self._page(answer.instance, answer.revision)
+            if page.known is None or page.revision <= answer.revision:
                 break
             answer = replace(page, actions=(*answer.actions, *page.actions))
         return answer

@@ -20,6 +20,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.nodes import AT_AGENT, PENDING, NodeActionState, NodeState, Origin
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.nodes.agents import Agents, Declined, NodeFault
+from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.sync import Answer, compare
 from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord, OrchestrationRecord
@@ -81,6 +82,7 @@ class Orchestration:
         settings: Settings,
         agents: Agents,
         ledger: Ledger,
+        deployments: Deployments,
         claimed: OrchestrationRecord,
         stopping: threading.Event,
     ) -> None:
@@ -89,6 +91,7 @@ class Orchestration:
         self._settings = settings
         self._agents = agents
         self._ledger = ledger
+        self._deployments = deployments
         self._claimed = claimed
         self._stopping = stopping
         self._renewed = time.monotonic()
@@ -106,6 +109,7 @@ class Orchestration:
             try:
                 up = self._pull(nodes)
                 self._report.up = len(up)
+                self._carry(nodes, up)
                 pending = self._store.node_actions.open_of_root(root_id)
                 self._cancel(up, pending)
                 self._push(up, pending)
@@ -233,6 +237,23 @@ class Orchestration:
         for record in records:
             if record.node_id in ids and not record.has_ended:
                 self._store.actions.node_silent(record.id, now)
+
+    # -- software deployments --------------------------------------------------------------------------
+
+    def _carry(self, nodes: Sequence[NodeRecord], up: Mapping[str, NodeRecord]) -> None:
+        """Answer the deployments that have been carried out, ask for those that have not, withdraw what is too late."""
+        waiting = self._deployments.look([node for node in nodes if node.id in up])
+        known = {action.id: action for action in self._store.node_actions.known([one.action_id for one in waiting])}
+        for one in waiting:
+            if one.action_id in known and known[one.action_id].has_ended:
+                self._deployments.answer(one, known[one.action_id])
+        for some in _batches([one for one in waiting if one.action_id not in known]):
+            with self._writing():
+                self._deployments.put(some)
+        carried = self._store.node_actions.open_deployed(self._claimed.root_id)
+        for stale in _batches(self._deployments.stale(carried, waiting)):
+            with self._writing():
+                self._deployments.withdraw(stale)
 
     # -- cancel --------------------------------------------------------------------------------------
 

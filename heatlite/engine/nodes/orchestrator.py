@@ -9,6 +9,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
 from heatlite.engine.nodes.agents import Agents
+from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.orchestration import Interrupted, Orchestration
 from heatlite.store.errors import Fenced
@@ -26,12 +27,15 @@ TREES = 4
 class Orchestrator:
     """Begins what is due. `start` it once; `stop` lets others go on with what is under way."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments
+    ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._agents = agents
         self._ledger = ledger
+        self._deployments = deployments
         self._owner = new_id()
         self._busy: set[str] = set()
         self._pool = ThreadPoolExecutor(TREES, "nodes")
@@ -82,7 +86,14 @@ class Orchestrator:
 
     def _do(self, claimed: OrchestrationRecord) -> None:
         orchestration = Orchestration(
-            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._stopping
+            self._store,
+            self._clock,
+            self._settings,
+            self._agents,
+            self._ledger,
+            self._deployments,
+            claimed,
+            self._stopping,
         )
         root_id = claimed.root_id
         try:
