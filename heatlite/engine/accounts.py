@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from heatlite.clients.cloud import CloudError
 from heatlite.clients.stack_domain import StackDomain
-from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable
+from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable, StackNotFound
 from heatlite.core.masking import learn
 from heatlite.plugin.ports import Account
 from heatlite.plugin.registry import Registry
@@ -106,6 +106,10 @@ class Accounts:
             user_id = self._domain.user(kept.physical_name, kept.password, project_id, about)
             with self._store.transaction():
                 self._store.accounts.made(replace(kept, user_id=user_id, project_id=project_id))
+                is_known = self._store.accounts.get(kept.stack_id, kept.physical_name) is not None
+            if not is_known:
+                # This attempt has lost its action meanwhile, and who has it has removed the resource.
+                self._domain.remove("user", kept.physical_name, user_id)
 
     def _project(self, root_id: str) -> str:
         found = self._store.accounts.projects([root_id]).get(root_id)
@@ -116,6 +120,10 @@ class Accounts:
             found = self._domain.project(root_id, f"The agents of stack {root_id}")
             with self._store.transaction():
                 self._store.accounts.project_made(root_id, found)
+                is_known = self._store.accounts.has_project(root_id)
+            if not is_known:  # as in `settle`, and the whole stack is gone
+                self._domain.remove("project", root_id, found)
+                raise StackNotFound(name=root_id)
         return found
 
     def close(self, resource: Resource[Schema]) -> None:

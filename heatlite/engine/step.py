@@ -16,7 +16,7 @@ from heatlite.core.status import Verb
 from heatlite.engine.plan import Decision, Step
 from heatlite.engine.planner import Wanted, choose, evaluate
 from heatlite.engine.scope import Resources, Values, live_values
-from heatlite.plugin.ports import Change
+from heatlite.plugin.ports import Accounts, Change
 from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
@@ -109,10 +109,14 @@ class Work:
         return Verb.DELETE if self.clears else self.verb
 
     @property
+    def accounts(self) -> Accounts | None:
+        """Where the agent of the object may have an account; None: it never has one."""
+        return self.resource.facts.services.accounts if self.resource.has("wants_account") else None
+
+    @property
     def quick(self) -> bool:
         """Whether nothing outside the process is waited for."""
-        needs_keystone = self.resource.facts.services.accounts is not None and self.resource.has("wants_account")
-        return self.resource.quick and not needs_keystone
+        return self.resource.quick and self.accounts is None
 
     @property
     def ended(self) -> bool:
@@ -136,9 +140,8 @@ def _advance(work: Work) -> None:
             work.note = masked(work.resource.note)
         if work.done and work.verb is Verb.CHECK:
             _compare(work)
-        accounts = work.resource.facts.services.accounts
-        if work.done and work.does is Verb.DELETE and accounts is not None:
-            accounts.close(work.resource)
+        if work.done and work.does is Verb.DELETE and work.accounts is not None:
+            work.accounts.close(work.resource)
         work.outage = None
     except ReplaceResource:
         work.wants_replacement = True
@@ -195,9 +198,8 @@ def _drop_unstorable(work: Work) -> None:
 
 def _handle(work: Work) -> None:
     resource = work.resource
-    accounts = resource.facts.services.accounts
-    if work.does in (Verb.CREATE, Verb.UPDATE) and accounts is not None:
-        accounts.settle(resource)
+    if work.does in (Verb.CREATE, Verb.UPDATE) and work.accounts is not None:
+        work.accounts.settle(resource)
     if work.does is Verb.CREATE and resource.physical_id is None and resource.survey():
         work.pause = 0.0
         return

@@ -302,6 +302,30 @@ def test_answers_of_keystone_are_lost(begin: Callable[..., Place]) -> None:
     assert place.found() == {}
 
 
+def test_an_attempt_that_has_lost_its_action_leaves_no_account(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile somebody else has removed all that there was, as far as that could be known."""
+    verbs = cast(dict[str, Any], place.cloud.simulation.verbs)
+    for verb, tables in (("create_project", ("account", "account_project")), ("create_user", ("account",))):
+
+        def late(*given: Any, tables: Any = tables, carry_out: Any = verbs[f"identity.{verb}"], **more: Any) -> Any:
+            made = carry_out(*given, **more)
+            with place.server.store.transaction():
+                for table in tables:
+                    place.server.store.database.write(f"DELETE FROM {table}")
+            return made
+
+        monkeypatch.setitem(verbs, f"identity.{verb}", late)
+        mia = place.person("mia")
+        path = mia.create(template(server=SERVER), verb)
+        mia.settle(path)
+        monkeypatch.undo()
+        stays = [path.rpartition("/")[2]] if verb == "create_user" else []
+        assert [*place.found().values()] == stays, "the project of the stack that is there"
+        mia.call("DELETE", path, code=204)
+        mia.settle(path, "DELETE_COMPLETE")
+        assert place.found() == {}
+
+
 def test_what_failed_and_what_stays_behind_has_no_account_after_the_stack(place: Place) -> None:
     """In a group of nested stacks, too; and after a process has died between making and writing."""
     mia = place.person("mia")
