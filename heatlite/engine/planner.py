@@ -211,11 +211,11 @@ def _can_rebuild(row: ResourceRecord, wanted: Wanted, resources: Resources) -> b
 
 def deletes_first(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
     """Whether the object of a row that is replaced goes before the new one is made: somebody has said so, or nobody has
-    said anything and the type knows that both cannot be there. What is retained stays."""
+    said which goes first and the type knows that both cannot be there. What is retained stays."""
     order = wanted.replacement.order
     if row.deletion_policy.lower() == "retain":
         return False
-    if order is not None or resources.type_of(row) is not wanted.kind:
+    if order not in (None, REBUILD) or resources.type_of(row) is not wanted.kind:
         return order == DELETE_FIRST
     with type_code():
         return resources.make(row).excludes(wanted.properties)

@@ -88,6 +88,13 @@ def test_an_unhealthy_one_is_made_anew(cloudy: Cloudy, kind: str) -> None:
     assert cloudy.census() == empty
 
 
+def test_what_cannot_be_rebuilt_goes_first_too(cloudy: Cloudy) -> None:
+    made = it("Cinder::QoSSpecs", name="x", specs={"a": "b"})["it"]
+    stack = cloudy.made({"it": {**made, "update_policy": {"replacement": {"order": "rebuild"}}}})
+    cloudy.mark(stack, "it")
+    assert cloudy.patch(stack).status == "COMPLETE", cloudy.why(stack)
+
+
 def test_a_routers_interface_to_the_same_subnet_goes_first(cloudy: Cloudy) -> None:
     """By the subnet, by a port in it, and by another router, whose gateway the subnet's address then is."""
     interface = "OS::Neutron::RouterInterface"

@@ -285,10 +285,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return False
 
     def _rebuild_image(self) -> str:
-        """The image that it is to have; that which it has, where it boots from a volume."""
+        """The image that it is to have. Raises ReplaceResource for a server that boots from a volume."""
         if self.props.image is not None:
             return self.props.image
-        raise ReplaceResource  # the service rebuilds no volume
+        raise ReplaceResource  # Nova rebuilds no volume before 2.93, and then by wiping it
 
     def _rebuild_args(self) -> JsonMap:
         props = self.props
