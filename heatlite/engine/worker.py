@@ -243,7 +243,7 @@ class Worker:
                 if parent is not None:
                     parent[1].nudge()
                     self._rouse(parent[1].action.id)
-            self._called.set()
+                self._called.set()
 
     def _do_late(self, call: Callable[[], None]) -> None:
         """Have something done for an attempt that is over, which may take as long as its handlers do."""
@@ -267,8 +267,11 @@ class Worker:
         """Free the slot until then. The action stays ours: its lease is renewed."""
         with self._lock:
             self._resting[action.id] = 0.0 if attempt.execution.nudged else until, action, attempt
+            was_full = len(self._claimed) >= self._settings.engine_slots
             self._claimed.discard((action.id, action.attempt))
         self._alarm.set()
+        if was_full:  # else nobody has waited for a slot
+            self._called.set()
 
     def _look_at_nested(self) -> None:
         """Go on with what rests until nested stacks have ended: another process at work in them does not call us."""
