@@ -5,13 +5,18 @@ without them a server on loopback is tried. What a process of the tests makes th
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlsplit
+
+import peewee
+import pytest
 
 from heatlite.store.database import Database, Dialect
 from heatlite.store.store import Store
@@ -46,6 +51,55 @@ SERVERS = {
     # PyMySQL reads all certificates of the machine for each connection that might be encrypted.
     Dialect.MARIADB: Server("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/mysql?ssl_disabled=true"),
 }
+
+
+class _Lent:
+    """A connection, until it is closed: then it is free for somebody else, once."""
+
+    def __init__(self, connection: Any, free: list[Any]) -> None:
+        self._connection = connection
+        self._free = free
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            connection.rollback()
+        except Exception:  # noqa: BLE001 - each driver has its own: whatever it is, nobody wants this one any more
+            if getattr(connection, "open", True):  # PyMySQL's may be closed once only
+                connection.close()
+        else:
+            self._free.append(connection)
+
+
+@contextmanager
+def _kept_connections() -> Iterator[None]:
+    """Inside, who closes a connection to a server leaves it to the next who asks for one to the same database.
+
+    An engine has one for each of its threads, and to make them takes the server longer than most tests.
+    """
+    free: dict[str, list[Any]] = {}
+
+    def lending(connect: Callable[[Any], Any]) -> Callable[[Any], _Lent]:
+        def lend(database: Any) -> _Lent:
+            found = free.setdefault(database.database, [])
+            try:
+                return _Lent(found.pop(), found)
+            except IndexError:
+                return _Lent(connect(database), found)
+
+        return lend
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (peewee.PostgresqlDatabase, peewee.MySQLDatabase):
+            patch.setattr(kind, "_connect", lending(kind._connect))
+        yield
+    for connection in chain.from_iterable(free.values()):
+        connection.close()
 
 
 def empty(store: Store) -> None:
@@ -96,6 +150,8 @@ class Places:
     def __init__(self, dialect: Dialect) -> None:
         self._server = SERVERS.get(dialect)
         self._made = ExitStack()
+        if self._server is not None:
+            self._made.enter_context(_kept_connections())
         self._stores: list[Store] = []
         self._taken: dict[Path, Store] = {}
 

@@ -58,6 +58,9 @@ _STRONGER = {Control.FORCE_CANCEL: (Control.ABORT,), Control.ABORT: ()}
 """What a control does not take back; any other takes back neither of these two."""
 STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
 """What does not wait any longer for node actions when it is asked to stop: it has nothing to do then."""
+_LATE = "status = 'RUNNING' AND lease_until <= ? AND owner <> ?"
+"""Its worker is gone. Never what the owner runs: a machine that wakes from sleep finds its own leases expired."""
+_DUE = "status = 'READY' AND (not_before IS NULL OR not_before <= ?)"
 _MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
 
 
@@ -361,7 +364,7 @@ class Actions:
         without a zone is for everybody.
         """
         only, values = _only(action_id, kinds, zones)
-        if not (self._claimable(owner, now, only, values) or self._database.in_transaction):
+        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values)):
             return None  # An idle worker that asks again and again takes no lock.
         with self._database.transaction():
             found = self._claimable(owner, now, only, values, self._skip_locked)
@@ -733,13 +736,18 @@ class Actions:
     def _claimable(
         self, owner: str, now: float, only: str, values: Sequence[Value], locking: str = ""
     ) -> ActionRecord | None:
-        """Never what `owner` itself runs: a machine that wakes from sleep finds its own leases expired."""
         one = f"{only} ORDER BY seq LIMIT 1{locking}"
-        late = f"WHERE status = 'RUNNING' AND lease_until <= ? AND owner <> ?{one}"
-        found = self._select(late, (now, owner, *values))
-        due = f"WHERE status = 'READY' AND (not_before IS NULL OR not_before <= ?){one}"
-        found = found or self._select(due, (now, *values))
+        found = self._select(f"WHERE {_LATE}{one}", (now, owner, *values))
+        found = found or self._select(f"WHERE {_DUE}{one}", (now, *values))
         return found[0] if found else None
+
+    def _has_claimable(self, owner: str, now: float, only: str, values: Sequence[Value]) -> bool:
+        """Whether `_claimable` would find one."""
+        kinds = ((_LATE, (now, owner, *values)), (_DUE, (now, *values)))
+        found = " OR ".join(f"EXISTS (SELECT 1 FROM action WHERE {kind}{only})" for kind, _ in kinds)
+        parameters = [value for _, given in kinds for value in given]
+        ((has,),) = self._database.read(self._marked(f"SELECT CASE WHEN {found} THEN 1 ELSE 0 END"), parameters)
+        return bool(has)
 
     def _hold_stack(self, action_id: str) -> None:
         """On a server: take the stack before its action, as requests do (`Stacks.hold`), or the two may deadlock."""
