@@ -317,7 +317,9 @@ class Orchestration:
         with self._writing():
             holders = self._store.actions.live_of_root(self._claimed.root_id)
             found = [action for action in self._store.node_actions.known(action_ids) if _is_ready(action)]
-            going = [action for action in found if _may_go(action, holders)]
+            waiting = [one.id for one in holders if one.status is ActionStatus.WAITING and one.started_at is None]
+            wanted = self._store.actions.waited_for(waiting)
+            going = [action for action in found if action.id in wanted or _may_go(action, holders)]
             if len(going) < len(found):
                 self._report.held_by = tuple(holder.id for holder in holders)
             marked = [replace(action, sent_at=action.sent_at or now) for action in going]
@@ -437,7 +439,7 @@ def _is_ready(action: NodeActionRecord) -> bool:
 
 def _may_go(action: NodeActionRecord, holders: Sequence[ActionRecord]) -> bool:
     """Whether the stack actions that hold the tree let it go: a playbook its own, and whoever waits for a deployment
-    that one."""
+    that one. What has not begun lets go what it depends on."""
     if not holders or action.deployment_id is not None:
         return True
     if any(holder.verb is not Verb.PLAYBOOK for holder in holders):
