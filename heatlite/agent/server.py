@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -130,7 +131,7 @@ class Server(ThreadingHTTPServer):
         self._tls = None if tls is None else _context(tls)
         self._open: dict[socket.socket, float] = {}
         """Connections, oldest first, and when they are closed at the latest."""
-        self._lock = threading.Lock()
+        self._room = threading.Condition()
         super().__init__((host, port), _Handler)
 
     @property
@@ -149,20 +150,20 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Begin a connection in a thread of its own."""
-        with self._lock:
-            if len(self._open) >= _MOST_CONNECTIONS:
-                _cut(next(iter(self._open)))
-            full = len(self._open) >= 2 * _MOST_CONNECTIONS
-            if not full:
-                self._open[request] = time.monotonic() + _SECONDS
-        if full:
-            self.shutdown_request(request)
-            return
+        with self._room:
+            cut = 0
+            while len(self._open) >= _MOST_CONNECTIONS:
+                # The oldest, and one more each time that it is still at something.
+                cut += 1
+                for connection in islice(self._open, cut):
+                    _cut(connection)
+                self._room.wait(0.1)
+            self._open[request] = time.monotonic() + _SECONDS
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
         """Now and then: end what lasts too long."""
-        with self._lock:
+        with self._room:
             for connection, until in self._open.items():
                 if until < time.monotonic():
                     _cut(connection)
@@ -179,8 +180,9 @@ class Server(ThreadingHTTPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """The connection is over."""
-        with self._lock:
+        with self._room:
             self._open.pop(request, None)
+            self._room.notify()
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
