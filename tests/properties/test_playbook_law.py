@@ -1,6 +1,7 @@
 """What a playbook's run does next, whatever becomes of its node actions and in whatever order."""
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,17 +38,16 @@ def test_a_run(data: st.DataObject) -> None:
         # What the run says is done, whether it has to be asked once or again.
         following = next_of(most, actions)
         turns, cancelled = {one.id for one in following.turns}, {one.id for one in following.cancelled}
+        recalled = {one.id for one in following.recalled}
         assert not (has_failed and turns)
         assert bool(following.failure) == has_failed
         assert following.failure is None or following.failure.error != STOPPED
-        actions = [
-            replace(one, turn=True)
-            if one.id in turns
-            else replace(one, state=S.CANCELLED, error=STOPPED)
-            if one.id in cancelled
-            else one
-            for one in actions
-        ]
+        changes: dict[str, dict[str, Any]] = {
+            **{key: {"turn": True} for key in turns},
+            **{key: {"state": S.CANCELLED, "error": STOPPED} for key in cancelled},
+            **{key: {"cancel_asked": True} for key in recalled},
+        }
+        actions = [replace(one, **changes.get(one.id, {})) for one in actions]
         again = next_of(most, actions)
         assert again == Next(failure=again.failure, has_ended=again.has_ended)
         for stage, limit in enumerate(most):
@@ -61,6 +61,7 @@ def test_a_run(data: st.DataObject) -> None:
             return
         # One of those that have their turn goes on; there is always one.
         able = [one for one in actions if under_way(one)]
+        assert not has_failed or all(one.state in AT_AGENT or one.cancel_asked for one in able)
         assert able
         chosen = data.draw(st.sampled_from(able))
         if chosen.sent_at is None and data.draw(st.booleans()):

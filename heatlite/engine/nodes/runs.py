@@ -52,8 +52,9 @@ class Runs:
             self._give_up([one for one in actions if not one.has_ended], run.status_reason)
             return
         following = next_of(at_once(run), actions)
-        if following.cancelled:
-            self._change([_cancelled(one) for one in following.cancelled], STOPPED)
+        if following.cancelled or following.recalled:
+            recalled = [replace(one, cancel_asked=True) for one in following.recalled]
+            self._change([*map(_cancelled, following.cancelled), *recalled], "its run has stopped")
         elif following.has_ended:
             self._end(run, actions, following)
         elif run.status is ActionStatus.SUSPENDED:

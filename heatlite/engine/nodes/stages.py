@@ -17,7 +17,9 @@ class Next:
     turns: tuple[NodeActionRecord, ...] = ()
     """Those that may be sent from now on."""
     cancelled: tuple[NodeActionRecord, ...] = ()
-    """Those that will not be sent any more."""
+    """Those that no agent can have: they will not be sent any more."""
+    recalled: tuple[NodeActionRecord, ...] = ()
+    """Those that were sent, and not seen at their agents yet."""
     failure: NodeActionRecord | None = None
     """What has stopped the run."""
     has_ended: bool = False
@@ -28,15 +30,15 @@ def next_of(at_once: Sequence[int | None], actions: Sequence[NodeActionRecord]) 
     """What follows from how the node actions of an approved run stand.
 
     `at_once` says for each stage how many of it may be under way (None: all). The actions are in the order in which
-    they are to be done. Once one has ended otherwise than well, nothing new begins; what the agents have, or may have,
-    runs to its end.
+    they are to be done. Once one has ended otherwise than well, nothing new begins; what agents have runs to its end.
     """
     bad = [one for one in actions if one.has_ended and one.state is not NodeActionState.DONE]
     if bad:
-        failure = next((one for one in bad if one.error != STOPPED), bad[0])
+        failure = min(bad, key=lambda one: (one.state is NodeActionState.CANCELLED, one.error == STOPPED))
         cancelled = tuple(filter(is_unsent, actions))
+        recalled = tuple(one for one in actions if one.state in PENDING and not is_unsent(one) and not one.cancel_asked)
         is_over = all(one.has_ended for one in actions)
-        return Next(cancelled=cancelled, failure=failure, has_ended=is_over)
+        return Next((), cancelled, recalled, failure, is_over)
     left = [one for one in actions if not one.has_ended]
     if not left:
         return Next(has_ended=True)
