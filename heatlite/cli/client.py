@@ -161,16 +161,17 @@ class Client:
         """The stack's resources."""
         return objects(self.request("GET", f"{stack.path}/resources"), "resources")
 
-    def events(self, stack: Stack, after: str | None = None) -> list[Object]:
-        """The stack's events, oldest first; only those after the event with the id `after`."""
-        query = {"sort_dir": "asc"}
+    def events(self, stack: Stack, after: str | None = None, nested: int = 0) -> list[Object]:
+        """The stack's events, oldest first; only those after the event with the id `after`. With those of so many
+        levels of nested stacks."""
+        query = {"sort_dir": "asc", **({"nested_depth": str(nested)} if nested else {})}
         if after is not None:
             query["marker"] = after
         return objects(self.request("GET", f"{stack.path}/events", query=query), "events")
 
-    def last_event(self, stack: Stack) -> str | None:
+    def last_event(self, stack: Stack, nested: int = 0) -> str | None:
         """The id of the newest event."""
-        query = {"sort_dir": "desc", "limit": "1"}
+        query = {"sort_dir": "desc", "limit": "1", **({"nested_depth": str(nested)} if nested else {})}
         found = objects(self.request("GET", f"{stack.path}/events", query=query), "events")
         return text(found[0].get("id")) if found else None
 
