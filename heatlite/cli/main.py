@@ -14,6 +14,7 @@ from heatlite.cli import (
     maintenance,
     node_actions,
     nodes,
+    playbooks,
     render,
     report,
     stacks,
@@ -318,6 +319,34 @@ def _add_nodes(commands: _Commands) -> None:
     one.add_argument("resource", metavar="RESOURCE", help="name")
     one = commands.add("agent", nodes.agent, "write heatlite-agent as one file, to copy to machines", server=False)
     one.add_argument("file", type=Path, metavar="FILE", help="where to")
+    _add_playbooks(commands.group("playbook", "keep playbooks, and run them on the nodes of a stack"))
+
+
+def _add_playbooks(commands: _Commands) -> None:
+    commands.add_listing("list", playbooks.list_, "list the project's playbooks")
+    for name, run, summary in (
+        ("show", playbooks.show, "print a playbook"),
+        ("delete", playbooks.delete, "forget a playbook; its runs go on"),
+    ):
+        commands.add(name, run, summary).add_argument("playbook", metavar="NAME", help="its name")
+    one = commands.add("put", playbooks.put, "keep a playbook, in place of one of that name")
+    one.add_argument("file", type=Path, metavar="FILE", help="YAML, or JSON")
+    one.add_argument("-n", "--name", help="its name (default: the file's)")
+    one = commands.add_listing("run", playbooks.run, "put a run of a playbook on a stack, to be approved")
+    _stack(one)
+    one.add_argument("playbook", metavar="NAME|FILE", help="one that is kept; or a file (with / or .yaml in it)")
+    one.add_argument("--dry-run", action="store_true", help="only say what would be done on which nodes")
+    one.add_argument("--granted", action="store_true", help="approve it at once")
+    one.add_argument("--timeout", type=_number, metavar="SECONDS", help="from the approval on; then it fails")
+    _watch(one)
+    one = commands.add("approve", playbooks.approve, "have a run begin")
+    _action(one)
+    _watch(one)
+    _action(commands.add("reject", playbooks.reject, "end a run that nobody has approved"))
+
+
+def _watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", action="store_true", help="watch it until it has ended (exit code 1: it failed)")
 
 
 def _add_actions(commands: _Commands) -> None:

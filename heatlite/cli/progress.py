@@ -123,7 +123,7 @@ class Tree(View):
 
 
 def _rank(status: str) -> int:
-    return 0 if status.endswith("_FAILED") else 1 if status.endswith("_IN_PROGRESS") else 2
+    return 0 if status.endswith("_FAILED") else 1 if status.endswith(("_IN_PROGRESS", "_RUNNING")) else 2
 
 
 def view() -> View:

@@ -65,6 +65,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) 
 
 def style(status: str) -> str:
     """The colour of a status; none for any other text."""
+    status = status.removeprefix("NODE_ACTION_")
     if status in ("FAILED", "LOST", "UNREACHABLE") or status.endswith("_FAILED"):
         return "red"
     if status == "RUNNING" or status.endswith("_IN_PROGRESS"):
