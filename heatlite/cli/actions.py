@@ -18,12 +18,12 @@ TIMED_OUT = 124
 """Exit code where the time to wait is over, as timeout(1) has it."""
 
 
-def _find(client: Client, action: str) -> Object:
+def find(client: Client, action: str) -> Object:
     """An action by its id, its name, or the beginning of its id."""
     return an_object(client.request("GET", f"/actions/{part(action)}"), "action")
 
 
-def _line(action: Object) -> str:
+def line(action: Object) -> str:
     status, reason = text(action.get("status")), text(action.get("status_reason"))
     return f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
 
@@ -64,7 +64,7 @@ def following_marker(page: object) -> dict[str, str]:
 def show(arguments: argparse.Namespace, host: Host) -> int:
     """Everything about one action; with --history its moves instead."""
     with connect(arguments, host, reads_only=True) as session:
-        found = _find(session.client, arguments.action)
+        found = find(session.client, arguments.action)
         if arguments.history:
             path = f"/actions/{part(text(found.get('id')))}/history"
             moves = objects(session.client.request("GET", path), "history")
@@ -80,7 +80,7 @@ def signal(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         answer = session.client.request("POST", f"/actions/{part(arguments.action)}", body)
     asked = an_object(answer, "action")
-    print(_line(asked))
+    print(line(asked))
     if asked.get("control") and asked.get("status") not in ENDED:
         print(f"It was asked to {text(asked.get('control'))} and does that as soon as it can.", file=sys.stderr)
     return 0
@@ -89,11 +89,11 @@ def signal(arguments: argparse.Namespace, host: Host) -> int:
 def wait(arguments: argparse.Namespace, host: Host) -> int:
     """Wait until an action has ended, and say each status that it takes."""
     with connect(arguments, host) as session:
-        action_id = text(_find(session.client, arguments.action).get("id"))
+        action_id = text(find(session.client, arguments.action).get("id"))
         last = follow(
             session,
-            lambda: _find(session.client, action_id),
-            lambda action: (text(action.get("status")), _line(action)),
+            lambda: find(session.client, action_id),
+            lambda action: (text(action.get("status")), line(action)),
             ENDED,
             arguments.timeout,
             ("The action goes on", f"heatlite action wait {action_id}"),

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from heatlite.cli import progress, render
-from heatlite.cli.actions import ENDED
+from heatlite.cli.actions import ENDED, find, following_marker, line
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
 from heatlite.cli.errors import CommandError, describe
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.errors import Invalid
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import JsonMap
 from heatlite.template.playbook import read_playbook
 
 COLUMNS = ("name", "created_by", "created_at", "updated_at")
@@ -23,14 +23,11 @@ NESTED = 100
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """The project's playbooks."""
     with connect(arguments, host, reads_only=True) as session:
-        found: list[Object] = []
-        query: dict[str, str] = {}
-        while True:
-            page = objects(session.client.request("GET", "/node_playbooks", query=query), "node_playbooks")
-            if not page:
-                break
-            found += page
-            query["marker"] = text(page[-1].get("name"))
+        page = session.client.request("GET", "/node_playbooks")
+        found = objects(page, "node_playbooks")
+        while query := following_marker(page):
+            page = session.client.request("GET", "/node_playbooks", query=query)
+            found += objects(page, "node_playbooks")
     render.rows(found, COLUMNS, arguments.format, arguments.column)
     return 0
 
@@ -81,7 +78,7 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
             return 0
         after = client.last_event(stack, NESTED)
         asked = an_object(client.request("POST", path, body), "action")
-        print(_line(asked), flush=True)
+        print(line(asked), flush=True)
         if not arguments.granted:
             approve_it = f"heatlite node playbook approve {text(asked.get('id'))}"
             print(f"Somebody has to approve it: {approve_it}", file=sys.stderr)
@@ -92,32 +89,23 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
     """Have a run begin, as it was read just now."""
     with connect(arguments, host) as session:
         client = session.client
-        found = _find(client, arguments.action)
+        found = find(client, arguments.action)
         inputs, stack = found.get("inputs"), client.find(text(found.get("target")))
         digest = inputs.get("digest") if isinstance(inputs, dict) else None
         after = client.last_event(stack, NESTED)
         path = f"/node_playbook_runs/{part(text(found.get('id')))}/approve"
         approved = an_object(client.request("POST", path, {"digest": digest} if digest else None), "action")
-        print(_line(approved), flush=True)
+        print(line(approved), flush=True)
         return _wait(session, stack, approved, after) if arguments.wait else 0
 
 
 def reject(arguments: argparse.Namespace, host: Host) -> int:
     """End a run that nobody has approved."""
     with connect(arguments, host) as session:
-        action_id = text(_find(session.client, arguments.action).get("id"))
+        action_id = text(find(session.client, arguments.action).get("id"))
         path = f"/node_playbook_runs/{part(action_id)}/reject"
-        print(_line(an_object(session.client.request("POST", path), "action")))
+        print(line(an_object(session.client.request("POST", path), "action")))
     return 0
-
-
-def _find(client: Client, action: str) -> Object:
-    return an_object(client.request("GET", f"/actions/{part(action)}"), "action")
-
-
-def _line(action: Object) -> str:
-    status, reason = text(action.get("status")), text(action.get("status_reason"))
-    return f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
 
 
 def _wait(session: Session, stack: Stack, action: Object, after: str | None) -> int:
@@ -130,7 +118,7 @@ def _wait(session: Session, stack: Stack, action: Object, after: str | None) -> 
         goes_on = "Nothing is sent to nodes until an engine runs" if session.embedded else "The run goes on"
         print(f"Interrupted. {goes_on}; watch it with: heatlite events -f {stack.name}", file=sys.stderr)
         raise
-    print(_line(ended))
+    print(line(ended))
     if ended.get("status") == "SUCCEEDED":
         return 0
     print(f"What became of each node: heatlite node actions --run {action_id}", file=sys.stderr)
@@ -141,7 +129,7 @@ def _follow(client: Client, stack: Stack, action_id: str, after: str | None, sho
     pause = progress.FIRST_PAUSE
     while True:
         # The status is read before the events, so that whatever led to it is among them.
-        now = _find(client, action_id)
+        now = find(client, action_id)
         news = client.events(stack, after, NESTED)
         for event in news:
             after = text(event.get("id"))
@@ -163,13 +151,9 @@ def _planned(plan: Object) -> list[Object]:
             "state": node.get("state"),
             "id": node.get("id"),
         }
-        for stage in objects(_json(plan), "stages")
-        for node in objects(_json(stage), "nodes")
+        for stage in objects({**plan}, "stages")
+        for node in objects({**stage}, "nodes")
     ]
-
-
-def _json(found: Object) -> Json:
-    return dict(found)
 
 
 def _is_file(given: str) -> bool:

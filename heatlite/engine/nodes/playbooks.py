@@ -197,20 +197,14 @@ class Playbooks:
             if digest is not None and digest != run.inputs["digest"]:
                 raise PlaybookChanged(action_id=run.id, digest=run.inputs["digest"])
             now = self._clock.now()
-            approved = [
-                replace(
-                    one,
-                    state=NodeActionState.PENDING_SCHEDULE,
-                    approved_by=context.user,
-                    approved_at=now,
-                    updated_at=now,
-                )
-                for one in self._store.node_actions.of_run(run.id)
-            ]
-            lines = [_line(one, context, "approved with its run") for one in approved]
-            self._ledger.record(approved, lines)
             deadline = now + (run.timeout or self._settings.default_action_timeout)
             self._store.actions.admit(replace(run, zone=zone_of(stack), deadline=deadline, updated_at=now))
+            state, by = NodeActionState.PENDING_SCHEDULE, context.user
+            approved = [
+                replace(one, state=state, approved_by=by, approved_at=now, updated_at=now)
+                for one in self._store.node_actions.of_run(run.id)
+            ]
+            self._ledger.record(approved, [_line(one, context, "approved with its run") for one in approved])
         audit.info("approve stack=%s action=%s by=%s", stack.id, run.id, context.user)
 
     def reject(self, context: Context, run: ActionRecord) -> ActionRecord:

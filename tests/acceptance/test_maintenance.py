@@ -1,0 +1,132 @@
+"""The story of docs/maintenance.md: a locked stack, three machines with agents, one restarted after the other."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from heatlite.__main__ import main
+from tests.acceptance.processes import TEMPLATES, CommandLine, Server, eventually
+from tests.agent.agents import Agent
+
+STACK = str(TEMPLATES / "maintenance" / "stack.yaml")
+PLAYBOOK = str(TEMPLATES / "maintenance" / "restart.yaml")
+NODES = ("db1", "db2", "db3")
+PATIENCE = 60
+
+SERVICE = """\
+#!/bin/sh
+echo "{node} $1 $2" >> {log}
+until [ -e {go} ]; do sleep 0.05; done
+echo "{node} is up" >> {log}
+"""
+SETTINGS = """\
+[services]
+command = ["{command}", "{{verb}}", "{{service}}"]
+allowed = ["postgresql"]
+"""
+
+
+@pytest.fixture
+def site(serve: Callable[[], Server]) -> Server:
+    """A server for this story."""
+    return serve()
+
+
+@pytest.fixture
+def run(
+    site: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Runs a command line against that server, and returns what it printed: stdout where it worked, stderr where it was
+    to fail."""
+    for name in list(os.environ):
+        if name.startswith(("OS_", "HEATLITE_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HEATLITE_ENDPOINT", site.url)
+
+    def run(*words: str, code: int = 0) -> str:
+        found = main(words)
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        return err if code else out
+
+    return run
+
+
+@pytest.fixture
+def machines(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[Path]:
+    """The stack, and an agent beside each of its machines; the file in which their service writes what is done to it.
+    It restarts only while the file ``go`` is there."""
+    log = tmp_path / "log"
+    run("up", STACK, "-n", "db")
+    with ExitStack() as ends:
+        for name in NODES:
+            service = tmp_path / f"{name}-service"
+            service.write_text(SERVICE.format(node=name, log=log, go=tmp_path / "go"))
+            service.chmod(0o700)
+            # The server was told to take any port, so it does not know in what it writes down which one that is.
+            url = urlsplit(run("node", "token", "db", name).strip())._replace(netloc=f"127.0.0.1:{site.port}")
+            settings = SETTINGS.format(command=service)
+            agent = Agent(tmp_path / name, "--register", url.geturl(), settings=settings).start()
+            ends.callback(agent.stop)
+        eventually(lambda: states(run) == ["UP"] * len(NODES), "all agents are known", PATIENCE)
+        yield log
+
+
+def states(run: Callable[..., str]) -> list[str]:
+    return [node["state"] for node in json.loads(run("node", "list", "db", "-f", "json"))]
+
+
+def test_a_rolling_restart_under_a_lock(
+    run: Callable[..., str], site: Server, machines: Path, tmp_path: Path, heatlite: CommandLine
+) -> None:
+    before = run("resources", "db", "-f", "json", "-c", "resource_name", "-c", "physical_resource_id")
+    run("lock", "db", "--level", "stacks", "--reason", "kernel update")
+    assert run("node", "playbook", "put", PLAYBOOK, "-n", "restart").startswith("restart is kept; ")
+    planned = run("node", "playbook", "run", "db", "restart", "--dry-run", "-f", "value", "-c", "stage", "-c", "node")
+    assert planned.splitlines() == [f"{stage} {name}" for stage in ("restart", "note") for name in NODES]
+    _, action_id, status = run("node", "playbook", "run", "db", "restart").split()
+    assert status == "INIT"
+    assert not machines.exists(), "nobody has approved it"
+
+    action_id = action_id.rstrip(":")
+    watching = heatlite.start("node", "playbook", "approve", action_id, "--wait", HEATLITE_ENDPOINT=site.url)
+    try:
+        first = "db1 restart postgresql\n"
+        eventually(lambda: machines.exists() and machines.read_text() == first, "the first restart begins", PATIENCE)
+        assert "PLAYBOOK" in run("unlock", "db", code=1)
+        assert "under maintenance" in run("up", STACK, "-n", "db", code=1)
+        stack_id = json.loads(run("show", "db", "-f", "json", "-c", "id"))["id"]
+        policy = f"/v1/default/stacks/db/{stack_id}/resources/more_readers"
+        assert site.request("POST", f"{policy}/signal", {}).status == 200
+        (tmp_path / "go").touch()
+        out, err = watching.communicate(timeout=PATIENCE)
+    finally:
+        watching.kill()
+        watching.wait()
+    assert (watching.returncode, err) == (0, "")
+    assert machines.read_text().split("\n")[:-1] == [
+        line for name in NODES for line in (f"{name} restart postgresql", f"{name} is up")
+    ]
+    told = [line.partition("Z [")[2] for line in out.splitlines()[1:-1]]
+    assert told[0] == "db]: PLAYBOOK_IN_PROGRESS  Playbook restart started"
+    restarted = [f"db.{name}]: NODE_ACTION_DONE  service.restart" for name in NODES]
+    assert [line for line in told if line.endswith("DONE  service.restart")] == restarted
+    assert told[-1] == "db]: PLAYBOOK_COMPLETE  Playbook restart: All stages are done"
+    assert out.splitlines()[-1].endswith(": SUCCEEDED  All stages are done")
+
+    suppressed = run("lock-status", "db")
+    assert "signal" in suppressed and "more_readers" in suppressed
+    run("unlock", "db")
+    assert run("resources", "db", "-f", "json", "-c", "resource_name", "-c", "physical_resource_id") == before
+    assert "0 added, 0 updated, 0 replaced, 0 deleted" in run("plan", STACK, "-n", "db")
+    done = json.loads(run("node", "actions", "db", "--kind", "script", "-f", "json"))
+    assert sorted(one["node"] for one in done if one["state"] == "DONE") == [*NODES]
+    noted = json.loads(run("node", "show", done[0]["id"], "-f", "json"))
+    assert noted["outputs"]["restarted_at"].strip().endswith("Z")
+
