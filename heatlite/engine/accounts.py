@@ -86,7 +86,7 @@ class Accounts:
     def settle(self, resource: Resource[Schema]) -> None:
         """Make a resource's account if it wants one and has none, remove it if it does not want it. Raises CloudError.
 
-        A stack that is not sealed is from before there was a stack domain; until an update seals it, it does without.
+        A stack that is not sealed is from before there was a stack domain; it does without until an update seals it.
         """
         facts = resource.facts
         kept = self._store.accounts.get(facts.stack_id, facts.physical_name)

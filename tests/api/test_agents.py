@@ -73,6 +73,11 @@ class Place:
         return Heat(self.server.app, kept.project_id or "", {"X-Auth-Token": token})
 
 
+def operator_makes(place: Place) -> None:
+    for verb, name in (("create_domain", "agents"), ("create_role", "heat_stack_user")):
+        place.cloud.simulation.verbs[f"identity.{verb}"](place.cloud, name=name)
+
+
 @pytest.fixture(scope="module")
 def keystone() -> Iterator[Keystone]:
     accounts = {name: Account("pw", {"demo": roles}) for name, roles in PEOPLE.items()}
@@ -90,8 +95,7 @@ def begin(tmp_path: Path, keystone: Keystone) -> Iterator[Callable[..., Place]]:
         file = tmp_path / "simulation.yaml"
         file.write_text(json.dumps(scenario))
         places.append(Place(tmp_path, keystone, simulation=str(file)))
-        for verb, name in (("create_domain", "agents"), ("create_role", "heat_stack_user")):
-            places[-1].cloud.simulation.verbs[f"identity.{verb}"](places[-1].cloud, name=name)
+        operator_makes(places[-1])
         return places[-1]
 
     yield begin
@@ -341,6 +345,27 @@ def test_what_failed_and_what_stays_behind_has_no_account_after_the_stack(place:
     mia.call("DELETE", path, code=204)
     mia.settle(path, "DELETE_COMPLETE")
     assert place.found() == {}
+
+
+def test_a_stack_from_before_there_was_a_domain(tmp_path: Path, keystone: Keystone) -> None:
+    before = Place(tmp_path, keystone, **dict.fromkeys(DOMAIN))
+    path = before.person("mia").create(template(old=SERVER))
+    told = before.person("mia").get(f"{path}/resources/old/metadata")["metadata"]["os-collect-config"]["heat"]
+    assert "password" not in told
+    before.person("bot").call("GET", f"{path}/resources/old/metadata", code=200)  # given by hand, as it was
+    before.server.close()
+    place = Place(tmp_path, keystone)
+    operator_makes(place)
+    mia = place.person("mia")
+    mia.call("PUT", path, {"template": template(old=SERVER, new=SERVER)}, code=202)
+    mia.settle(path, "UPDATE_COMPLETE")
+    assert accounts(place, path) == ["new"]
+    stack = place.server.store.stacks.get(path.rpartition("/")[2])
+    assert stack is not None and stack.sealed
+    mia.call("DELETE", path, code=204)
+    mia.settle(path, "DELETE_COMPLETE")
+    assert place.found() == {}
+    place.server.close()
 
 
 @pytest.mark.parametrize(
