@@ -152,9 +152,9 @@ class Settings:
     event_days: int = 365
     """How long an event is kept."""
     action_days: int = 90
-    """How long an action is kept that has ended."""
+    """How long an action is kept that has ended; so is what was done on a node."""
     max_actions_per_stack: int = 1000
-    """The newest ones are kept; beyond that only those that have not ended."""
+    """The newest ones are kept; beyond that only those that have not ended. So are as many of each node."""
     deleted_stack_days: int = 90
     """How long a deleted stack and its events are kept."""
     max_stacks_per_tenant: int = 512

@@ -1,5 +1,5 @@
-"""What is not kept for good: events and actions beyond the number and the age that an installation keeps, deleted
-stacks, engines that have not been heard of for long."""
+"""What is not kept for good: events, actions and node actions beyond the number and the age that an installation keeps,
+deleted stacks, engines that have not been heard of for long."""
 
 import time
 
@@ -58,6 +58,12 @@ class Retention:
         if actions:
             with store.transaction():
                 store.actions.remove(actions)
+            return True
+        work = store.node_actions.older(now - settings.action_days * DAY, BATCH)
+        work = work or store.node_actions.beyond(settings.max_actions_per_stack, BATCH)
+        if work:
+            with store.transaction():
+                store.node_actions.remove(work)
             return True
         stacks = store.stacks.deleted_before(deleted, STACKS)
         if stacks:

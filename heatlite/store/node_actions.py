@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
+from heatlite.store.actions import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Dialect, Row, Value
 from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
@@ -28,6 +29,9 @@ def _any_of(states: Collection[NodeActionState]) -> str:
 
 
 _OPEN = _any_of(OPEN)
+
+_REMOVABLE = f"NOT {_OPEN} AND NOT EXISTS (SELECT 1 FROM action WHERE action.id = run_id AND action.{OPEN_ACTION})"
+"""What has ended; a part of a playbook's run is kept as long as that goes on."""
 
 
 class NodeActions:
@@ -187,8 +191,20 @@ class NodeActions:
 
     def older(self, moment: float, limit: int) -> list[str]:
         """The ids of node actions that have ended and not changed since a moment."""
-        sql = f"SELECT id FROM node_action WHERE NOT {_OPEN} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
+        sql = f"SELECT id FROM node_action WHERE {_REMOVABLE} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
         return [found for (found,) in self._database.read(self._marked(sql), (moment,))]
+
+    def beyond(self, most: int, limit: int) -> list[str]:
+        """The ids of the oldest ended node actions of a node that has more than `most`."""
+        sql = "SELECT node_id FROM node_action GROUP BY node_id HAVING COUNT(*) > ? ORDER BY node_id"
+        for (node_id,) in self._database.read(self._marked(sql), (most,)):
+            kept = "SELECT seq FROM node_action WHERE node_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
+            for (first,) in self._database.read(self._marked(kept), (node_id, most - 1)):
+                old = f"node_id = ? AND seq < ? AND {_REMOVABLE} ORDER BY seq LIMIT {int(limit)}"
+                found = self._database.read(self._marked(f"SELECT id FROM node_action WHERE {old}"), (node_id, first))
+                if found:  # else all of it is to be kept
+                    return [one for (one,) in found]
+        return []
 
     def remove(self, action_ids: Sequence[str]) -> None:
         """Forget node actions with their histories."""

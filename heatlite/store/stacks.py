@@ -24,6 +24,9 @@ from heatlite.store.tables import (
     AccountProject,
     Action,
     Credential,
+    Node,
+    NodeAction,
+    NodeTransition,
     Resource,
     Sink,
     Snapshot,
@@ -258,7 +261,9 @@ class Stacks:
 
     def forget(self, stack_ids: Sequence[str]) -> None:
         """Remove everything about stacks but their events."""
-        for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential):
+        work = NodeAction.select(NodeAction.id).where(NodeAction.stack_id.in_(stack_ids))
+        self._database.change(NodeTransition.delete().where(NodeTransition.action_id.in_(work)))
+        for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction):
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 

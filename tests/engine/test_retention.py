@@ -1,11 +1,16 @@
 """What is not kept for good goes by itself, a little at a time."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from heatlite.core.nodes import NodeActionState
+from heatlite.engine.nodes.requests import NodeRequest
+from heatlite.engine.requests import Timing
 from heatlite.store.records import ServiceRecord, StackRecord
+from tests.api.conftest import registered
 
-from .conftest import START, Engine, template, thing
+from .conftest import MEMBER, START, Engine, template, thing
 
 DAY = 86_400.0
 
@@ -89,6 +94,47 @@ def test_what_has_not_ended_is_kept_with_what_was_derived_from_it(plugins: Path,
         engine.begun(lambda: True)
         assert len(engine.store.database.read("SELECT id FROM action")) == 3
     assert engine.settle(stack).status == "COMPLETE"
+    engine.close()
+
+
+def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
+    """Nothing goes that has not ended, or is part of a run that has not."""
+    engine = Engine(place, max_actions_per_stack=2, action_days=10, deleted_stack_days=20)
+    stack = engine.create(template(a=thing(), b=thing()))
+    nodes = {name: registered(engine.store, stack, name) for name in ("a", "b")}
+    ledger = engine.rooms.ledger
+
+    def did(node: str, run_id: str | None = None, state: NodeActionState = NodeActionState.DONE) -> str:
+        request = NodeRequest(nodes[node].id, "script", {}, granted=True)
+        action, _ = engine.rooms.node_requests.create(MEMBER, engine.get(stack), request)
+        with engine.store.transaction():
+            ledger.record([replace(action, state=state, updated_at=engine.clock.now())])
+            if run_id:
+                engine.store.database.write(f"UPDATE node_action SET run_id = '{run_id}' WHERE id = '{action.id}'")
+        return action.id
+
+    def kept() -> set[str]:
+        left = {one.id for one in engine.store.node_actions.page("demo")}
+        told = {one for (one,) in engine.store.database.read("SELECT action_id FROM node_transition")}
+        assert told == left
+        return left
+
+    engine.stacks.check(MEMBER, engine.get(stack), Timing(not_before=engine.clock.now() + 50 * DAY))
+    ((run,),) = engine.store.database.read("SELECT id FROM action WHERE status = 'INIT'")
+    of_run, open_ = did("a", run), did("a", state=NodeActionState.RUNNING)
+    many = [did("a") for _ in range(4)]
+    few = did("b")
+    engine.clock.pass_(60)
+    engine.wait_for(lambda: kept() == {of_run, open_, *many[2:], few})
+    engine.clock.pass_(11 * DAY)
+    engine.wait_for(lambda: kept() == {of_run, open_})
+    with engine.store.transaction():
+        ledger.record([replace(one, state=NodeActionState.LOST) for one in engine.store.node_actions.known([open_])])
+        engine.store.nodes.delete_many([node.id for node in nodes.values()])
+    engine.delete(stack)
+    engine.clock.pass_(21 * DAY)
+    engine.wait_for(lambda: engine.store.stacks.get(stack.id) is None)
+    assert kept() == set()
     engine.close()
 
 
