@@ -140,7 +140,7 @@ class Actions:
             cursor = self._connection.execute(
                 "INSERT INTO actions (id, kind, args, requester, created_at, scheduled_at, state, progress, outputs,"
                 " error, revision, cancel_asked) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', '{}', '', ?, 0)",
-                (action_id, kind, json.dumps(args), requester, created_at, time, form.NEW, self._count()),
+                (action_id, kind, form.dump(args), requester, created_at, time, form.NEW, self._count()),
             )
             assert cursor.lastrowid is not None
             self._note(cursor.lastrowid, time, form.NEW, "")
@@ -184,7 +184,7 @@ class Actions:
         with self._transaction():
             self._connection.execute(
                 "UPDATE actions SET progress = ?, revision = ? WHERE seq = ?",
-                (json.dumps(progress), self._count(), action.seq),
+                (form.dump(progress), self._count(), action.seq),
             )
 
     def end(self, action: Action, state: str, progress: JsonMap, outputs: JsonMap, error: str) -> None:
@@ -194,7 +194,7 @@ class Actions:
             self._connection.execute(
                 "UPDATE actions SET state = ?, finished_at = ?, progress = ?, outputs = ?, error = ?, revision = ?"
                 " WHERE seq = ?",
-                (state, time, json.dumps(progress), json.dumps(outputs), error, self._count(), action.seq),
+                (state, time, form.dump(progress), form.dump(outputs), error, self._count(), action.seq),
             )
             self._note(action.seq, time, state, error)
             self._prune()
@@ -233,7 +233,7 @@ class Actions:
             size = 0
             for action in self._select("WHERE revision > ? ORDER BY revision", (-1 if since is None else since,)):
                 one = self._told([action])[0]
-                size += len(json.dumps(one))
+                size += len(form.dump(one).encode())
                 if told and size > form.MOST_TOLD:
                     return {
                         "instance": own, "revision": told[-1]["action"]["revision"], "known": known, "actions": told,

@@ -21,6 +21,8 @@ MOST_ARGS = 256 * 1024
 """Bytes of `args`, as JSON in UTF-8."""
 MOST_OUTPUT = 64 * 1024
 """Bytes of one output, in UTF-8."""
+MOST_OUTPUTS = 1024 * 1024
+"""Bytes of all outputs of an action, as JSON in UTF-8."""
 MOST_BODY = 2 * MOST_ARGS
 """Bytes of a request's body: args in a JSON that escapes much."""
 
@@ -29,6 +31,8 @@ MOST_TOLD = 1024 * 1024
 
 ID = re.compile(r"(?!(queue|finished)$)[A-Za-z0-9][A-Za-z0-9._:-]{0,35}")
 """What an action's id looks like, all of it; two paths are taken."""
+KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
+"""What the name of a kind looks like."""
 
 STATUS_OF: Mapping[str, int] = {
     "InvalidRequest": 400,
@@ -98,10 +102,15 @@ def parse(text: str | bytes) -> Json:
     has no end."""
     try:
         value: Json = json.loads(text, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode()
+        dump(value).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def dump(value: object) -> str:
+    """As JSON."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _no_constant(name: str) -> Json:

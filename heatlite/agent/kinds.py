@@ -1,7 +1,6 @@
 """Kinds of actions. Each is a step that is called again and again until it says how the action has ended; all that it
 has to remember is in the action's progress and in its folder, so that another process of the agent can go on."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,9 +12,9 @@ from heatlite.agent.actions import Action
 from heatlite.agent.commands import Command
 from heatlite.agent.form import CANCELLED, DONE, FAILED, RUNNING, Fault, Json, JsonMap
 from heatlite.agent.settings import BadSettings, External, Limits, Services, Settings
-from heatlite.agent.supervise import ASKED, TIME_LIMIT, Result
+from heatlite.agent.supervise import ASKED, TIME_LIMIT, Result, clip
 
-MOST_OUTPUTS = 50
+_MOST_NAMES = 50
 MOST_STEPS = 1_000_000
 _BETWEEN_CHECKS = 2.0
 """Seconds between two looks at what an external kind has started."""
@@ -133,8 +132,8 @@ class _Script(_Commanded):
         for name, value in inputs.items():
             if not name or "=" in name or "\0" in name or "\0" in _as_variable(value):
                 raise _invalid("args.inputs: no environment variable can have such a name, or hold such a value")
-        if not isinstance(outputs, list) or len(outputs) > MOST_OUTPUTS:
-            raise _invalid(f"args.outputs has to be a list of at most {MOST_OUTPUTS} names")
+        if not isinstance(outputs, list) or len(outputs) > _MOST_NAMES:
+            raise _invalid(f"args.outputs has to be a list of at most {_MOST_NAMES} names")
         for output in outputs:
             if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
                 raise _invalid("args.outputs: each has to be the name of a file, of at most 200 characters")
@@ -191,7 +190,7 @@ class _External:
                 command.end()
             return Step(RUNNING if alive else CANCELLED, action.progress, error="" if alive else "cancelled")
         if not start.has_begun():
-            start.start(self._external.start, self._limits, stdin=json.dumps(action.record()), stays=True)
+            start.start(self._external.start, self._limits, stdin=form.dump(action.record()), stays=True)
             return Step(RUNNING, {"phase": "start"})
         alive_start = start.is_alive()
         result = start.result()
@@ -204,7 +203,7 @@ class _External:
     def _look(self, action: Action, check: Command) -> Step:
         running = Step(RUNNING, {"phase": "check"})
         if not check.has_begun():
-            check.start(self._external.check, self._limits, stdin=json.dumps(action.record()))
+            check.start(self._external.check, self._limits, stdin=form.dump(action.record()))
             return running
         alive = check.is_alive()
         result = check.result()
@@ -249,12 +248,8 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
 
 def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
     """How an action ends whose command has ended so."""
-    outputs: JsonMap = {
-        form.STDOUT: result["stdout"],
-        form.STDERR: result["stderr"],
-        form.STATUS_CODE: result["status"],
-    }
-    outputs = {**result["outputs"], **outputs}
+    texts = {**result["outputs"], form.STDOUT: result["stdout"], form.STDERR: result["stderr"]}
+    outputs: JsonMap = {**_fitted(texts), form.STATUS_CODE: result["status"]}
     if result["ended"] == TIME_LIMIT:
         return Step(FAILED, outputs=outputs, error=_too_long(limits))
     if result["ended"] == ASKED:
@@ -265,6 +260,15 @@ def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
     if result["status"]:
         return Step(FAILED, outputs=outputs, error=f"exit status {result['status']}")
     return Step(DONE, outputs=outputs)
+
+
+def _fitted(texts: Mapping[str, str]) -> dict[str, str]:
+    """As much of each as all of them may have together."""
+    fitted, limit = dict(texts), form.MOST_OUTPUT
+    while len(form.dump(fitted).encode()) > form.MOST_OUTPUTS:
+        limit //= 2
+        fitted = {name: clip(text, limit) for name, text in texts.items()}
+    return fitted
 
 
 def _age(action: Action) -> float:
@@ -291,7 +295,7 @@ def _as_variable(value: Json) -> str:
     """An input as environment variables can hold it."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else form.dump(value)
 
 
 def _filled(word: str, names: Mapping[str, str]) -> str:

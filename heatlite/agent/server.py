@@ -1,6 +1,6 @@
 """The agent's HTTP API (decision 0015). Who does not know the secret gets 401, and nothing of him is looked at."""
 
-import json
+import re
 import socket
 import sqlite3
 import ssl
@@ -29,6 +29,8 @@ _SECONDS = 30.0
 _LONGEST_NONCE = 200
 _MOST_DISCARDED = 4 * 1024 * 1024
 """Bytes of a body that is too large."""
+
+_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 
 Answer = tuple[int, Mapping[str, object]]
 
@@ -104,7 +106,7 @@ class Api:
             raise Fault("InvalidRequest", f"created_at is no ISO 8601 time with a zone: {error}") from None
         if not isinstance(args, dict):
             raise Fault("InvalidRequest", "args has to be an object.")
-        if len(json.dumps(args, ensure_ascii=False).encode()) > form.MOST_ARGS:
+        if len(form.dump(args).encode()) > form.MOST_ARGS:
             raise Fault("TooLarge", f"args is larger than {form.MOST_ARGS // 1024} KiB.")
         kind = self._kinds.get(kind_name)
         if kind is None:
@@ -218,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         except sqlite3.Error as error:
             log("no-room", error=f"{type(error).__name__}: {error}")
             status, answer = _told(Fault("OutOfOrder", f"The agent's database cannot be used now: {error}"))
-        self._send(status, nonce, json.dumps(answer).encode())
+        self._send(status, nonce, form.dump(answer).encode())
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")
@@ -249,7 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """For what is no request at all, or with a method that there is not."""
         self.close_connection = True
-        self._send(401, "", json.dumps(_told(Fault("NotSigned", message or "No such request."))[1]).encode())
+        self._send(401, "", form.dump(_told(Fault("NotSigned", message or "No such request."))[1]).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Who asks what is not worth a line."""
@@ -291,6 +293,6 @@ def _json_object(body: bytes) -> JsonMap:
 
 def _text(asked: JsonMap, name: str, default: str | None = None) -> str:
     value = asked.get(name, default)
-    if not isinstance(value, str) or not value or len(value) > 255:
-        raise Fault("InvalidRequest", f"{name} has to be a text of 1 to 255 characters.")
+    if not isinstance(value, str) or not _LINE.fullmatch(value):
+        raise Fault("InvalidRequest", f"{name} has to be a line of 1 to 255 characters.")
     return value

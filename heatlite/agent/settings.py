@@ -276,8 +276,8 @@ def _external(table: _Table | None) -> list[External]:
     for name in table.names():
         one = table.table(name)
         assert one is not None
-        if not form.ID.fullmatch(name.replace("/", ".")):
-            raise BadSettings(f"kinds: {name!r} is no name of a kind: letters, digits, and . _ - : / between them")
+        if not form.KIND.fullmatch(name):
+            raise BadSettings(f"kinds: {name!r} is no name of a kind: at most 100 letters, digits, and . _ - : /")
         kinds.append(External(name, one.text("description") or "", one.texts("start"), one.texts("check")))
         one.done()
     return kinds

@@ -1,5 +1,6 @@
 """One agent: what it answers, in which order it works, whom it believes."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,25 @@ def test_an_id_is_one_action(agent: Agent) -> None:
     assert answers[0].body == answers[1].body
 
 
+def test_much_is_told_in_pages(agent: Agent) -> None:
+    revision = agent.get("/v1/agent")["revision"]
+    # Each byte of it is six in JSON.
+    script = "for i in 0 1 2 3 4 5 6 7 8 9; do head -c 60000 /dev/zero | tr '\\0' '\\1' > $heat_outputs_path.$i; done"
+    actions = [agent.script(script, outputs=[str(number) for number in range(10)]) for _ in range(3)]
+    agent.ended(actions[-1])
+    told: list[str] = []
+    more = True
+    while more:
+        page = agent.get(f"/v1/changes?instance={agent.get('/v1/agent')['instance']}&revision={revision}")
+        told += [one["action"]["id"] for one in page["actions"]]
+        assert len(page["actions"]) == 1
+        assert len(json.dumps(page)) < 2 * 2**20
+        assert all(page["actions"][0]["action"]["outputs"][str(number)] for number in range(10))
+        assert set(actions) <= set(page["known"])
+        revision, more = page["revision"], page.get("more", False)
+    assert told == actions
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -133,6 +153,7 @@ def test_an_id_is_one_action(agent: Agent) -> None:
         (rb'{"kind": "script", "args": {"config": "\ud800"}}', 400, "InvalidRequest"),
         ({"kind": "test/success", "id": "../up"}, 400, "InvalidRequest"),
         ({"kind": "test/success", "id": "queue"}, 400, "InvalidRequest"),
+        ({"kind": "test/success", "requester": "a\nb"}, 400, "InvalidRequest"),
         ({"kind": "test/success", "more": 1}, 400, "InvalidRequest"),
         ({"kind": "test/success", "args": {"a": 1}}, 400, "InvalidRequest"),
         ({"kind": "test/success", "created_at": "2026-11-21T18:00:00"}, 400, "InvalidRequest"),
