@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.errors import HTTPBadRequest, InvalidNodeActionState, NodeActionExists
 from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.core.status import ActionStatus, LockLevel, Signal, state
 from heatlite.engine.nodes.ledger import Ledger
@@ -231,3 +232,48 @@ def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) ->
             fleet.moved(one, S.DONE)
         assert engine.settle(fleet.stack).status == "COMPLETE"
         assert engine.value(fleet.stack, "a") == f"{number}"
+
+
+def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet) -> None:
+    """In the same tree for the same, in another for something else."""
+    other = Fleet(engine, "other")
+
+    def ask(fleet: Fleet) -> str:
+        try:
+            request = NodeRequest("a", "script", {}, id="0b54ba22-1c4e-4f8e-9c43-6d8b54f43d35")
+            _, is_new = engine.rooms.node_requests.create(MEMBER, fleet.stack, request)
+        except NodeActionExists:
+            return "refused"
+        finally:
+            engine.store.close()
+        return "new" if is_new else "known"
+
+    with ThreadPoolExecutor(8) as pool:
+        said = [*pool.map(ask, [fleet, other] * 4)]
+    (only,) = engine.store.node_actions.page("demo")
+    assert said.count("new") == 1
+    assert (said.count("known"), said.count("refused")) == (3, 4)
+    assert [line.state for line in engine.store.node_actions.history(only.id)] == [S.PENDING_APPROVE]
+
+
+def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
+    """Of an approval, a rejection and a cancel at once each sees what the ones before it have done."""
+    requests = engine.rooms.node_requests
+    for _ in range(4):
+        action, _ = requests.create(MEMBER, fleet.stack, NodeRequest("a", "script", {}))
+
+        def decide(decision: str, action: NodeActionRecord = action) -> str:
+            try:
+                getattr(requests, decision)(MEMBER, action)
+            except InvalidNodeActionState:
+                return ""
+            finally:
+                engine.store.close()
+            return decision
+
+        with ThreadPoolExecutor(3) as pool:
+            done = {*pool.map(decide, ["approve", "reject", "cancel"])} - {""}
+        assert done in ({"approve", "cancel"}, {"reject"}, {"cancel"})
+        told = [line.state for line in engine.store.node_actions.history(action.id)]
+        assert len(told) == 1 + len(done)
+        assert told[-1] is S.CANCELLED

@@ -63,6 +63,14 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     with site.store.transaction():
         ended = replace(site.now(action), state=NodeActionState.CANCELLED, error="ended by TERM")
         site.ledger.record([ended])
+    assert run(["events", "s", "--project", "demo"], node) == 0  # type: ignore[arg-type]
+    told = [line.partition(" [")[2] for line in capsys.readouterr().out.splitlines() if " [s.a]: NODE" in line]
+    assert told == [
+        "s.a]: NODE_ACTION_PENDING_APPROVE  script",
+        "s.a]: NODE_ACTION_PENDING_SCHEDULE  script",
+        "s.a]: NODE_ACTION_RUNNING  script",
+        "s.a]: NODE_ACTION_CANCELLED  script: ended by TERM",
+    ]
     assert node(f"wait {action.id}") == 1
     assert capsys.readouterr().out == f"{action.id} script on a: CANCELLED  ended by TERM\n"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from heatlite import wiring
 from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
+from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     EntityNotFound,
@@ -204,7 +204,12 @@ class TestCreate:
 class TestApproval:
     def strict(self, site: Site) -> NodeRequests:
         """Requests where somebody else has to approve."""
-        return NodeRequests(site.store, Clock(), Settings(database="", node_approval_by_another=True), site.ledger)
+        strict = Settings(database="", auth=Auth.TOKENS, node_approval_by_another=True)
+        return NodeRequests(site.store, Clock(), strict, site.ledger)
+
+    def test_nobody_is_somebody_else_where_nobody_is_asked(self) -> None:
+        with pytest.raises(BadSetting, match="Choose another auth"):
+            Settings(database="", node_approval_by_another=True)
 
     def test_it_may_be_granted_by_whom_may_approve(self, site: Site) -> None:
         nudges = due(site)
