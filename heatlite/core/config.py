@@ -226,8 +226,8 @@ class Settings:
                 object.__setattr__(self, name, sys.maxsize)  # compares like any other limit
         if self.node_approval_by_another and self.auth is Auth.NONE:
             raise BadSetting(
-                "node_approval_by_another: with auth = none nobody is asked who he is, so nobody is somebody else. Choose"
-                " another auth."
+                "node_approval_by_another: with auth = none nobody is asked who he is, so nobody is somebody else."
+                " Choose another auth."
             )
         known = ", ".join(sorted(Kind))
         for name in self.worker_kinds:
