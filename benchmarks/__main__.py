@@ -18,10 +18,12 @@ from benchmarks.actions_list import actions_list
 from benchmarks.cases import CASES, Bench
 from benchmarks.clouds import clouds
 from benchmarks.language import language
+from benchmarks.nodes import nodes
 
 CASES["language"] = language
 CASES |= {"refused": refused, "latency": latency, "fleet": fleet, "waiting": waiting, "actions_list": actions_list}
 CASES["clouds"] = clouds
+CASES["nodes"] = nodes
 
 
 def _machine() -> dict[str, object]:

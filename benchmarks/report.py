@@ -152,6 +152,18 @@ def _actions(bench: Bench) -> list[str]:
         ]
         head = "A page of 100 out of 1 000 000 actions, ms: median (greatest)"
         parts.append(f"{head}\n\n" + _table(("", *databases), rows))
+    if "nodes_floor" in bench.samples:
+        rows = [
+            (text, _seconds(bench, name), f"{bench.median(commits):g}" if commits in bench.samples else "–")
+            for text, name, commits in (
+                ("one action each is sent", "nodes_send", "nodes_send_commits"),
+                ("all have ended, and tell", "nodes_hear", "nodes_hear_commits"),
+                ("nothing new", "nodes_idle", "nodes_idle_commits"),
+                ("the floor: as many signed requests", "nodes_floor", ""),
+            )
+        ]
+        head = "An orchestration of 1000 nodes"
+        parts.append(f"{head}\n\n" + _table(("", "seconds: median (least–greatest)", "commits"), rows))
     if "servers_ratio" in bench.samples:
         rows = [
             (text, *(f"{bench.median(name):.2f}" if name in bench.samples else "–" for name in names))

@@ -106,6 +106,17 @@ TARGETS = (
         )
         for database in ("SQLite", "PostgreSQL", "MariaDB")
     ),
+    Target("1000 nodes: an action for each is sent", lambda bench: bench.median("nodes_send"), 10, unit="s"),
+    Target("1000 nodes, nothing new", lambda bench: bench.median("nodes_idle"), 3, unit="s"),
+    *(
+        Target(
+            f"1000 nodes: commits per 100, {text}",
+            lambda bench, name=name: bench.median(f"nodes_{name}_commits") / 10,  # type: ignore[misc]
+            4,
+            digits=1,
+        )
+        for name, text in (("send", "sending"), ("hear", "hearing"))
+    ),
     Target("memory, idle", lambda bench: bench.median("idle_mb"), 120, digits=0, unit="MB"),
     Target(
         "memory, more with a stack of 10 000",

@@ -1,5 +1,6 @@
 """What an orchestration does, with agents over real connections."""
 
+import threading
 import time
 from typing import Any
 
@@ -7,6 +8,9 @@ import pytest
 
 from heatlite.core.nodes import NodeState
 from heatlite.core.status import Status, Verb
+from heatlite.engine.nodes import agents
+from heatlite.engine.nodes.deployments import Deployments
+from heatlite.engine.nodes.orchestrator import Orchestrator
 from tests.engine.conftest import Engine, engine, place, plugins  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 from tests.nodes.tiny_agent import TinyAgent
@@ -43,6 +47,9 @@ def test_who_has_nothing_to_say_costs_one_request_and_no_write(site: Site) -> No
     site.engine.wait_for(lambda: len(site.agents["a"].asked) == asked + 1)
     site.quiet()
     assert site.node("a") == before
+    strange = site.agents["a"].put()  # and the event that tells of it is lost
+    site.engine.clock.pass_(100)
+    site.engine.wait_for(lambda: site.store.node_actions.get(strange) is not None)
 
 
 GARBAGE: dict[str, tuple[int, bytes, str | None]] = {
@@ -220,6 +227,84 @@ def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) 
     assert site.state(waits) == "CANCELLED"
     assert site.store.nodes.of_root(site.stack.id) == []
     assert site.store.node_actions.open_of_root(site.stack.id) == []
+
+
+def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr(agents, "SECONDS", 0.5)
+    silent, gone = threading.Event(), threading.Event()
+
+    def never(*_: str) -> None:
+        silent.set()
+        gone.wait(60)
+
+    site.agents["a"].misbehaves = never
+    action = site.ask("b")
+    site.engine.rooms.nodes.orchestrate(site.stack)
+    assert silent.wait(30)
+    site.quiet()
+    gone.set()
+    assert "within 0.5 s" in site.node("a").reason
+    assert site.agents["b"].has(action) == "NEW"
+
+
+def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
+    """Each request is asked once, and each action sent once, however often both are called."""
+    rooms, store, clock = site.engine.rooms, site.store, site.engine.clock
+    deployments = Deployments(store, clock, rooms.ledger, rooms.signals)
+    other = Orchestrator(store, clock, site.engine.settings, rooms.agents, rooms.ledger, deployments)
+    other.start()
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def slowly(*_: str) -> None:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.005)
+        with lock:
+            at_once -= 1
+
+    agent = site.agents["a"]
+    agent.misbehaves = slowly
+    try:
+        actions = []
+        for _ in range(10):
+            actions.append(site.ask("a"))
+            other.wake()
+            site.orchestrate()
+    finally:
+        other.stop()
+    assert most == 1
+    assert list(agent.actions) == actions
+    assert agent.asked.count(("POST", "/v1/actions")) == 10
+
+
+def test_who_has_lost_the_tree_writes_nothing(site: Site) -> None:  # noqa: F811
+    """Its lease has run out while it was waiting for an agent; somebody else has claimed the tree meanwhile."""
+    agent, store, now = site.agents["a"], site.store, site.engine.clock.now()
+    told = agent.put()
+    stolen = []
+
+    def steal(*_: str) -> None:
+        if not stolen:
+            with store.transaction():
+                store.orchestrations.reclaim_all()
+                record = store.orchestrations.get(site.stack.id)
+                assert record is not None
+                stolen.append(store.orchestrations.claim(record, "thief", now, 1e9))
+        store.close()
+
+    agent.misbehaves = steal
+    site.engine.rooms.nodes.orchestrate(site.stack)
+    site.engine.wait_for(lambda: stolen)
+    (thief,) = stolen
+    assert site.engine.server.orchestrator is not None
+    site.engine.wait_for(lambda: not site.engine.server.orchestrator._busy)
+    assert store.node_actions.get(told) is None
+    with store.transaction():
+        store.orchestrations.finish(thief, now, now, {})
+    site.engine.server.orchestrator.wake()
+    site.engine.wait_for(lambda: store.node_actions.get(told) is not None)
 
 
 def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noqa: F811

@@ -313,8 +313,8 @@ class Orchestration:
     def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Those that may go now, after a word that their agents may have them. Whoever brings in a stack action from
         now on sees that."""
-        now = self._clock.now()
         with self._writing():
+            now = self._clock.now()
             holders = self._store.actions.live_of_root(self._claimed.root_id)
             found = [action for action in self._store.node_actions.known(action_ids) if _is_ready(action)]
             waiting = [one.id for one in holders if one.status is ActionStatus.WAITING and one.started_at is None]
