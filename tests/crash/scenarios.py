@@ -15,15 +15,26 @@ from heatlite.core.errors import (
     InvalidBreakPointHook,
     InvalidLifecycleActionToken,
 )
+from heatlite.core.json import JsonMap
+from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
 from heatlite.engine.breakpoints import lifecycle_token, waits_at
 from heatlite.engine.handover import read_record
+from heatlite.engine.nodes.playbooks import RunRequest
 from heatlite.engine.requests import Request
 from heatlite.store.events import EventQuery
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.wiring import Embedded
+from tests.engine.nodes import register
+from tests.engine.nodes import tell as say
 
 CALLER = Context("demo")
+NEXT = {
+    NodeActionState.PENDING_SCHEDULE: NodeActionState.NEW,
+    NodeActionState.NEW: NodeActionState.RUNNING,
+    NodeActionState.RUNNING: NodeActionState.DONE,
+}
+"""What an agent makes of a node action."""
 EVERY = [f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete")]
 
 
@@ -324,6 +335,58 @@ def wait_for_first_step(server: Embedded) -> None:
         time.sleep(0.001)
 
 
+PLAYBOOK: JsonMap = {
+    "node_playbook": "2026-11-21",
+    "stages": [
+        {"name": "one by one", "nodes": {"names": ["a", "b"]}, "action": {"kind": "script"}},
+        {"name": "all", "nodes": {"names": ["b", "c"]}, "at_once": "all", "action": {"kind": "script"}},
+    ],
+}
+
+
+def nodes(server: Embedded) -> None:
+    """A stack with agents beside its resources, which nobody reaches: what they do is told here."""
+    create_and_settle(server)
+    register(server, stack_of(server), ["a", "b", "c"])
+
+
+def play(server: Embedded) -> None:
+    """Run the playbook if that was not asked for yet, and do what it gives to agents, state by state."""
+    stack = stack_of(server)
+    if not runs(server):
+        run_id = server.rooms.playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
+    else:
+        run_id = runs(server)[0].id
+    run = server.store.actions.get(run_id)
+    assert run is not None
+    if run.status is ActionStatus.INIT:
+        server.rooms.playbooks.approve(CALLER, run)
+    while theirs := [one for one in server.store.node_actions.open_of_root(stack.id) if one.turn or one.sent_at]:
+        for one in theirs:
+            if one.cancel_asked:
+                after = NodeActionState.CANCELLED
+            else:
+                after = NEXT[one.state]
+            say(server, one, after)
+
+
+def play_and_cancel(server: Embedded) -> None:
+    """The same, but somebody cancels the run when the first agent is at work."""
+    if not runs(server):
+        server.rooms.playbooks.run(CALLER, stack_of(server), RunRequest(document=PLAYBOOK, granted=True))
+    (run,) = runs(server)
+    for one in server.store.node_actions.of_run(run.id)[:1]:
+        if one.state is NodeActionState.PENDING_SCHEDULE:
+            say(server, one, NodeActionState.RUNNING)
+    tell(server, Signal.CANCEL)
+    play(server)
+
+
+def runs(server: Embedded) -> list[ActionRecord]:
+    found = server.store.database.read("SELECT id FROM action WHERE verb = 'PLAYBOOK' ORDER BY seq")
+    return [run for (run_id,) in found if (run := server.store.actions.get(run_id)) is not None]
+
+
 def nothing(server: Embedded) -> None:
     """Start from an empty database."""
 
@@ -508,5 +571,7 @@ SCENARIOS = {
         (done(Verb.UNLOCK),),
         done(Verb.LOCK),
     ),
+    "playbook": Scenario(nodes, play, (CREATED,), CREATED, retry=play),
+    "playbook, cancelled": Scenario(nodes, play_and_cancel, (CREATED,), CREATED, retry=play_and_cancel),
     "signals": Scenario(waiting, signal, (CREATED,), retry=signal),
 }

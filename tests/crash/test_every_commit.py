@@ -14,11 +14,13 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.core.status import LockLevel, Status, Verb, state
+from heatlite.core.nodes import NodeActionState
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
+from heatlite.engine.nodes.ledger import EVENT
 from heatlite.store.events import EventQuery
 from heatlite.store.stacks import StackQuery
 from heatlite.wiring import Embedded
-from tests.crash.scenarios import CALLER, SCENARIOS, lock, settle, stack_of, update
+from tests.crash.scenarios import CALLER, SCENARIOS, lock, runs, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
 
 MOST_COMMITS = 60
@@ -96,6 +98,24 @@ def look_for_repeated_hooks(server: Embedded) -> None:
     assert reached == {(stack, name, text.split()[1]) for stack, name, text in texts if " paused " not in text}
 
 
+def look_for_lost_runs(server: Embedded) -> None:
+    """Each run of a playbook was approved and has ended once, and so have its node actions."""
+    for one in runs(server):
+        moves = [move.after for move in server.store.actions.history(one.id)]
+        assert moves == [ActionStatus.WAITING, one.status]
+        told = server.store.events.list(one.stack_id, EventQuery(sort_dir="asc"))
+        assert len([event for event in told if event.verb == Verb.PLAYBOOK]) == 2
+        steps: dict[str, list[str]] = {}
+        for event in told:
+            if event.verb == EVENT and event.physical_id is not None:
+                steps.setdefault(event.physical_id, []).append(event.status)
+        for action in server.store.node_actions.of_run(one.id):
+            assert action.has_ended
+            assert len(steps[action.id]) == len(set(steps[action.id])), "nothing is done twice"
+            assert (one.status is ActionStatus.CANCELLED) >= (action.state is NodeActionState.CANCELLED)
+        assert server.store.inconsistencies(server.rooms.clock.now(), 0.0) == []
+
+
 def recover(place: Path, name: str) -> None:
     """A new engine on what the dead one left: it comes to a good end by itself, and the stack goes on living."""
     scenario = SCENARIOS[name]
@@ -114,6 +134,7 @@ def recover(place: Path, name: str) -> None:
             return
         look_for_orphans(server, place)
         look_for_lost_snapshots(server, place)
+        look_for_lost_runs(server)
         look_at_locks(server, place)
         if stack.lock is not None:
             lock(server, LockLevel.STACKS)
