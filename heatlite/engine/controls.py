@@ -71,7 +71,7 @@ class Controls:
         return any(one.lock is not None and one.lock.by_admin for one in (stack, *above))
 
     def _cancel(self, action: ActionRecord, force: bool) -> None:
-        if force or action.started_at is None and action.status is not ActionStatus.RUNNING:
+        if force or not action.was_claimed and action.status is not ActionStatus.RUNNING:
             self._endings.cancel(action)
         else:
             self._store.actions.signal(action.id, Control.CANCEL, self._clock.now())

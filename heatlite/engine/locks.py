@@ -134,9 +134,7 @@ def _maintenance(
 
 def _has_begun(action: ActionRecord) -> bool:
     """Whether somebody is at it, be it that he waits for nested stacks, or for nodes, without a worker."""
-    return (
-        action.status is ActionStatus.RUNNING or action.started_at is not None or action.verb is Verb.PLAYBOOK
-    )
+    return action.status is ActionStatus.RUNNING or action.started_at is not None
 
 
 def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:

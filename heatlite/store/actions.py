@@ -54,6 +54,8 @@ LIVE = f"status {any_of(LIVE_ACTIONS)}"
 OPEN = f"status {any_of(LIVE_ACTIONS | {ActionStatus.INIT})}"
 _PARKED = f"status {any_of(PARKED_ACTIONS)} AND pending = 0"
 """It waits for the actions derived from it, or at a breakpoint."""
+_UNCLAIMED = "(started_at IS NULL OR verb = 'PLAYBOOK')"
+"""No worker has ever had it."""
 _STRONGER = {Control.FORCE_CANCEL: (Control.ABORT,), Control.ABORT: ()}
 """What a control does not take back; any other takes back neither of these two."""
 STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
@@ -144,11 +146,12 @@ class Actions:
             record = replace(record, pending=0, failed_dependencies=failed)
         after = ActionStatus.WAITING if record.pending else ActionStatus.READY
         values = (
-            after, _key(replace(record, status=after)), record.zone, record.deadline, record.updated_at, record.pending,
+            after, _key(replace(record, status=after)), record.zone, record.deadline, record.started_at,
+            record.updated_at, record.pending,
         )  # fmt: skip
         sql = (
-            "UPDATE action SET status = ?, exclusive_key = ?, zone = ?, deadline = ?, updated_at = ?, pending = ?"
-            " WHERE id = ?"
+            "UPDATE action SET status = ?, exclusive_key = ?, zone = ?, deadline = ?, started_at = ?, updated_at = ?,"
+            " pending = ? WHERE id = ?"
         )
         try:
             self._write(sql, (*values, record.id))
@@ -322,7 +325,7 @@ class Actions:
         """End what has not been started on the stacks, as CANCELLED; the ids of those actions."""
         ended: list[str] = []
         for some in in_parts(stack_ids):
-            queued = f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {OPEN} AND started_at IS NULL"
+            queued = f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {OPEN} AND {_UNCLAIMED}"
             # All are taken, the first first, before one is ended: that goes on to those that depend on it.
             taken = [self.take(found.id) for found in self._select(f"{queued} ORDER BY seq", some)]
             for found in filter(None, taken):
@@ -584,7 +587,7 @@ class Actions:
     def overdue(self, now: float) -> list[ActionRecord]:
         """What waits to begin and has no time left."""
         waiting = any_of(PARKED_ACTIONS | {ActionStatus.READY})
-        return self._select(f"WHERE status {waiting} AND started_at IS NULL AND deadline <= ? ORDER BY seq", (now,))
+        return self._select(f"WHERE status {waiting} AND {_UNCLAIMED} AND deadline <= ? ORDER BY seq", (now,))
 
     def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
         """Those of the actions that have ended."""

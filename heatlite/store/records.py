@@ -229,6 +229,11 @@ class ActionRecord:
         return f"stack_{self.verb.lower()}_{self.stack_id[-8:]}"
 
     @property
+    def was_claimed(self) -> bool:
+        """Whether a worker has ever had it; none ever has a playbook's run."""
+        return self.started_at is not None and self.verb is not Verb.PLAYBOOK
+
+    @property
     def kind(self) -> Kind:
         """Which workers are for it."""
         return Kind.CHECK if self.verb is Verb.CHECK else Kind.STACK

@@ -85,7 +85,7 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     before = engine.clock.now()
     run = engine.rooms.playbooks.approve(OTHER, run, str(run.inputs["digest"]))
     assert (run.status, run.pending) == (ActionStatus.WAITING, 1)
-    assert run.deadline is not None and run.deadline >= before + 3600
+    assert run.deadline is not None and run.started_at is not None and run.deadline >= before + 3600
     assert {one.approved_by for one in engine.store.node_actions.of_run(run.id)} == {"tom"}
     looked_after = engine.store.orchestrations.get(stack.id)
     assert looked_after is not None and looked_after.nudges > 0

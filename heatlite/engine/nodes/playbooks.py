@@ -198,7 +198,8 @@ class Playbooks:
                 raise PlaybookChanged(action_id=run.id, digest=run.inputs["digest"])
             now = self._clock.now()
             deadline = now + (run.timeout or self._settings.default_action_timeout)
-            self._store.actions.admit(replace(run, zone=zone_of(stack), deadline=deadline, updated_at=now))
+            started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)
+            self._store.actions.admit(started)
             state, by = NodeActionState.PENDING_SCHEDULE, context.user
             approved = [
                 replace(one, state=state, approved_by=by, approved_at=now, updated_at=now)
