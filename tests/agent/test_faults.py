@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.agent.agents import Agent, Registry, lives, wait
+from tests.agent.agents import ROOT, Agent, Registry, lives, wait
 
 SETTINGS = """
 [limits]
@@ -64,6 +64,24 @@ def test_a_cancelled_script_is_ended_with_all_that_it_started(agent: Agent, tmp_
     # What has ended stays as it is.
     assert agent.cancel(action) == record
     assert not (tmp_path / "never").exists()
+
+
+def test_without_a_subreaper_the_process_group_is_ended(tmp_path: Path) -> None:
+    """As on systems that are not Linux: what has not left the group goes."""
+    order = {
+        "command": ["/bin/sh", "-c", "trap '' TERM; sleep 300 & echo $!; while :; do sleep 0.1; done"],
+        "environment": dict(os.environ), "outputs": [], "seconds": 0.5, "memory": 2**32, "file_size": 2**20,
+        "output": 4096, "grace": 0.1, "stays": False,
+    }  # fmt: skip
+    (tmp_path / "order").write_text(json.dumps(order))
+    (tmp_path / "stdin").touch()
+    program = "import sys; sys.platform = 'other'; from pathlib import Path; from heatlite.agent import supervise; "
+    command = [sys.executable, "-c", f"{program} sys.exit(supervise.main(Path({str(tmp_path)!r})))"]
+    subprocess.run(command, check=True, cwd=ROOT)
+    wait((tmp_path / "result").exists)
+    result = json.loads((tmp_path / "result").read_text())
+    assert (result["ended"], result["error"]) == ("time limit", "ended by signal 9 (Killed)")
+    assert not lives(int(result["stdout"]))
 
 
 def test_memory_files_and_output_have_limits(agent: Agent) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from heatlite.agent import signature
 from heatlite.agent.kinds import kinds
-from heatlite.agent.settings import BadSettings, check, load
-from tests.agent.agents import PATIENCE, Agent, Registry, lives, wait
+from heatlite.agent.settings import BadSettings, Limits, check, load
+from tests.agent.agents import PATIENCE, ROOT, Agent, Registry, lives, wait
 
 pytest.importorskip("cryptography", reason="certificates are made with cryptography")
 certificates = pytest.importorskip("tests.agent.certificates")
@@ -169,6 +169,15 @@ def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     agent.cancel(action)
     assert agent.ended(action)["state"] == "CANCELLED"
     assert not lives(job)
+
+
+def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "agent.md").read_text().split("```toml\n")[1].split("```")[0]
+    file = tmp_path / "agent.toml"
+    file.write_text(text.replace("\n# ", "\n"))
+    settings = check(load(file))
+    assert (settings.host, settings.port, settings.limits) == ("192.0.2.17", 8780, Limits())
+    assert {"service.restart", "site/drain"} <= kinds(settings).keys()
 
 
 @pytest.mark.parametrize(
