@@ -11,7 +11,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.nodes import agents
 from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.orchestrator import Orchestrator
-from tests.engine.conftest import Engine, engine, place, plugins  # noqa: F401  # fixtures
+from tests.engine.conftest import ADMIN, engine, place, plugins  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 from tests.nodes.tiny_agent import TinyAgent
 
@@ -227,6 +227,23 @@ def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) 
     assert site.state(waits) == "CANCELLED"
     assert site.store.nodes.of_root(site.stack.id) == []
     assert site.store.node_actions.open_of_root(site.stack.id) == []
+
+
+@pytest.mark.parametrize("how", ["abandon", "force"])
+def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> None:  # noqa: F811
+    running, waits, unapproved = site.ask("a"), site.ask("b", turn=False), site.ask("a", state="PENDING_APPROVE")
+    site.orchestrate()
+    site.orchestrate()
+    assert site.state(running) == "NEW"
+    if how == "abandon":
+        site.engine.rooms.handover.abandon(site.engine.who, site.engine.get(site.stack))
+    else:
+        site.engine.stacks.delete(ADMIN, site.engine.get(site.stack), force=True)
+    site.engine.settle(site.stack)
+    site.engine.wait_for(lambda: site.store.orchestrations.get(site.stack.id) is None)
+    assert [site.state(one) for one in (running, waits, unapproved)] == ["LOST", "CANCELLED", "CANCELLED"]
+    assert site.store.nodes.of_root(site.stack.id) == []
+    assert site.agents["a"].has(unapproved) is None
 
 
 def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

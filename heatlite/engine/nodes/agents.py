@@ -114,6 +114,11 @@ class NodeFault(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(_UNPRINTABLE.sub("?", reason)[:LONGEST_REASON])
 
+    @property
+    def brief(self) -> str:
+        """The same without the agent's own words, which may repeat what must not be shown."""
+        return str(self)
+
 
 class Declined(NodeFault):
     """The agent has answered, and will not do it."""
@@ -121,6 +126,11 @@ class Declined(NodeFault):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"the agent answers {status} {code}: {message}")
         self.code = code
+        self._status = status
+
+    @property
+    def brief(self) -> str:
+        return str(NodeFault(f"the agent answers {self._status} {self.code}"))
 
 
 class Line:

@@ -164,8 +164,8 @@ class Orchestration:
         batch: list[tuple[NodeRecord, Answer | NodeFault]] = []
         for node, answer in self._each(nodes, self._changes):
             if isinstance(answer, NodeFault):
-                self._report.errors[node.name] = str(answer)
-                if (node.state, node.reason) != (NodeState.UNREACHABLE, str(answer)):
+                self._report.errors[node.name] = answer.brief
+                if (node.state, node.reason) != (NodeState.UNREACHABLE, answer.brief):
                     batch.append((node, answer))
             else:
                 up[node.id] = node
@@ -206,7 +206,7 @@ class Orchestration:
                     up.pop(node.id, None)  # it has registered anew meanwhile, which has made the tree due again
                     continue
                 if isinstance(answer, NodeFault):
-                    nodes.append(replace(node, state=NodeState.UNREACHABLE, reason=str(answer)))
+                    nodes.append(replace(node, state=NodeState.UNREACHABLE, reason=answer.brief))
                     if node.state is not NodeState.UNREACHABLE:
                         silent.append(node)
                     continue
@@ -263,7 +263,7 @@ class Orchestration:
         never: list[NodeActionRecord] = []
         for (node, _), heard in self._each(_by_node(up, asked), self._cancel_all):
             if isinstance(heard, NodeFault):
-                self._report.errors[node.name] = str(heard)
+                self._report.errors[node.name] = heard.brief
             else:
                 self._report.cancelled += 1
                 never += heard
@@ -306,7 +306,7 @@ class Orchestration:
                 else:
                     at, fault = failed
                     self._report.sent += at
-                    self._report.errors[node.name] = str(fault)
+                    self._report.errors[node.name] = fault.brief
                     faults.append((node, given[at], fault))
             self._note_faults(faults)
 
