@@ -110,10 +110,10 @@ def test_the_preview_looks_as_well(engine: Engine, cloud: Cloud) -> None:
     stack = engine.create(template(a=cloud.resource("a"), b=cloud.resource("b"), c=cloud.resource("c")))
     cloud.put("a", value="2")
     (cloud.folder / "b").unlink()
-    changes = engine.stacks.preview_update(stack, Request(converge=True), existing=True)
+    changes = engine.stacks.preview_update(engine.who, stack, Request(converge=True), existing=True)
     found = [[one.record.name for one in kind] for kind in (changes.updated, changes.replaced, changes.unchanged)]
     assert found == [["a"], ["b"], ["c"]]
-    changes = engine.stacks.preview_update(stack, Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, stack, Request(), existing=True)
     assert len(changes.unchanged) == 3
 
 

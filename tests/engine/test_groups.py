@@ -509,7 +509,7 @@ def test_a_preview_of_groups_changes_nothing(engine: Engine) -> None:
     after = template(g=group(3, thing("w")), a=scaling(thing("w"), low=2), b=group(attr("a", "current_size"), RANDOM))
     stack = engine.create(before)
     rows = [engine.rows(nested(engine, stack, name)) for name in ("g", "a")]
-    changes = engine.stacks.preview_update(stack, Request(template=after), existing=False)
+    changes = engine.stacks.preview_update(engine.who, stack, Request(template=after), existing=False)
     assert {item.record.name for item in changes.updated} == {"g", "a"}
     assert {item.record.name for item in changes.added} == {"b"}
     assert [engine.rows(nested(engine, stack, name)) for name in ("g", "a")] == rows

@@ -89,7 +89,7 @@ def test_it_foresees_the_update(engine: Engine, case: str) -> None:
     before, after, expected = CASES[case]
     stack = engine.create(before)
     rows, mark = engine.rows(stack), engine.now_on(stack)
-    changes = engine.stacks.preview_update(stack, Request(template=after), existing=False)
+    changes = engine.stacks.preview_update(engine.who, stack, Request(template=after), existing=False)
     assert names(changes) == expected
     assert (engine.get(stack), engine.rows(stack), engine.told(stack, mark)) == (stack, rows, [])
     assert what_happens(engine, stack, after) == expected
@@ -99,7 +99,7 @@ def test_what_is_unhealthy_or_failed_is_replaced(engine: Engine) -> None:
     made = template(a=thing(), b=thing(ref("a")), boom=thing(fail=True, depends_on="b"), never=thing(depends_on="boom"))
     stack = engine.create(made)
     engine.mark(stack, "a")
-    changes = engine.stacks.preview_update(engine.get(stack), Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
     assert names(changes) == {"replaced": {"a", "boom"}, "updated": {"b"}, "added": {"never"}}
 
 
@@ -107,8 +107,8 @@ def test_parameters_of_a_patch(engine: Engine) -> None:
     made = template(a=thing(param("p")), parameters={"p": {"type": "string", "default": "d"}})
     stack = engine.create(made)
     preview = engine.stacks.preview_update
-    assert names(preview(stack, Request(parameters={"p": "x"}), existing=True)) == {"updated": {"a"}}
-    assert names(preview(stack, Request(), existing=True)) == {"unchanged": {"a"}}
+    assert names(preview(engine.who, stack, Request(parameters={"p": "x"}), existing=True)) == {"updated": {"a"}}
+    assert names(preview(engine.who, stack, Request(), existing=True)) == {"unchanged": {"a"}}
 
 
 def test_it_refuses_what_the_update_refuses(engine: Engine) -> None:
@@ -119,7 +119,7 @@ def test_it_refuses_what_the_update_refuses(engine: Engine) -> None:
         Request(template=template(), parameters={"z": 1}),
     ):
         with pytest.raises(HeatliteError) as foreseen:
-            engine.stacks.preview_update(stack, request, existing=False)
+            engine.stacks.preview_update(engine.who, stack, request, existing=False)
         with pytest.raises(HeatliteError) as met:
             engine.stacks.update(engine.who, stack, request, existing=False)
         assert (type(foreseen.value), foreseen.value.message) == (type(met.value), met.value.message)
@@ -129,9 +129,9 @@ def test_it_is_free_in_every_state(engine: Engine) -> None:
     with engine.clock.held():
         stack = engine.create(template(a=thing(wait_secs=5), b=thing(depends_on="a")), wait=False)
         engine.begun(lambda: engine.rows(stack))
-        engine.stacks.preview_update(engine.get(stack), Request(), existing=True)
+        engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
     stack = engine.lock(engine.settle(stack))
-    assert names(engine.stacks.preview_update(stack, Request(template=template()), existing=False)) == {
+    assert names(engine.stacks.preview_update(engine.who, stack, Request(template=template()), existing=False)) == {
         "deleted": {"a", "b"}
     }
 

@@ -483,7 +483,7 @@ def test_properties_that_a_function_makes_as_a_whole(engine: Engine) -> None:
 
     stack = engine.create(made({"value": "1"}))
     assert engine.value(stack, "b") == "1"
-    changes = engine.stacks.preview_update(stack, Request(template=made({"value": "2"})), existing=False)  # type: ignore[arg-type]
+    changes = engine.stacks.preview_update(engine.who, stack, Request(template=made({"value": "2"})), existing=False)  # type: ignore[arg-type]
     assert {item.record.name for item in changes.updated} == {"a", "b"}
     before = engine.ids(stack)
     stack = engine.put(stack, made({"value": "2"}))
