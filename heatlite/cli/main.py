@@ -179,7 +179,7 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--junit", type=Path, metavar="FILE", help="write a report that CI systems read")
 
     one = commands.add_template(
-        "validate", validate.validate, "list every problem of a template", server=False, several=True
+        "validate", validate.validate, "list every problem of a template, or of a playbook", server=False, several=True
     )
     one.add_argument("--format", choices=report.FORMATS, default="text")
     one.add_argument("--strict", action="store_true", help="warnings count as errors for the exit code")

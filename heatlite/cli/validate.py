@@ -11,6 +11,7 @@ from heatlite.cli.files import Bundle, gather_all, parameters
 from heatlite.cli.report import render
 from heatlite.cli.session import Host
 from heatlite.core.errors import Invalid, Problem
+from heatlite.template import playbook
 from heatlite.template.environment import Environment
 from heatlite.template.loader import Source
 from heatlite.template.places import Places
@@ -47,7 +48,7 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], types: TypeCatalog) -> list[Problem]:
-    """What is wrong with a template, its environments and all that they name.
+    """What is wrong with a template, its environments and all that they name; or with a playbook for nodes.
 
     Raises CommandError where the template or an environment cannot be read at all.
     """
@@ -56,6 +57,8 @@ def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], typ
         bundle = gather_all(file, environments, faults)
     except Invalid as error:
         return [*faults, *error.problems]
+    if playbook.KEY in bundle.template.data:
+        return playbook.problems(bundle.template)
     return problems(bundle, given, types, faults, complete=len(bundle.environments) == len(environments))
 
 

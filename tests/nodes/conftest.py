@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from heatlite import wiring
-from heatlite.core.clock import Clock
+from heatlite.cli.main import run
+from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.node_records import NodeActionRecord
 from heatlite.store.records import StackRecord
@@ -21,10 +21,11 @@ class Site:
     """A server, a stack in it with two nodes, and who asks for work on them."""
 
     def __init__(self, server: wiring.Embedded) -> None:
+        self.server = server
         self.heat = Heat(server.app)
         self.store = server.store
         self.requests: NodeRequests = server.rooms.node_requests
-        self.ledger = Ledger(server.store, Clock())
+        self.ledger = server.rooms.ledger
         self.path = self.heat.create(template(a=value(), b=value()))
         self.caller = Context("demo", "mia")
         self.nodes = {name: registered(self.store, self.stack, name) for name in ("a", "b")}
@@ -57,3 +58,23 @@ def server(tmp_path: Path) -> Iterator[wiring.Embedded]:
 @pytest.fixture
 def site(server: wiring.Embedded) -> Site:
     return Site(server)
+
+
+class Here:
+    """A program whose server is in this process."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+        return WSGITransport(self.site.heat.wsgi)
+
+    def __call__(self, line: str, *more: str) -> int:
+        return run(["node", *line.split(), *more, "--project", "demo"], self)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def node(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HEATLITE_ENDPOINT", raising=False)
+    return Here(site)

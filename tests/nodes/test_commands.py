@@ -7,31 +7,9 @@ from pathlib import Path
 import pytest
 
 from heatlite.cli.main import run
-from heatlite.cli.transport import Transport, WSGITransport
-from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState
 
-from .conftest import Site
-
-
-class Here:
-    """A program whose server is in this process."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
-        return WSGITransport(self.site.heat.wsgi)
-
-    def __call__(self, line: str, *more: str) -> int:
-        return run(["node", *line.split(), *more, "--project", "demo"], self)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def node(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("HEATLITE_ENDPOINT", raising=False)
-    return Here(site)
+from .conftest import Here
 
 
 def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
