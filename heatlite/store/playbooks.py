@@ -1,9 +1,12 @@
 """The playbooks of projects."""
 
+import json
 from dataclasses import asdict
 
-from heatlite.store.database import Database
+from heatlite.core.json import dump
+from heatlite.store.database import Row
 from heatlite.store.node_records import NodePlaybookRecord
+from heatlite.store.sealing import Sealing
 from heatlite.store.tables import NodePlaybook
 
 _COLUMNS = (
@@ -19,33 +22,39 @@ _COLUMNS = (
 class Playbooks:
     """The playbooks. Each method is one statement, but for `put`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self._database = sealing.database
 
     def get(self, project: str, name: str) -> NodePlaybookRecord | None:
         """A playbook of a project."""
         mine = (NodePlaybook.project == project, NodePlaybook.name == name)
         found = self._database.select(NodePlaybook.select(*_COLUMNS).where(*mine))
-        return NodePlaybookRecord(*found[0]) if found else None
+        return self._record(found[0]) if found else None
 
     def list(self, project: str, limit: int | None = None, marker: str | None = None) -> list[NodePlaybookRecord]:
         """A page of a project's playbooks, by name; `marker` is the last name of the page before."""
         wanted = [NodePlaybook.project == project] + ([] if marker is None else [NodePlaybook.name > marker])
         select = NodePlaybook.select(*_COLUMNS).where(*wanted).order_by(NodePlaybook.name).limit(limit)
-        return [NodePlaybookRecord(*row) for row in self._database.select(select)]
+        return [self._record(row) for row in self._database.select(select)]
 
     def put(self, record: NodePlaybookRecord) -> bool:
         """Keep a playbook, in place of one with its name; whether it is new. Raises Duplicate where somebody else was
         first."""
         mine = (NodePlaybook.project == record.project) & (NodePlaybook.name == record.name)
-        changed = {"document": record.document, "updated_at": record.updated_at}
+        document = self._sealing.close(dump(record.document))
+        changed = {"document": document, "updated_at": record.updated_at}
         if self.get(record.project, record.name) is not None:
             self._database.change(NodePlaybook.update(changed).where(mine))
             return False
-        self._database.change(NodePlaybook.insert({**asdict(record), "updated_at": None}))
+        self._database.change(NodePlaybook.insert({**asdict(record), "document": document, "updated_at": None}))
         return True
 
     def delete(self, project: str, name: str) -> bool:
         """Remove a playbook; whether there was one."""
         mine = (NodePlaybook.project == project) & (NodePlaybook.name == name)
         return self._database.change(NodePlaybook.delete().where(mine)) > 0
+
+    def _record(self, row: Row) -> NodePlaybookRecord:
+        project, name, document, *rest = row
+        return NodePlaybookRecord(project, name, json.loads(self._sealing.open(document)), *rest)

@@ -58,7 +58,7 @@ class Store:
         self.nodes = Nodes(sealing)
         self.node_actions = NodeActions(sealing)
         self.orchestrations = Orchestrations(sealing)
-        self.playbooks = Playbooks(database)
+        self.playbooks = Playbooks(sealing)
         self.accounts = Accounts(sealing)
         self.actions.released = self.orchestrations.hurry
         self.migrations: Sequence[migrate.Migration] = ()

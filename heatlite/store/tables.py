@@ -442,8 +442,8 @@ class NodePlaybook(peewee.Model):
     seq = peewee.AutoField()
     project = peewee.CharField()
     name = peewee.CharField()
-    document = LongTextField()
-    """YAML, as it was given."""
+    document = SealedField()
+    """YAML, as it was given; scripts in it may have secrets."""
     created_by = peewee.CharField()
     created_at = peewee.DoubleField()
     updated_at = peewee.DoubleField(null=True)

@@ -22,6 +22,7 @@ from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
 from heatlite.store.encryption import Cipher, new_key
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.node_records import NodePlaybookRecord
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
 from heatlite.store.rotation import Rotated
 from heatlite.store.store import Store
@@ -68,6 +69,7 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
         store.mail.put("address", "key", [SECRET])
         store.software_configs.insert(config)
         store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
+        store.playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
         store.actions.put(action)
     claimed = store.actions.claim("me", 200.0, 30.0)
     assert claimed is not None
@@ -100,6 +102,10 @@ def check_whole(store: Store, stack: StackRecord, action: ActionRecord) -> None:
     assert config.config == SECRET
     (deployment,) = store.software_deployments.list("acme")
     assert deployment.input_values == deployment.output_values == SECRET
+    playbook = store.playbooks.get("acme", "p")
+    assert playbook is not None
+    assert [playbook] == store.playbooks.list("acme")
+    assert playbook.document == "sesame"
     done = store.actions.get(action.id)
     assert done is not None
     assert done.inputs == done.data == done.outputs == SECRET
@@ -194,8 +200,9 @@ def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None
         after.sealing.check()
     done = both.rotate_keys()
     assert done == Rotated(rows=done.rows)
-    # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, credential, account
-    assert done.rows == 12
+    # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, playbook, credential,
+    # account
+    assert done.rows == 13
     after.sealing.check()
     check_whole(after, stack, action)
     assert after.credentials.of(stack.id) == SECRET
@@ -220,12 +227,13 @@ def test_with_a_wrong_key_nothing_is_read_and_nothing_is_lost(store: Store, url:
         lambda: wrong.mail.read("address"),
         lambda: wrong.actions.get(action.id),
         lambda: wrong.software_deployments.list("acme"),
+        lambda: wrong.playbooks.get("acme", "p"),
         wrong.sealing.check,
     ):
         with pytest.raises(UnreadableSecret, match="Add that key again"):
             read()
     done = wrong.rotate_keys()
-    assert (done.rows, len(done.unreadable)) == (0, 9)
+    assert (done.rows, len(done.unreadable)) == (0, 10)
     assert f"stack {stack.id}" in done.unreadable
     assert dump(store) == held
     check_whole(mine, stack, action)
