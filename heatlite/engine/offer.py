@@ -30,22 +30,26 @@ class Offer:
 
     def listed(self, context: Context, names: Iterable[str]) -> list[str]:
         """Those of the types that a caller may use and the cloud has a service for."""
-        bar = self.bar(self.view(context))
-        return [name for name in names if context.may(TYPE + name) and bar(name) is None]
+        bar = self.bar(context.project, context)
+        return [name for name in names if bar(name) is None]
 
-    def view(self, context: Context) -> Finders | None:
-        """The cloud as a caller sees it; None: there is none. Raises CloudError."""
-        return None if self._clouds.name is None else self._clouds.asked_by(context)
+    def bar(self, project: str, context: Context | None = None) -> Bar:
+        """What is against types: the services that the cloud lacks and, with a `context`, what its caller may not.
 
-    def bar(self, view: Finders | None, context: Context | None = None) -> Bar:
-        """What is against types: the services that a cloud lacks and, with a `context`, what its caller may not."""
-        return partial(self._bar, view, context)
+        The catalog is that of the operator's own user, who need not prove himself for each request: services are there
+        for all projects.
+        """
+        return partial(self._bar, project, context)
 
-    def _bar(self, view: Finders | None, context: Context | None, name: str) -> tuple[str, str] | None:
+    @staticmethod
+    def nothing(name: str) -> None:
+        """In place of `bar`: nothing is against any type."""
+
+    def _bar(self, project: str, context: Context | None, name: str) -> tuple[str, str] | None:
         if context is not None and not context.may(TYPE + name):
             return "Forbidden", Forbidden(action=name).message
         service = self._types.service_of(name)
-        if view is None or not service or _has(view, service):
+        if self._clouds.name is None or not service or _has(self._clouds.of(project), service):
             return None
         heats = HEATS[service]
         reason = f"{heats} {service.replace('_', '-')} endpoint is not in service catalog."

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from heatlite.clients.clouds import Clouds
-from heatlite.clients.finders import Finders
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -108,8 +107,8 @@ class Preparation:
         Raises its faults; `without_services`: but not that the cloud lacks a service.
         """
         request = self._complete(context.project, request)
-        view = None if without_services else self._offer.view(context)
-        with _places_told(request), barring(self._offer.bar(view)):
+        bar = self._offer.nothing if without_services else self._offer.bar(context.project)
+        with _places_told(request), barring(bar):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
             definition = template.definition(environment, {}, strict=False, types=self._types)
@@ -147,7 +146,7 @@ class Preparation:
             found += Places(None, environments).all(error.problems)
         environment = replace(environment, parameters={**environment.parameters, **request.parameters})
         children = _children(request)
-        with barring(self._offer.bar(self._offer.view(context), context)):
+        with barring(self._offer.bar(context.project, context)):
             found += review(source, environment, self._types, request.files, environments, children, complete)
         return in_order(found)
 
@@ -255,9 +254,7 @@ class Preparation:
             # Nothing new: it was checked when it came.
             definition, hides, kinds = before, stack.sealed, self._store.resources.types(stack.id)
         else:
-            view = self._view(stack, caller)
-            bar = self._offer.bar(view)
-            with looked_up(partial(_missing, view)), barring(bar):
+            with looked_up(partial(self._missing, stack, caller)), barring(self._offer.bar(stack.project)):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, self._types)
             raise_first(_told(problems, nested))
@@ -269,21 +266,17 @@ class Preparation:
             check_immutable(before, definition)
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
 
-    def _view(self, stack: StackRecord, caller: Context | None) -> Finders | None:
-        """The cloud in which a stack's resources are to be; None: there is none. Raises CloudError, NoSdk."""
-        if caller is not None:
-            return self._offer.view(caller)
-        return None if self._clouds.name is None else self._clouds.of(stack.project, stack.id)
+    def _missing(self, stack: StackRecord, caller: Context | None, constraint: str, value: object) -> str:
+        """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
+        if self._clouds.name is None:
+            return ""
+        view = self._clouds.of(stack.project, stack.id) if caller is None else self._clouds.asked_by(caller)
+        return view.missing(constraint, value)
 
     def _check_size(self, tree: Nested) -> None:
         limit = self._settings.max_resources_per_stack
         if tree.resources > limit:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
-
-
-def _missing(view: Finders | None, constraint: str, value: object) -> str:
-    """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable."""
-    return "" if view is None else view.missing(constraint, value)
 
 
 def _told(problems: list[Problem], nested: Nested) -> list[Problem]:
