@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
 
 from heatlite.plugin import registry
-from heatlite.plugin.constraints import GROUP as CONSTRAINTS
+from heatlite.plugin.registry import announced
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
 
@@ -58,15 +58,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @cache
 def _announced(path: tuple[str, ...]) -> EntryPoints:
-    found = entry_points()
-    return EntryPoints([*found.select(group=registry.GROUP), *found.select(group=CONSTRAINTS)])
+    return announced()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages() -> Iterator[None]:
     """What packages announce is read once for each path: it takes longer than many a test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "entry_points", lambda: _announced(tuple(sys.path)))
+        patch.setattr(registry, "announced", lambda: _announced(tuple(sys.path)))
         yield
 
 

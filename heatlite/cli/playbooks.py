@@ -12,7 +12,6 @@ from heatlite.cli.errors import CommandError, describe
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.errors import Invalid
 from heatlite.core.json import JsonMap
-from heatlite.template.playbook import read_playbook
 
 COLUMNS = ("name", "created_by", "created_at", "updated_at")
 PLAN_COLUMNS = ("stage", "kind", "at_once", "node", "state", "id")
@@ -162,6 +161,8 @@ def _is_file(given: str) -> bool:
 
 def _text(file: Path) -> str:
     """A playbook's text. Raises CommandError with all that is wrong with it."""
+    from heatlite.template.playbook import read_playbook  # other commands do without it, and it takes time to load
+
     try:
         document = file.read_text("utf-8")
         read_playbook(document, str(file))

@@ -9,7 +9,6 @@ from heatlite import __version__
 from heatlite.cli.errors import describe
 from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap
-from heatlite.template.review import to_dict
 
 FORMATS = ("text", "json", "sarif")
 
@@ -39,6 +38,8 @@ _RULES = {
 def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> str:
     """The problems in one of FORMATS, in their order; `checked` are the files that were asked for."""
     if form == "json":
+        from heatlite.template.review import to_dict  # other commands do without the language, which takes time to load
+
         return json.dumps({"problems": [to_dict(problem) for problem in problems]}, indent=2)
     if form == "sarif":
         return json.dumps(sarif(problems), indent=2)

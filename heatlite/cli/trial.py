@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-import jsonschema
 import yaml
 
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
@@ -126,6 +125,8 @@ def test(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _read(path: Path) -> JsonMap:
+    import jsonschema  # takes longer to load than most commands take
+
     try:
         written = yaml.safe_load(path.read_text("utf-8"))
         jsonschema.validate(written, _SCHEMA)

@@ -1,4 +1,7 @@
-"""``heatlite validate``: every problem of a template and its environments, each with its place."""
+"""``heatlite validate``: every problem of a template and its environments, each with its place.
+
+What knows the language is imported where it is needed: to load it takes longer than most other commands take.
+"""
 
 import argparse
 import sys
@@ -11,11 +14,7 @@ from heatlite.cli.files import Bundle, gather_all, parameters
 from heatlite.cli.report import render
 from heatlite.cli.session import Host
 from heatlite.core.errors import Invalid, Problem
-from heatlite.template import playbook
-from heatlite.template.environment import Environment
 from heatlite.template.loader import Source
-from heatlite.template.places import Places
-from heatlite.template.review import in_order, review
 from heatlite.template.types import TypeCatalog
 
 MISUSED = 2
@@ -24,6 +23,8 @@ MISUSED = 2
 
 def validate(arguments: argparse.Namespace, host: Host) -> int:
     """Print all problems; the exit code is 1 if there are errors among them, or with --strict anything at all."""
+    from heatlite.template.review import in_order
+
     types = host.types()
     found: list[Problem] = []
     try:
@@ -52,6 +53,8 @@ def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], typ
 
     Raises CommandError where the template or an environment cannot be read at all.
     """
+    from heatlite.template import playbook
+
     faults: list[Problem] = []
     try:
         bundle = gather_all(file, environments, faults)
@@ -69,6 +72,10 @@ def problems(
 
     `faults` came up while the files were read; `complete`: no environment was among them.
     """
+    from heatlite.template.environment import Environment
+    from heatlite.template.places import Places
+    from heatlite.template.review import review
+
     places = Places(bundle.template, bundle.environments, bundle.files, bundle.children)
     own = list(faults)
     for source in bundle.environments:

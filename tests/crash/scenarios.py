@@ -171,14 +171,15 @@ def settle(server: Embedded) -> None:
     live = ", ".join(f"'{status}'" for status in LIVE_ACTIONS)
     while server.store.database.read(f"SELECT 1 FROM action WHERE status IN ({live}) LIMIT 1"):
         assert time.monotonic() < end, "an action never ended"
-        tree = {stack.id: stack for stack in (stack_of(server), *server.store.stacks.descendants(stack_of(server)))}
+        root = stack_of(server)
+        tree = {stack.id: stack for stack in (root, *server.store.stacks.descendants(root))}
         for row in server.store.resources.with_token([*tree]):
             with suppress(InvalidBreakPointHook, InvalidLifecycleActionToken):  # cleared already
                 if (token := lifecycle_token(row)) is not None:
-                    server.rooms.signals.complete_lifecycle(stack_of(server), token)
+                    server.rooms.signals.complete_lifecycle(root, token)
                 elif (hook := waits_at(row)) is not None:
                     server.rooms.signals.signal(CALLER, tree[row.stack_id], row, {"unset_hook": hook})
-        time.sleep(0.002)
+        time.sleep(0.005)
 
 
 def hooks(**names: object) -> dict[str, object]:
