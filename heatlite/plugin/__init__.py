@@ -17,7 +17,7 @@ from heatlite.plugin.resource import (
     SupportStatus,
 )
 from heatlite.plugin.schema import Schema, prop
-from heatlite.plugin.signing import Signalled
+from heatlite.plugin.signing import Node, Signalled
 
 __all__ = [
     "Change",
@@ -31,6 +31,7 @@ __all__ = [
     "Member",
     "Nested",
     "NoActionNeeded",
+    "Node",
     "ReplaceResource",
     "Resize",
     "Resource",

@@ -124,8 +124,8 @@ class Signalled(Resource[P_co]):
 
 
 class Node(Signalled[P_co]):
-    """Base of the types beside whose objects an agent may work. Where it registers is in the resource's metadata, which
-    the agent finds as it finds all else there."""
+    """Base of the types beside whose objects an agent may work. They call `draw_key` in `handle_create`, and put
+    `agent_metadata` into their `live_metadata`: there the agent finds where it registers."""
 
     def agent_metadata(self) -> JsonMap:
         """What the metadata says to the agent. A resource that was made before there were agents says nothing, until

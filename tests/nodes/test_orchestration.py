@@ -191,6 +191,23 @@ def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None: 
     assert agent.has(waits) == "NEW"
 
 
+def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: Site) -> None:  # noqa: F811
+    agent = site.agents["a"]
+    agent.misbehaves = lambda method, _: (200, b"{}", "") if method == "POST" else None
+    lost = site.ask("a")
+    assert "not signed" in site.orchestrate()["errors"]["a"]
+    assert site.action(lost).sent_at is not None, "nobody knows"
+    site.engine.mark(site.stack, "a")
+    site.engine.put(site.stack, site.store.templates.get(site.stack.template_id).document, wait=False)
+    (update,) = site.store.actions.live([site.stack.id])
+    assert [one.depended for one in site.store.actions.dependencies(update.id)] == [lost]
+    site.orchestrate()
+    site.engine.settle(site.stack)
+    site.engine.wait_for(lambda: site.state(lost) == "CANCELLED")
+    assert agent.has(lost) is None
+    assert [node.name for node in site.store.nodes.of_root(site.stack.id)] == ["b"], "the new machine has to register"
+
+
 def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> None:  # noqa: F811
     document: Any = site.store.templates.get(site.stack.template_id).document
     document["resources"]["slow"] = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 30}}

@@ -294,7 +294,9 @@ class Orchestration:
         for node in {action.node_id: up[action.node_id] for action in ready}.values():
             if healths.get(node.id) == (Verb.CHECK, Status.FAILED):
                 self._report.errors.setdefault(node.name, "its resource is CHECK_FAILED: it gets no work")
-        ready = [action for action in ready if healths.get(action.node_id) not in (None, (Verb.CHECK, Status.FAILED))]
+        well = {node_id for node_id, state in healths.items() if state != (Verb.CHECK, Status.FAILED)}
+        self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
+        ready = [action for action in ready if action.node_id in well]
         for some in _batches(_by_node(up, ready)):
             marked = self._mark([action.id for _, actions in some for action in actions])
             faults: list[tuple[NodeRecord, NodeActionRecord, Declined | NodeFault]] = []
@@ -309,6 +311,18 @@ class Orchestration:
                     self._report.errors[node.name] = fault.brief
                     faults.append((node, given[at], fault))
             self._note_faults(faults)
+
+    def _take_back(self, actions: Sequence[NodeActionRecord]) -> None:
+        """What was to be sent, and is not: its agent has been asked since, and does not have it. So nobody has to wait
+        for it, least of all who wants to replace the machine."""
+        for some in _batches(actions):
+            with self._writing():
+                now = self._clock.now()
+                known = self._store.node_actions.known([action.id for action in some])
+                back = [replace(action, sent_at=None, updated_at=now) for action in known if _is_ready(action)]
+                self._ledger.record(back)
+                for action in back:
+                    self._store.actions.node_silent(action.id, now)
 
     def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Those that may go now, after a word that their agents may have them. Whoever brings in a stack action from

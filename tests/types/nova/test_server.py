@@ -397,6 +397,8 @@ class TestUserData:
         told = json.loads(found["cfn-init-data"])
         assert told["deployments"] == []
         assert told["os-collect-config"]["collectors"] == ["cfn", "local"]
+        metadata = cloudy.rooms.reading.metadata(stack, cloudy.row(stack, "vm"))
+        assert told["heatlite_agent"] == metadata["heatlite_agent"]
 
     def test_a_config_with_parts(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({
