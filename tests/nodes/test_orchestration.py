@@ -11,7 +11,8 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.nodes import agents
 from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.orchestrator import Orchestrator
-from tests.engine.conftest import ADMIN, engine, place, plugins  # noqa: F401  # fixtures
+from heatlite.engine.nodes.registration import Registered
+from tests.engine.conftest import ADMIN, Engine, engine, place, plugins, resource, template  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 from tests.nodes.tiny_agent import TinyAgent
 
@@ -246,6 +247,41 @@ def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) 
     assert site.store.node_actions.open_of_root(site.stack.id) == []
 
 
+def test_what_databases_cannot_keep_is_replaced(site: Site) -> None:  # noqa: F811
+    odd = "a\0b\u2028\U0001f600"
+    action = site.agents["a"].put(outputs={"o": odd, odd: [odd]}, error=odd, state="FAILED", args={odd: odd})
+    site.orchestrate()
+    kept = odd.replace("\0", "\ufffd")
+    found = site.action(action)
+    assert (found.error, found.outputs, found.args) == (kept, {"o": kept, kept: [kept]}, {kept: kept})
+
+
+def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> None:  # noqa: F811
+    group = resource("OS::Heat::ResourceGroup", count=1, resource_def={"type": "OS::Heat::DeployedServer"})
+    stack = engine.create(template(one=group, two=group))
+    agents_of: list[TinyAgent] = []
+    try:
+        nested = engine.store.stacks.descendants(stack)
+        for below in nested:
+            agent = TinyAgent()
+            agents_of.append(agent)
+            given = Registered(agent.url, "x" * 32, agent.instance, "1", agent.kinds)
+            engine.rooms.nodes.register(below, engine.row(below, "0"), given)  # with a secret that is not the agent's
+
+        def told() -> Any:
+            found = engine.store.orchestrations.get(stack.id)
+            return found is not None and found.owner is None and found.report
+
+        engine.wait_for(lambda: told() and told()["unreachable"] == 2)
+        nodes = engine.store.nodes.of_root(stack.id)
+        assert set(told()["errors"]) == {f"0 ({node.id})" for node in nodes}
+        assert len(engine.rooms.nodes.seen(stack).nodes) == 2
+        assert [len(engine.rooms.nodes.seen(below).nodes) for below in nested] == [1, 1]
+    finally:
+        for agent in agents_of:
+            agent.close()
+
+
 @pytest.mark.parametrize("how", ["abandon", "force"])
 def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> None:  # noqa: F811
     running, waits, unapproved = site.ask("a"), site.ask("b", turn=False), site.ask("a", state="PENDING_APPROVE")
@@ -313,7 +349,7 @@ def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F81
     assert agent.asked.count(("POST", "/v1/actions")) == 10
 
 
-def test_who_has_lost_the_tree_writes_nothing(site: Site) -> None:  # noqa: F811
+def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
     """Its lease has run out while it was waiting for an agent; somebody else has claimed the tree meanwhile."""
     agent, store, now = site.agents["a"], site.store, site.engine.clock.now()
     told = agent.put()
@@ -332,12 +368,10 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site) -> None:  # noqa: F811
     site.engine.rooms.nodes.orchestrate(site.stack)
     site.engine.wait_for(lambda: stolen)
     (thief,) = stolen
-    assert site.engine.server.orchestrator is not None
-    site.engine.wait_for(lambda: not site.engine.server.orchestrator._busy)
+    site.engine.wait_for(lambda: "another engine looks after them by now" in caplog.text)
     assert store.node_actions.get(told) is None
     with store.transaction():
         store.orchestrations.finish(thief, now, now, {})
-    site.engine.server.orchestrator.wake()
     site.engine.wait_for(lambda: store.node_actions.get(told) is not None)
 
 

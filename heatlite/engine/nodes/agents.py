@@ -269,7 +269,8 @@ class Agents:
 def _read(said: bytes) -> JsonMap:
     """The answer as JSON that may be stored. Raises NodeFault."""
     try:
-        value = json.loads(said.decode(), parse_constant=_refuse)
+        # Databases keep no NUL, and what a script has written may have some.
+        value = json.loads(said.decode().replace("\\u0000", "\\ufffd"), parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate, a number like 1e999
     except (ValueError, RecursionError):
         raise NodeFault("its answer is no JSON that could be kept") from None

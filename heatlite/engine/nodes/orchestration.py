@@ -7,6 +7,7 @@ it is true for whoever comes next, and nobody who has lost the tree writes anyth
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -104,6 +105,7 @@ class Orchestration:
         if not nodes and self._ends():
             return
         self._report.nodes = len(nodes)
+        self._names = _names(nodes)
         with ThreadPoolExecutor(max(1, min(self._settings.node_connections, len(nodes))), "agents") as pool:
             self._pool = pool
             try:
@@ -164,7 +166,7 @@ class Orchestration:
         batch: list[tuple[NodeRecord, Answer | NodeFault]] = []
         for node, answer in self._each(nodes, self._changes):
             if isinstance(answer, NodeFault):
-                self._report.errors[node.name] = answer.brief
+                self._report.errors[self._names[node.id]] = answer.brief
                 if (node.state, node.reason) != (NodeState.UNREACHABLE, answer.brief):
                     batch.append((node, answer))
             else:
@@ -221,7 +223,7 @@ class Orchestration:
                 lines += changes.lines
                 told.update(changes.told)
                 if changes.others:
-                    self._report.errors[node.name] = (
+                    self._report.errors[self._names[node.id]] = (
                         f"tells of actions of other nodes, which is ignored: {', '.join(changes.others[:3])}"
                     )
                 if answer.more:
@@ -263,7 +265,7 @@ class Orchestration:
         never: list[NodeActionRecord] = []
         for (node, _), heard in self._each(_by_node(up, asked), self._cancel_all):
             if isinstance(heard, NodeFault):
-                self._report.errors[node.name] = heard.brief
+                self._report.errors[self._names[node.id]] = heard.brief
             else:
                 self._report.cancelled += 1
                 never += heard
@@ -293,7 +295,7 @@ class Orchestration:
         healths = self._store.resources.states(list({action.node_id for action in ready}))
         for node in {action.node_id: up[action.node_id] for action in ready}.values():
             if healths.get(node.id) == (Verb.CHECK, Status.FAILED):
-                self._report.errors.setdefault(node.name, "its resource is CHECK_FAILED: it gets no work")
+                self._report.errors.setdefault(self._names[node.id], "its resource is CHECK_FAILED: it gets no work")
         well = {node_id for node_id, state in healths.items() if state != (Verb.CHECK, Status.FAILED)}
         self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
         ready = [action for action in ready if action.node_id in well]
@@ -308,7 +310,7 @@ class Orchestration:
                 else:
                     at, fault = failed
                     self._report.sent += at
-                    self._report.errors[node.name] = fault.brief
+                    self._report.errors[self._names[node.id]] = fault.brief
                     faults.append((node, given[at], fault))
             self._note_faults(faults)
 
@@ -418,6 +420,12 @@ class Orchestration:
             except NodeFault as fault:
                 result = fault
             yield one, result
+
+
+def _names(nodes: Sequence[NodeRecord]) -> dict[str, str]:
+    """What the nodes are called in a report, by id: stacks of a tree have resources of the same name."""
+    count = Counter(node.name for node in nodes)
+    return {node.id: node.name if count[node.name] == 1 else f"{node.name} ({node.id})" for node in nodes}
 
 
 def _line(action: NodeActionRecord, now: float, reason: str) -> NodeTransitionRecord:
