@@ -17,12 +17,12 @@ from heatlite.core.errors import (
     ResourceIsLocked,
 )
 from heatlite.core.nodes import NodeActionState
-from heatlite.core.status import ActionStatus, LockLevel, Signal, state
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, LockLevel, Signal, state
 from heatlite.engine.nodes.playbooks import RunRequest
 from heatlite.store.node_records import NodeActionRecord
 from heatlite.store.records import ActionRecord, StackRecord
 
-from .conftest import MEMBER, Engine, template, thing
+from .conftest import ADMIN, MEMBER, Engine, template, thing
 from .nodes import register, sendable, tell, work
 
 S = NodeActionState
@@ -338,3 +338,31 @@ def test_a_restart_in_between(engine: Engine, stack: StackRecord) -> None:
     assert work(engine.front, stack) == ["b", "c"]
     assert again(engine, run).status is ActionStatus.SUCCEEDED
     assert again(engine, waiting).status is ActionStatus.INIT
+
+
+def test_under_an_administrators_lock(engine: Engine, stack: StackRecord) -> None:
+    engine.who = ADMIN
+    stack = engine.lock(stack)
+    run = put(engine, stack)
+    with pytest.raises(Forbidden):
+        engine.rooms.playbooks.approve(OTHER, run)
+    engine.rooms.playbooks.approve(ADMIN, run)
+    with pytest.raises(Forbidden):
+        signal(engine, run, Signal.CANCEL)
+    assert work(engine.front, stack) == ["a", "b", "c"]
+    engine.unlock(stack)
+
+
+@pytest.mark.parametrize("is_approved", [False, True])
+def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackRecord, is_approved: bool) -> None:
+    run = put(engine, stack)
+    engine.put(stack, template(a=thing(keys={"metadata": {"role": "db"}}), c=thing("v")))
+    if is_approved:  # before anybody has seen that it is gone
+        engine.rooms.playbooks.approve(OTHER, run)
+    with engine.store.transaction():
+        engine.store.orchestrations.reclaim_all()  # somebody looks after the nodes again
+    engine.wait_for(lambda: again(engine, run).status in ENDED_ACTIONS)
+    run = again(engine, run)
+    assert run.status is (ActionStatus.FAILED if is_approved else ActionStatus.CANCELLED)
+    assert run.status_reason == "Stage restart: service.restart on node b is CANCELLED"
+    assert states(engine, run) == ["a CANCELLED", "b CANCELLED", "c CANCELLED"]
