@@ -206,11 +206,12 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
 
 
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
-    """Start an engine in this process. Raises EngineBusy if the database has one already.
+    """Start an engine in this process. Raises EngineBusy if the database has one already, BadSetting.
 
     `url` is where this process can be reached, for whoever comes later; None: nowhere.
     """
     clock = clock or Clock()
+    Agents(settings).check()
     store = open_store(settings)
     _check_keys(store, warns=url is not None)
     meter = metering(settings, store, clock)
@@ -451,6 +452,7 @@ def check_servable(settings: Settings) -> None:
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
     open_door(settings, Clock())
+    Agents(settings).check()
     store = open_store(settings)
     _check_keys(store, warns=False)
     metering(settings, store, Clock())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from heatlite import wiring
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.nodes import NodeState
 from heatlite.engine.nodes.agents import Agents, NodeFault
@@ -55,5 +56,6 @@ def test_who_has_the_wrong_certificate_gets_no_answer_and_is_not_believed(tmp_pa
     finally:
         assert agent.stop() == 0
     for wrong in ({**ours, "node_key": "agent.key"}, {**ours, "node_certificate": "nothing.pem"}):
+        files = {name: str(tmp_path / file) for name, file in wrong.items()}
         with pytest.raises(BadSetting, match="node_certificate"):
-            ask(**wrong)
+            wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", **files))  # type: ignore[arg-type]

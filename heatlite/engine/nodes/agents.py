@@ -216,12 +216,14 @@ class Agents:
     """The way to the agents. Any thread may use it."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises BadSetting where what it is to prove itself with cannot be read."""
         self._settings = settings
         at_home = LOOPBACK if settings.auth is Auth.NONE else ()
         self._hosts = Hosts("node_hosts", (*at_home, *settings.node_hosts))
-        if settings.node_certificate or settings.node_authority:
-            assert self._trust is not None  # so that a wrong file is told of now
+
+    def check(self) -> None:
+        """Raise BadSetting where what the server is to prove itself with, or whom it is to trust, cannot be read."""
+        if self._settings.node_certificate or self._settings.node_authority:
+            _ = self._trust
 
     def vet(self, url: str) -> str:
         """The URL of an agent without what does not matter in it. Raises HTTPBadRequest where the server would not
@@ -255,7 +257,7 @@ class Agents:
             raise NodeFault(str(error) or type(error).__name__) from None
 
     @cached_property
-    def _trust(self) -> ssl.SSLContext | None:
+    def _trust(self) -> ssl.SSLContext:
         settings = self._settings
         try:
             context = ssl.create_default_context(cafile=settings.node_authority or None)
