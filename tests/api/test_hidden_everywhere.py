@@ -197,31 +197,35 @@ def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
         server.store.database.read("ROLLBACK")
 
 
-COMMAND = "import sys; from heatlite.__main__ import main; sys.exit(main(sys.argv[1:]))"
-WITHOUT = f"import sys; sys.modules['cryptography'] = None; {COMMAND}"
+COMMANDS = """
+import json, sys
+from heatlite.__main__ import main
+print([main(words) for words in json.loads(sys.argv[1])])
+"""
+"""Some command lines, one after another, and then their exit codes."""
+WITHOUT = f"import sys; sys.modules['cryptography'] = None; {COMMANDS}"
 """The same where the library is not installed."""
 
 
-@pytest.mark.parametrize("code", [COMMAND, WITHOUT])
+@pytest.mark.parametrize("code", [COMMANDS, WITHOUT])
 def test_the_command_line_shows_nothing_with_and_without_the_library(tmp_path: Path, code: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
     file = home / "s.yaml"
     file.write_text(json.dumps(plain(True) | {"outputs": {}}))
     environ = {"HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
-    for words in (
+    whole = [[*words, "--database", sqlite(tmp_path)] for words in (
         ("up", str(file), "--confirm", "--parameter", f"secret={SECRET}"), ("show", "s"), ("resources", "s"),
         ("events", "s"), ("ls",), ("action", "list"), ("up", str(file), "--parameter", f"secret={SECRET} again"),
-    ):  # fmt: skip
-        whole = [*words, "--database", sqlite(tmp_path)]
-        command = [sys.executable, "-W", "ignore", "-c", code, *whole]
-        done = subprocess.run(
-            command, cwd=home, env=environ, capture_output=True, text=True, timeout=60, input="yes\n", check=False
-        )
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        assert found_in(done.stdout + done.stderr) == [], words
+    )]  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-c", code, json.dumps(whole)]
+    done = subprocess.run(
+        command, cwd=home, env=environ, capture_output=True, text=True, timeout=60, input="yes\n", check=False
+    )
+    assert done.stdout.endswith(f"{[0] * len(whole)}\n"), done.stdout + done.stderr
+    assert found_in(done.stdout + done.stderr) == []
     # Without it there is nothing to encrypt with, and all works as it is.
-    assert in_files(tmp_path, SECRET) == ([] if code is COMMAND else [f"{SECRET} in heat.db"])
+    assert in_files(tmp_path, SECRET) == ([] if code is COMMANDS else [f"{SECRET} in heat.db"])
 
 
 def test_an_output_that_fails_does_not_tell_why_in_full(heat: Heat, log: Callable[[], str]) -> None:

@@ -205,7 +205,7 @@ def test_one_worker_is_enough_for_any_depth(one_slot: Engine) -> None:
 
 def test_many_wait_without_a_thread(one_slot: Engine) -> None:
     engine = one_slot
-    count = 200
+    count = 64
     small = text(template(a=resource("OS::Heat::Value", value=param("OS::stack_id"))))
     many = template(**{f"c{n}": resource("small.yaml") for n in range(count)})
     stack = engine.create(many, files={"small.yaml": small})

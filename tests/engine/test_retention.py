@@ -82,7 +82,7 @@ def test_the_newest_actions_are_kept_and_those_of_the_last_days(plugins: Path, p
 
 def test_what_has_not_ended_is_kept_with_what_was_derived_from_it(plugins: Path, place: Path) -> None:
     engine = Engine(place, max_actions_per_stack=1, action_days=1)
-    slow, quick = {"resources": {"a": thing(wait_secs=30 * DAY)}}, {"resources": {"a": thing()}}
+    slow, quick = {"resources": {"a": thing(wait_secs=4 * DAY)}}, {"resources": {"a": thing()}}
     files = {f"{name}.yaml": json.dumps(template() | body) for name, body in (("slow", slow), ("quick", quick))}
     nested = template(slow={"type": "slow.yaml"}, quick={"type": "quick.yaml"})
     with engine.clock.held():
