@@ -22,6 +22,9 @@ from heatlite.store.database import Database, Dialect
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where a folder is in memory, if that can be had: tests lose no power, so nothing has to reach a disk."""
+
 
 @dataclass(frozen=True)
 class Server:

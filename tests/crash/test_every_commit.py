@@ -6,6 +6,7 @@ No object may be left that no row knows, and none may have been made twice.
 import multiprocessing
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from heatlite.store.stacks import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, SCENARIOS, lock, runs, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
+from tests.databases import MEMORY, sqlite
 
 MOST_COMMITS = 60
 """More than any scenario has; a victim that still dies there has lost its way."""
@@ -36,15 +38,16 @@ def victims() -> multiprocessing.context.ForkServerContext:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the database and the files are; the files' names stay the same for each crash."""
-    monkeypatch.setenv("EXAMPLE_FILES", str(tmp_path / "now" / "files"))
-    yield tmp_path
-    shutil.rmtree(tmp_path, ignore_errors=True)
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the database and the files are; the files' names stay the same for each crash. A process that is killed
+    leaves the same behind in memory as on a disk."""
+    with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("EXAMPLE_FILES", str(Path(folder) / "now" / "files"))
+        yield Path(folder)
 
 
 def start(place: Path) -> Embedded:
-    return wiring.embedded(Settings(database=f"sqlite:///{place / 'now' / 'heat.db'}"))
+    return wiring.embedded(Settings(database=sqlite(place / "now")))
 
 
 def objects(place: Path) -> set[str]:
@@ -215,9 +218,8 @@ def test_killed_at_every_commit(
     for commit in range(1, MOST_COMMITS):
         shutil.rmtree(place / "now")
         shutil.copytree(place / "prepared", place / "now")
-        database = f"sqlite:///{place / 'now' / 'heat.db'}"
         files = os.environ["EXAMPLE_FILES"]
-        victim = victims.Process(target=run, args=(database, files, name, commit, after))
+        victim = victims.Process(target=run, args=(sqlite(place / "now"), files, name, commit, after))
         victim.start()
         victim.join(60)
         assert victim.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {victim.exitcode}"

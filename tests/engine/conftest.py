@@ -24,7 +24,7 @@ from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
 from heatlite.store.events import EventQuery
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
-from tests.databases import PLACES
+from tests.databases import MEMORY, PLACES
 from tests.engine.dispatching import DISPATCHING, NAME
 
 HERE = Path(__file__).parent
@@ -291,9 +291,8 @@ def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder for a database, in memory where that can be had: these tests lose no power."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+    """A folder for a database."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         yield Path(folder)
 
 
