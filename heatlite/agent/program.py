@@ -12,7 +12,7 @@ from heatlite import __version__
 from heatlite.agent import daemon
 from heatlite.agent.form import Json
 from heatlite.agent.operator import Refused, ask
-from heatlite.agent.settings import FILE, BadSettings, Settings, listening, load, web_address
+from heatlite.agent.settings import FILE, BadSettings, Settings, listening, load, register_address
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,7 +69,7 @@ def _settings(given: argparse.Namespace) -> Settings:
         host, port = listening(given.listen)
         settings = replace(settings, host=host, port=port)
     if given.register is not None:
-        settings = replace(settings, register=web_address("--register", given.register))
+        settings = replace(settings, register=register_address("--register", given.register))
     return replace(settings, deployments=settings.deployments or given.deployments)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from heatlite.agent.log import log
-from heatlite.agent.settings import BadSettings, Settings, web_address
+from heatlite.agent.settings import BadSettings, Settings, register_address
 
 _SECONDS = 10.0
 """For an answer."""
@@ -92,12 +92,13 @@ class Reporter:
             return self._settings.register
         try:
             found = json.loads(self._settings.metadata.read_bytes())
-            url = web_address("heatlite_agent.register", found["heatlite_agent"]["register"])
+            url = register_address("heatlite_agent.register", found["heatlite_agent"]["register"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError, BadSettings) as error:
-            if self._unreadable != type(error).__name__:
-                self._unreadable = type(error).__name__
+            reason = str(error) if isinstance(error, BadSettings) else type(error).__name__
+            if self._unreadable != reason:
+                self._unreadable = reason
                 log("metadata-unreadable", file=str(self._settings.metadata), error=self._unreadable)
             return None
         self._unreadable = ""

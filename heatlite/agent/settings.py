@@ -143,6 +143,23 @@ def web_address(name: str, text: str) -> str:
     return text
 
 
+def register_address(name: str, text: str) -> str:
+    """The same, if it is a URL to which the secret may go. Raises BadSettings."""
+    parts = urlsplit(web_address(name, text))
+    host = parts.hostname or ""
+    if parts.scheme == "http" and host != "localhost" and not (_is_address(host) and is_loopback(host)):
+        raise BadSettings(f"{name} is plain http to {host}: the agent's secret goes there, so let it be https")
+    return text
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches that address."""
     return ipaddress.ip_address(host).is_loopback
@@ -223,7 +240,7 @@ def _settings(table: _Table) -> Settings:
         host=host,
         port=port,
         url=None if url is None else web_address("url", url).rstrip("/"),
-        register=None if register is None else web_address("register", register),
+        register=None if register is None else register_address("register", register),
         metadata=table.file("metadata"),
         server_authority=table.file("server_authority"),
         deployments=table.flag("deployments"),

@@ -191,6 +191,7 @@ def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
         ('listen = "0.0.0.0:80"\ntls = {certificate = "a", key = "b", authority = "c"}', "url: the server cannot"),
         ('tls = {certificate = "a"}', "tls.key is missing"),
         ('register = "ftp://example.org"', "register is no http or https URL"),
+        ('register = "http://example.org/x"', "register is plain http to example.org: the agent's secret goes there"),
         ("limits = 3", "limits has to be a table"),
         ("[limits]\nseconds = 0", "limits.seconds has to be a number above 0"),
         ("[limits]\noutput_kib = 65", "limits.output_kib has to be a whole number from 1 to 64"),
