@@ -353,6 +353,15 @@ def test_under_an_administrators_lock(engine: Engine, stack: StackRecord) -> Non
     engine.unlock(stack)
 
 
+def test_with_a_stack_that_is_given_away_it_goes(engine: Engine, stack: StackRecord) -> None:
+    run = put(engine, stack)
+    engine.rooms.handover.abandon(MEMBER, stack)
+    stack = engine.settle(stack)
+    assert stack.deleted_at is not None
+    assert again(engine, run).status is ActionStatus.CANCELLED
+    assert states(engine, run) == ["a CANCELLED", "b CANCELLED", "c CANCELLED"]
+
+
 @pytest.mark.parametrize("is_approved", [False, True])
 def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackRecord, is_approved: bool) -> None:
     run = put(engine, stack)
