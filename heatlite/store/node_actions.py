@@ -8,7 +8,7 @@ from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Request
 from heatlite.store.actions import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Dialect, Row, Value
-from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.sealing import Sealing
 from heatlite.store.tables import NodeAction, NodeTransition
 
@@ -153,6 +153,20 @@ class NodeActions:
     def of_run(self, run_id: str) -> list[NodeActionRecord]:
         """The node actions of a playbook's run, stage by stage."""
         return self._select("WHERE run_id = ? ORDER BY seq", (run_id,))
+
+    def steps(self, run_id: str) -> list[RunStep]:
+        """The same, as far as the run has to know them."""
+        columns = ("id", "node", "kind", "state", "stage", "turn", "sent_at", "cancel_asked", "error")
+        sql = f"SELECT {self._database.quote(*columns)} FROM node_action WHERE run_id = ? ORDER BY seq"
+        return [
+            RunStep(
+                one, node, kind, NodeActionState(state), stage or 0, bool(turn), sent_at, bool(asked),
+                json.loads(self._sealing.open(error)),
+            )
+            for one, node, kind, state, stage, turn, sent_at, asked, error in self._database.read(
+                self._marked(sql), (run_id,)
+            )
+        ]  # fmt: skip
 
     def page(
         self,

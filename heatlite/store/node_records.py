@@ -87,6 +87,26 @@ class NodeActionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RunStep:
+    """What a playbook's run has to know of one of its node actions: no more, for there may be thousands of them."""
+
+    id: str
+    node: str
+    kind: str
+    state: NodeActionState
+    stage: int
+    turn: bool = False
+    sent_at: float | None = None
+    cancel_asked: bool = False
+    error: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing will come of it any more."""
+        return self.state in ENDED
+
+
+@dataclass(frozen=True, slots=True)
 class NodeTransitionRecord:
     """A line of a node action's history."""
 

@@ -13,7 +13,7 @@ from heatlite.store.database import Database, Row
 from heatlite.store.encryption import FORM, Cipher, open_cipher
 from heatlite.store.errors import UnreadableSecret
 
-EMPTY = frozenset({"{}", "[]", "null"})
+EMPTY = frozenset({"{}", "[]", "null", '""'})
 """Has nothing in it to encrypt."""
 
 IN_LIMIT = 500

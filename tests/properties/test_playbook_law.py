@@ -6,23 +6,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatlite.core.nodes import AT_AGENT, NodeActionState, Requester
+from heatlite.core.nodes import AT_AGENT, NodeActionState
 from heatlite.engine.nodes.stages import STOPPED, Next, held_back, next_of
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.node_records import RunStep
 
 S = NodeActionState
 MOST_STEPS = 200
 
 
-def action(number: int, stage: int) -> NodeActionRecord:
-    return NodeActionRecord(
-        id=str(number), project="p", stack_id="s", root_id="s", node_id=f"n{number}", node=f"n{number}", kind="k",
-        args={}, digest="", state=S.PENDING_SCHEDULE, requester=Requester.PLAYBOOK, requested_by="u", created_at=0.0,
-        updated_at=0.0, turn=False, run_id="r", stage=stage, seq=number,
-    )  # fmt: skip
+def action(number: int, stage: int) -> RunStep:
+    return RunStep(str(number), f"n{number}", "k", S.PENDING_SCHEDULE, stage)
 
 
-def under_way(one: NodeActionRecord) -> bool:
+def under_way(one: RunStep) -> bool:
     return one.turn and not one.has_ended
 
 
@@ -54,7 +50,7 @@ def test_a_run(data: st.DataObject) -> None:
             running = [one for one in actions if one.stage == stage and under_way(one)]
             assert limit is None or len(running) <= limit
             if running:
-                assert all(one.state is S.DONE for one in actions if (one.stage or 0) < stage) or has_failed
+                assert all(one.state is S.DONE for one in actions if one.stage < stage) or has_failed
         if again.has_ended:
             assert all(one.has_ended for one in actions)
             assert has_failed == any(one.state is not S.DONE for one in actions)

@@ -4,7 +4,7 @@ No worker has a run. It is WAITING until the last of its node actions has ended,
 that did. Whoever ends it otherwise (CANCEL, its time, the deletion of the stack) ends what is left of them with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
@@ -15,7 +15,7 @@ from heatlite.engine.endings import outputs
 from heatlite.engine.journal import LONGEST_REASON, stack_event
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
-from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
@@ -47,49 +47,47 @@ class Runs:
         run = self._store.actions.take(run_id)
         if run is None:
             return
-        actions = self._store.node_actions.of_run(run_id)
+        steps = self._store.node_actions.steps(run_id)
         if run.status in ENDED_ACTIONS:
-            self._give_up([one for one in actions if not one.has_ended], run.status_reason)
+            left = [one for one in steps if not one.has_ended and (is_unsent(one) or not one.cancel_asked)]
+            self._change(left, _taken_back, run.status_reason)
             return
-        following = next_of(at_once(run), actions)
+        following = next_of(at_once(run), steps)
         if following.cancelled or following.recalled:
-            recalled = [replace(one, cancel_asked=True) for one in following.recalled]
-            self._change([*map(_cancelled, following.cancelled), *recalled], "its run has stopped")
+            self._change([*following.cancelled, *following.recalled], _taken_back, "its run has stopped")
         elif following.has_ended:
-            self._end(run, actions, following)
+            self._end(run, steps, following)
         elif run.status is ActionStatus.SUSPENDED:
-            self._change([replace(one, turn=False) for one in held_back(actions)])
-        elif run.status is ActionStatus.WAITING and following.turns:
-            self._change([replace(one, turn=True) for one in following.turns])
+            self._change(held_back(steps), lambda one: replace(one, turn=False))
+        elif run.status is ActionStatus.WAITING:
+            self._change(following.turns, lambda one: replace(one, turn=True))
 
-    def _give_up(self, left: Sequence[NodeActionRecord], reason: str) -> None:
-        """End what no agent can have, and ask agents to end the rest."""
-        news = [one for one in left if is_unsent(one) or not one.cancel_asked]
-        self._change([_cancelled(one) if is_unsent(one) else replace(one, cancel_asked=True) for one in news], reason)
-
-    def _change(self, changed: Sequence[NodeActionRecord], reason: str = "") -> None:
+    def _change(
+        self, steps: Sequence[RunStep], how: Callable[[NodeActionRecord], NodeActionRecord], reason: str = ""
+    ) -> None:
         """Write node actions, with a line of history where there is a reason, and have their nodes looked after. The
         ledger has `advance` called again, which finds this done."""
-        if not changed:
+        if not steps:
             return
         now = self._clock.now()
-        lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
         changed = [
-            replace(one, updated_at=now, finished_at=now if one.has_ended else one.finished_at) for one in changed
+            replace(one, updated_at=now, finished_at=now if one.has_ended else one.finished_at)
+            for one in map(how, self._store.node_actions.known([step.id for step in steps]))
         ]
+        lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
         self._ledger.record(changed, lines if reason else ())
         if not all(one.has_ended for one in changed):
             self._store.orchestrations.nudge(changed[0].root_id, now)
 
-    def _end(self, run: ActionRecord, actions: Sequence[NodeActionRecord], following: Next) -> None:
+    def _end(self, run: ActionRecord, steps: Sequence[RunStep], following: Next) -> None:
         failure = following.failure
         if failure is None:
             result, reason = Result.OK, "All stages are done"
         else:
             result = Result.CANCEL if run.status is ActionStatus.INIT else Result.ERROR
-            stage = stage_names(run)[failure.stage or 0]
+            stage = stage_names(run)[failure.stage]
             reason = f"Stage {stage}: {failure.kind} on node {failure.node} is {failure.state}"
-        told = {**outputs(result, reason), **_summary(run, actions)}
+        told = {**outputs(result, reason), **_summary(run, steps)}
         self._store.actions.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
 
     def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
@@ -101,8 +99,11 @@ class Runs:
             self._store.events.append_many([event])
 
 
-def _cancelled(action: NodeActionRecord) -> NodeActionRecord:
-    return replace(action, state=NodeActionState.CANCELLED, turn=False, error=STOPPED)
+def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
+    """What no agent can have is ended; agents are asked to end the rest."""
+    if is_unsent(action):
+        return replace(action, state=NodeActionState.CANCELLED, turn=False, error=STOPPED)
+    return replace(action, cancel_asked=True)
 
 
 def title(run: ActionRecord) -> str:
@@ -128,17 +129,17 @@ def stage_names(run: ActionRecord) -> list[str]:
     return [str(stage["name"]) for stage in _stages(run)]
 
 
-def _summary(run: ActionRecord, actions: Sequence[NodeActionRecord]) -> JsonMap:
+def _summary(run: ActionRecord, steps: Sequence[RunStep]) -> JsonMap:
     """What came of each stage, and what has failed."""
     names = stage_names(run)
     stages: list[JsonMap] = []
     for number, name in enumerate(names):
-        states = [one.state for one in actions if one.stage == number]
+        states = [one.state for one in steps if one.stage == number]
         counts: JsonMap = {state.value: states.count(state) for state in NodeActionState if state in states}
         stages.append({"name": name, "states": counts})
     failed: list[JsonMap] = [
-        {"id": one.id, "stage": names[one.stage or 0], "node": one.node, "state": one.state.value}
-        for one in actions
+        {"id": one.id, "stage": names[one.stage], "node": one.node, "state": one.state.value}
+        for one in steps
         if one.state in (NodeActionState.FAILED, NodeActionState.LOST)
     ]
     return {"stages": stages, "failed": failed}

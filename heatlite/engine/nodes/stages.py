@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heatlite.core.nodes import PENDING, NodeActionState
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.node_records import NodeActionRecord, RunStep
 
 STOPPED = "Its run has stopped before it was sent."
 """The error of what was cancelled for that."""
@@ -14,19 +14,19 @@ STOPPED = "Its run has stopped before it was sent."
 class Next:
     """What is to be done now."""
 
-    turns: tuple[NodeActionRecord, ...] = ()
+    turns: tuple[RunStep, ...] = ()
     """Those that may be sent from now on."""
-    cancelled: tuple[NodeActionRecord, ...] = ()
+    cancelled: tuple[RunStep, ...] = ()
     """Those that no agent can have: they will not be sent any more."""
-    recalled: tuple[NodeActionRecord, ...] = ()
+    recalled: tuple[RunStep, ...] = ()
     """Those that were sent, and not seen at their agents yet."""
-    failure: NodeActionRecord | None = None
+    failure: RunStep | None = None
     """What has stopped the run."""
     has_ended: bool = False
     """Whether nothing is left to do."""
 
 
-def next_of(at_once: Sequence[int | None], actions: Sequence[NodeActionRecord]) -> Next:
+def next_of(at_once: Sequence[int | None], actions: Sequence[RunStep]) -> Next:
     """What follows from how the node actions of an approved run stand.
 
     `at_once` says for each stage how many of it may be under way (None: all). The actions are in the order in which
@@ -42,7 +42,7 @@ def next_of(at_once: Sequence[int | None], actions: Sequence[NodeActionRecord]) 
     left = [one for one in actions if not one.has_ended]
     if not left:
         return Next(has_ended=True)
-    stage = min(one.stage or 0 for one in left)
+    stage = min(one.stage for one in left)
     waiting = [one for one in left if one.stage == stage and not one.turn]
     under_way = sum(one.stage == stage and one.turn for one in left)
     most = at_once[stage]
@@ -50,11 +50,11 @@ def next_of(at_once: Sequence[int | None], actions: Sequence[NodeActionRecord]) 
     return Next(turns=tuple(waiting[:room]))
 
 
-def held_back(actions: Sequence[NodeActionRecord]) -> tuple[NodeActionRecord, ...]:
+def held_back(actions: Sequence[RunStep]) -> tuple[RunStep, ...]:
     """Those that lose their turn where a run is suspended: no agent can have them yet."""
     return tuple(one for one in actions if one.turn and is_unsent(one))
 
 
-def is_unsent(action: NodeActionRecord) -> bool:
+def is_unsent(action: RunStep | NodeActionRecord) -> bool:
     """Whether no agent can have it."""
     return action.state in PENDING and action.sent_at is None
