@@ -17,6 +17,8 @@ STACK = str(TEMPLATES / "maintenance" / "stack.yaml")
 PLAYBOOK = str(TEMPLATES / "maintenance" / "restart.yaml")
 NODES = ("db1", "db2", "db3")
 PATIENCE = 60
+ONE_BY_ONE = [line for name in NODES for line in (f"{name} restart postgresql", f"{name} is up")]
+"""What is done to the services."""
 
 SERVICE = """\
 #!/bin/sh
@@ -110,9 +112,7 @@ def test_a_rolling_restart_under_a_lock(
         watching.kill()
         watching.wait()
     assert (watching.returncode, err) == (0, "")
-    assert machines.read_text().split("\n")[:-1] == [
-        line for name in NODES for line in (f"{name} restart postgresql", f"{name} is up")
-    ]
+    assert machines.read_text().splitlines() == ONE_BY_ONE
     told = [line.partition("Z [")[2] for line in out.splitlines()[1:-1]]
     assert told[0] == "db]: PLAYBOOK_IN_PROGRESS  Playbook restart started"
     restarted = [f"db.{name}]: NODE_ACTION_DONE  service.restart" for name in NODES]
@@ -130,3 +130,18 @@ def test_a_rolling_restart_under_a_lock(
     noted = json.loads(run("node", "show", done[0]["id"], "-f", "json"))
     assert noted["outputs"]["restarted_at"].strip().endswith("Z")
 
+    # Once more, and the server dies in the middle of it: nothing is lost, and nothing is done twice.
+    machines.unlink()
+    (tmp_path / "go").unlink()
+    _, action_id, status = run("node", "playbook", "run", "db", PLAYBOOK, "--granted").split()
+    assert status == "WAITING"
+    eventually(lambda: machines.exists() and machines.read_text() == first, "the first restart begins", PATIENCE)
+    site.kill()
+    (tmp_path / "go").touch()
+    heir = Server(tmp_path, site.port)
+    try:
+        assert run("action", "wait", action_id.rstrip(":")).endswith(": SUCCEEDED  All stages are done\n")
+        assert machines.read_text().splitlines() == ONE_BY_ONE
+        assert heir.complaints() == ""
+    finally:
+        heir.kill()
