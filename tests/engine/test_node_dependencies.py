@@ -222,9 +222,11 @@ def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) ->
 
         thread = threading.Thread(target=orchestrate)
         thread.start()
-        meet.wait()
-        engine.put(fleet.stack, template(a=thing(f"{number}"), b=thing()), wait=False)
-        thread.join()
+        slow = thing(f"{number}", action_wait_secs={"update": 1})
+        with engine.clock.held():  # what has ended again would be in nobody's way
+            meet.wait()
+            engine.put(fleet.stack, template(a=slow, b=thing()), wait=False)
+            thread.join()
         sent = [one.id for one in engine.store.node_actions.known([one.id for one in work]) if one.sent_at]
         depended = {one.depended for one in engine.store.actions.dependencies(fleet.last().id)}
         assert sorted(sent) == sorted(depended)

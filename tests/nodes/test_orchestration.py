@@ -272,7 +272,7 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
             found = engine.store.orchestrations.get(stack.id)
             return found is not None and found.owner is None and found.report
 
-        engine.wait_for(lambda: told() and told()["unreachable"] == 2)
+        engine.wait_for(lambda: (report := told()) and report["unreachable"] == 2)
         nodes = engine.store.nodes.of_root(stack.id)
         assert set(told()["errors"]) == {f"0 ({node.id})" for node in nodes}
         assert len(engine.rooms.nodes.seen(stack).nodes) == 2
