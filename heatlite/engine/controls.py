@@ -1,8 +1,8 @@
 """Signals to actions: CANCEL, SUSPEND, RESUME, and the CANCEL that waits for nobody (seed: senlin-actions).
 
 What no worker has is moved here and now; what a worker has is only asked: it sees that at its next commit, or within a
-second. A maintenance lock keeps nobody from signalling: what runs on a locked stack is its lock, its unlock or its
-delete, and to stop one of these is no operation on the stack.
+second. A maintenance lock keeps nobody from signalling: what runs on a locked stack is its lock, its unlock,
+its delete or a playbook, and to stop one of these is no operation on the stack.
 """
 
 from heatlite.core.clock import Clock
