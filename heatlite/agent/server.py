@@ -198,6 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "heatlite-agent", ""
+    disable_nagle_algorithm = True  # the server asks several things over one connection
 
     def do_GET(self) -> None:
         self._serve()
@@ -241,12 +242,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) or self.close_connection:
+            self.send_header("Connection", "close")  # its body may not have been read
         if status != HTTPStatus.UNAUTHORIZED:
             self.send_header(signature.SIGNATURE, signature.of_answer(self.server.secret, status, nonce, body))
         self.end_headers()
         self.wfile.write(body)
-        self.close_connection = True
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """For what is no request at all, or with a method that there is not."""

@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from heatlite.agent import form
+from heatlite.core.config import Settings
+from heatlite.core.nodes import NodeActionState, NodeState, Requester
+from heatlite.engine.nodes.agents import Agents, Declined
+from heatlite.store.node_records import NodeActionRecord, NodeRecord
 from tests.agent.agents import Agent, Registry, raw, wait
 
 
@@ -120,6 +125,36 @@ def test_an_id_is_one_action(agent: Agent) -> None:
     answers = [agent.ask("POST", "/v1/actions", {"kind": "test/success"}, nonce=nonce) for _ in range(2)]
     assert [answer.status for answer in answers] == [201, 200]
     assert answers[0].body == answers[1].body
+
+
+def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None:
+    """The engine's own client: several actions at once, one of them refused, and an answer of several pages."""
+    before = agent.get("/v1/agent")
+    node = NodeRecord(
+        "n", "s", "r", "p", "a", agent.url, agent.secret, "", 0, "1", (), False, NodeState.UP, "", 1.0
+    )  # fmt: skip
+    # Each byte of it is six in JSON.
+    much = "for i in 0 1 2 3 4 5 6; do head -c 60000 /dev/zero | tr '\\0' '\\1' > $heat_outputs_path.$i; done"
+    args: form.JsonMap = {"config": much, "outputs": [str(number) for number in range(7)]}
+    ids = [f"line-{number}" for number in range(4)]
+    agents = Agents(Settings(database="sqlite://"))
+    with agents.line(node) as line:
+        for one in ids:
+            action = NodeActionRecord(
+                one, "p", "s", "r", "n", "a", "script", args, "", NodeActionState.PENDING_SCHEDULE, Requester.USER,
+                "mia", 1.0, 1.0,
+            )  # fmt: skip
+            line.send(action, form.now())
+            line.send(action, form.now())
+            with pytest.raises(Declined, match="There is no kind"):
+                line.send(replace(action, kind="test/none"), form.now())
+        assert not line.cancel("unknown")
+    agent.ended(ids[-1])
+    with agents.line(node) as line:
+        answer = line.changes(before["instance"], before["revision"])
+    assert [told.id for told in answer.actions] == ids
+    assert [told.state for told in answer.actions] == ["DONE"] * 4
+    assert not answer.more
 
 
 def test_much_is_told_in_pages(agent: Agent) -> None:
