@@ -56,7 +56,7 @@ class Command:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         order: Order = {
             "command": list(command),
-            "environment": {**os.environ, **(environment or {})},
+            "environment": {**os.environ, **(environment or {}), supervise.MARK: str(self.folder)},
             "outputs": list(outputs),
             "seconds": limits.seconds,
             "memory": limits.memory_mib * 1024 * 1024,
@@ -103,15 +103,25 @@ class Command:
             return None
         return result
 
-    def end(self) -> None:
-        """Have it ended, with all that it has started. Returns at once."""
-        self._signal(signal.SIGTERM)
+    def end(self) -> bool:
+        """Have it ended, with all that it has started. Returns at once: whether something of it lives still."""
+        if self.is_alive():
+            self._signal(signal.SIGTERM)
+            return True
+        if not self.has_begun() or (self.result() is not None and not self._stays()):
+            return False  # what it has left running by now is left alone
+        # Its supervisor was killed.
+        return supervise.kill(lambda: supervise.marked(self.folder))
 
     def forget(self) -> None:
         """Remove the folder. What the command has left running is left alone."""
         if self.is_alive():
             self._signal(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _stays(self) -> bool:
+        order: Order = json.loads((self.folder / supervise.ORDER).read_text())
+        return order["stays"]
 
     def _signal(self, what: signal.Signals) -> None:
         process = self._supervisor()

@@ -112,11 +112,13 @@ class _Commanded:
         result = command.result()
         if result is not None:
             return _judge(result, self._limits, action.cancel_asked)
-        if not alive:
-            return Step(CANCELLED, error="cancelled") if action.cancel_asked else Step(FAILED, error=_INTERRUPTED)
-        if action.cancel_asked:
-            command.end()
-        return Step(RUNNING)
+        if alive:
+            if action.cancel_asked:
+                command.end()
+            return Step(RUNNING)
+        if command.end():
+            return Step(RUNNING)
+        return Step(CANCELLED, error="cancelled") if action.cancel_asked else Step(FAILED, error=_INTERRUPTED)
 
 
 class _Script(_Commanded):
@@ -185,9 +187,7 @@ class _External:
     def step(self, action: Action, folder: Path) -> Step:
         start, check = Command(folder / "start"), Command(folder / "check")
         if action.cancel_asked:
-            alive = [command for command in (start, check) if command.is_alive()]
-            for command in alive:
-                command.end()
+            alive = [command for command in (start, check) if command.end()]
             return Step(RUNNING if alive else CANCELLED, action.progress, error="" if alive else "cancelled")
         if not start.has_begun():
             start.start(self._external.start, self._limits, stdin=form.dump(action.record()), stays=True)
@@ -207,7 +207,7 @@ class _External:
             return running
         alive = check.is_alive()
         result = check.result()
-        if result is None and alive:
+        if result is None and (alive or check.end()):
             return running
         check.forget()
         if result is None:

@@ -121,10 +121,7 @@ class Runner:
 
 def _is_ended(folder: Path) -> bool:
     """Whether nothing of an action runs any more; if it does, it is asked to end."""
-    alive = [command for command in map(Command, _folders(folder)) if command.is_alive()]
-    for command in alive:
-        command.end()
-    return not alive
+    return not [command for command in map(Command, _folders(folder)) if command.end()]
 
 
 def _forget(folder: Path) -> None:

@@ -2,7 +2,8 @@
 it has ended, and can end it together with everything that it has started.
 
 It makes itself a child subreaper (prctl(2)), so what a command leaves behind becomes its child, also what has forked
-twice; where that is missing (it is Linux's) only the command's process group can be ended.
+twice; where that is missing (it is Linux's) only the command's process group can be ended. Should the supervisor itself
+be killed, what it has watched over is found by the mark in its environment.
 
 Its folder holds `order` (what to do: Order, as JSON) and then `claim` (its pid; locked for as long as it lives; whoever
 makes it is the only one that runs the command) and `result` (Result, as JSON, at once and whole).
@@ -19,7 +20,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import TypedDict
@@ -27,10 +28,15 @@ from typing import TypedDict
 ORDER, CLAIM, RESULT, OUTPUT, STDIN = "order", "claim", "result", "output", "stdin"
 """Files in the folder; OUTPUT with a dot and a name after it."""
 
+MARK = "HEATLITE_AGENT_COMMAND"
+"""In the environment of a command and of all that it starts: the folder."""
+
 TIME_LIMIT, ASKED = "time limit", "asked to"
 """Why a command was ended."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LOOK = 2.0
+"""Seconds between two looks whether the folder is there."""
 _DRAIN = 1.0
 """Seconds to wait, after the command's end, for those to whom it has left its output."""
 _DRAIN_SHORT = 0.1
@@ -202,7 +208,7 @@ class _Supervisor:
         """Until the command has ended, by itself or not. Returns why not."""
         ended = None
         while self._status is None and ended is None:
-            self._pump(deadline - time.monotonic())
+            self._pump(min(_LOOK, deadline - time.monotonic()))
             ended = self._reason(deadline)
         if ended is not None:
             self._end_all()
@@ -216,13 +222,13 @@ class _Supervisor:
     def _stay(self, deadline: float) -> None:
         """Until nothing is left of what the command has started."""
         while self._descendants():
-            self._pump(deadline - time.monotonic())
+            self._pump(min(_LOOK, deadline - time.monotonic()))
             if self._reason(deadline) is not None:
                 self._end_all()
 
     def _reason(self, deadline: float) -> str | None:
-        if self._asked:
-            return ASKED
+        if self._asked or not (self._folder / CLAIM).exists():
+            return ASKED  # where the folder was removed nobody can ask any more
         return TIME_LIMIT if time.monotonic() >= deadline else None
 
     def _pump(self, seconds: float) -> None:
@@ -252,16 +258,7 @@ class _Supervisor:
         while self._descendants() and (left := grace - time.monotonic()) > 0:
             self._pump(min(left, 0.2))
         pause = 0.05
-        while processes := self._descendants():
-            # Stopped ones cannot fork: once nobody new is found all are caught.
-            stopped: set[int] = set()
-            while new := processes - stopped:
-                for process in new:
-                    _send(process, signal.SIGSTOP)
-                stopped |= new
-                processes = self._descendants()
-            for process in stopped:
-                _send(process, signal.SIGKILL)
+        while kill(self._descendants):
             self._pump(pause)
             pause = min(1.0, 2 * pause)
 
@@ -276,13 +273,12 @@ class _Supervisor:
                 return set()
             return {-group}
         parents = {}
-        for entry in os.scandir("/proc"):
-            if entry.name.isdecimal():
-                with contextlib.suppress(OSError):
-                    # "pid (name) state parent …"; a name may hold anything.
-                    fields = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()
-                    if fields[0] not in (b"Z", b"X"):
-                        parents[int(entry.name)] = int(fields[1])
+        for process in _processes():
+            with contextlib.suppress(OSError):
+                # "pid (name) state parent …"; a name may hold anything.
+                fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+                if fields[0] not in (b"Z", b"X"):
+                    parents[process] = int(fields[1])
         found: set[int] = set()
         newest = {os.getpid()}
         while newest:
@@ -344,6 +340,40 @@ class _Supervisor:
 
     def _ask(self, *_: object) -> None:
         self._asked = True
+
+
+def kill(living: Callable[[], set[int]]) -> bool:
+    """KILL all that `living` finds, and what they start meanwhile. Returns whether there were some: they may take their
+    time to die."""
+    # Stopped ones cannot fork: once nobody new is found all are caught.
+    stopped: set[int] = set()
+    while new := living() - stopped:
+        for process in new:
+            _send(process, signal.SIGSTOP)
+        stopped |= new
+    for process in stopped:
+        _send(process, signal.SIGKILL)
+    return bool(stopped)
+
+
+def marked(folder: Path) -> set[int]:
+    """What lives of the command of a folder, whoever is its parent by now. Not what has given itself another
+    environment; nothing where there is no /proc."""
+    mark = os.fsencode(f"{MARK}={folder}")
+    found = set()
+    for process in _processes():
+        with contextlib.suppress(OSError):  # it has died, or is another user's
+            if process != os.getpid() and mark in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                found.add(process)
+    return found
+
+
+def _processes() -> list[int]:
+    """All of the machine, where it has /proc."""
+    try:
+        return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal()]
+    except FileNotFoundError:
+        return []
 
 
 def _send(process: int, what: signal.Signals) -> None:

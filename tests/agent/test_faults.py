@@ -146,15 +146,22 @@ def test_an_agent_that_is_killed_goes_on_where_it_was(agent: Agent, tmp_path: Pa
     agent.start()
     agent.cancel(action)
     assert agent.ended(action)["state"] == "CANCELLED"
-    # The machine, or what watches over the script, goes down: nobody knows how far it came.
-    action = begin("never")
+    # What watches over the script is killed, too: nobody knows how far it came, and nothing of it is left.
+    daemon = tmp_path / "daemon"
+    script = "(trap '' TERM; setsid sh -c 'echo $$ > $daemon; while :; do sleep 0.1; done' &)\n" + script
+    inputs = {"runs": str(runs), "go": str(tmp_path / "never"), "daemon": str(daemon)}
+    runs.unlink()
+    action = agent.script(script, inputs=inputs)
+    wait(lambda: runs.exists() and daemon.exists() and daemon.read_text().strip())
     agent.stop(signal.SIGKILL)
     (claim,) = agent.folder.glob("work/*/*/command/claim")
     os.kill(int(claim.read_text()), signal.SIGKILL)
+    assert lives(int(daemon.read_text()))
     agent.start()
     record = agent.ended(action)
     assert (record["state"], record["error"].partition(":")[0]) == ("FAILED", "interrupted")
     assert runs.read_text() == "began\n"
+    assert not lives(int(daemon.read_text()))
 
 
 def test_whenever_it_is_killed_everything_is_done_once_and_in_order(agent: Agent, tmp_path: Path) -> None:
@@ -232,10 +239,14 @@ def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
     wait(lambda: not lives(int((tmp_path / "pid").read_text())))
     assert agent.ended(agent.script("echo new"))["outputs"]["deploy_stdout"] == "new\n"
     assert agent.ask("GET", f"/v1/actions/{action}").status == 404
-    # All of it.
+    # All of it, while something runs.
     identity = agent.get("/v1/agent")["instance"]
+    (tmp_path / "pid").unlink()
+    agent.script("echo $$ > $folder/pid; sleep 300", inputs={"folder": str(tmp_path)})
+    wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     agent.stop(signal.SIGKILL)
     subprocess.run(["rm", "-r", str(agent.folder)], check=True)
+    wait(lambda: not lives(int((tmp_path / "pid").read_text())))
     metadata = agent.folder.with_suffix(".json")
     agent.settings.write_text(f'metadata = "{metadata}"\n[limits]\nseconds = 0.5\n')
     with Registry() as registry:
