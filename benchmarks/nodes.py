@@ -18,6 +18,7 @@ from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
 from heatlite.core.nodes import NodeActionState, Requester
+from heatlite.engine.nodes.orchestrator import LONGEST_REST
 from heatlite.engine.nodes.registration import Registered
 from heatlite.engine.requests import Request
 from heatlite.store.node_records import NodeActionRecord
@@ -88,6 +89,7 @@ class Fleet:
 
     def orchestrate(self) -> tuple[float, int]:
         """Seconds and commits of one from begin to end, the claim and the end included."""
+        time.sleep(LONGEST_REST)  # for as long it may leave the tree alone after the one before
         self.server.rooms.nodes.orchestrate(self.stack)
         before = self.commits.count
         began = time.perf_counter()

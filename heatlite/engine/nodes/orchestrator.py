@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from heatlite.core.clock import Clock
@@ -22,6 +23,9 @@ LOOK = 1.0
 """Seconds between two looks for what nobody here has been woken for."""
 TREES = 4
 """Trees that are looked after at once."""
+LONGEST_REST = 2.0
+"""Seconds that a tree is left alone after an orchestration, which is otherwise as long as that took: so a thousand busy
+nodes, of which one always has something to tell, are heard together, and a few at once."""
 
 
 class Orchestrator:
@@ -38,6 +42,8 @@ class Orchestrator:
         self._deployments = deployments
         self._owner = new_id()
         self._busy: set[str] = set()
+        self._resting: dict[str, float] = {}
+        """Until when trees rest, by time.monotonic."""
         self._pool = ThreadPoolExecutor(TREES, "nodes")
         self._called = threading.Event()
         self._stopping = threading.Event()
@@ -61,28 +67,36 @@ class Orchestrator:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._called.clear()
+            pause = LOOK
             try:
-                self._look()
+                pause = self._look()
             except DatabaseUnavailable as error:
                 log.warning("cannot look for nodes that are to be looked after: %s", error)
             except Exception:
                 # Whatever it was, an engine that looks after no nodes any more is worse.
                 log.exception("cannot look for nodes that are to be looked after")
-            self._called.wait(LOOK)
+            self._called.wait(pause)
         self._store.close()
 
-    def _look(self) -> None:
-        """Claim what is due, as far as somebody is free for it."""
-        free = TREES - len(self._busy)
+    def _look(self) -> float:
+        """Claim what is due, as far as somebody is free for it. Returns seconds until the next look."""
+        moment, pause, free = time.monotonic(), LOOK, TREES - len(self._busy)
+        for root_id, until in list(self._resting.items()):
+            if until <= moment:
+                del self._resting[root_id]
         now, lease = self._clock.now(), self._settings.lease_seconds
-        for record in self._store.orchestrations.due(now, free) if free > 0 else ():
-            if record.root_id in self._busy:
+        for record in self._store.orchestrations.due(now) if free > 0 else ():
+            if record.root_id in self._resting:
+                pause = min(pause, self._resting[record.root_id] - moment)
+                continue
+            if record.root_id in self._busy or len(self._busy) == TREES:
                 continue
             with self._store.transaction():
                 claimed = self._store.orchestrations.claim(record, self._owner, now, lease)
             if claimed is not None:
                 self._busy.add(claimed.root_id)
                 self._pool.submit(self._do, claimed)
+        return pause
 
     def _do(self, claimed: OrchestrationRecord) -> None:
         orchestration = Orchestration(
@@ -95,7 +109,7 @@ class Orchestrator:
             claimed,
             self._stopping,
         )
-        root_id = claimed.root_id
+        root_id, began = claimed.root_id, time.monotonic()
         try:
             try:
                 orchestration.run()
@@ -115,5 +129,7 @@ class Orchestrator:
             log.exception("the nodes of stack %s are left until the lease ends", root_id)
         finally:
             self._store.close()
+            ended = time.monotonic()
+            self._resting[root_id] = ended + min(ended - began, LONGEST_REST)
             self._busy.discard(root_id)
             self._called.set()
