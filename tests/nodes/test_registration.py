@@ -70,6 +70,21 @@ def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: Ti
     until(lambda: len(agent.asked) > asked)
     again = heat.call("PUT", own, body(agent, deployments=True), code=200).json["node"]
     assert (again["id"], again["deployments"]) == (node["id"], True)
+    events = f"{path}/resources/a/events?resource_type=OS::Heat::Node"
+    heat.fault("GET", events, code=404)  # none
+    # Whoever comes last is the agent, and that it is another one is said.
+    other = TinyAgent("t" * 43)
+    try:
+        heat.call("PUT", own, body(other, secret=other.secret), code=200)
+        until(lambda: other.asked)
+        assert until_up(heat, path)["url"] == other.url
+        (event,) = heat.get(events)["events"]
+        assert (event["resource_status"], event["physical_resource_id"]) == ("NODE_REPLACED", node["id"])
+        assert event["resource_status_reason"] == (
+            f"Another agent has registered, at {other.url}, in place of the one at {agent.url}"
+        )
+    finally:
+        other.close()
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

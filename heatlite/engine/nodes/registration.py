@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.nodes import NodeActionState, NodeState
+from heatlite.engine.journal import LONGEST_REASON
 from heatlite.engine.nodes.agents import Agents
 from heatlite.store.node_records import NodeRecord, OrchestrationRecord
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
+
+EVENT, ANOTHER = "NODE", "REPLACED"
+"""The event ``NODE_REPLACED``; it has the node's id where others have an object's."""
+EVENT_TYPE = "OS::Heat::Node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class Nodes:
         self._agents = agents
 
     def register(self, stack: StackRecord, row: ResourceRecord, given: Registered) -> NodeRecord:
-        """Make an agent known beside a resource, in place of one that was known before.
+        """Make an agent known beside a resource, in place of one that was known before: whoever has come last is the
+        node's agent. That it is another one is an event of the stack.
 
         Raises HTTPBadRequest where the server would not connect to its URL, EntityNotFound where the resource is gone.
         """
@@ -78,9 +84,20 @@ class Nodes:
                 self._store.nodes.insert(node)
             else:
                 self._store.nodes.save_many([node])
+                if before.secret != node.secret:
+                    self._tell(before, node)
             self._store.orchestrations.nudge(node.root_id, now)
         log.info("node %s of stack %s: an agent has registered at %s", row.name, stack.id, url)
         return node
+
+    def _tell(self, before: NodeRecord, node: NodeRecord) -> None:
+        """Another agent has come: the machine was made anew, or somebody else has its URL."""
+        reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
+        log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)
+        event = EventRecord(
+            node.stack_id, node.name, EVENT_TYPE, node.id, EVENT, ANOTHER, reason[:LONGEST_REASON], node.registered_at
+        )
+        self._store.events.append_many([event])
 
     def changed(self, stack: StackRecord, row: ResourceRecord) -> None:
         """An agent says that something has changed. Raises EntityNotFound where none has registered."""
