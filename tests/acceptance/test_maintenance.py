@@ -5,13 +5,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from shutil import rmtree
+from signal import SIGKILL
 from urllib.parse import urlsplit
 
 import pytest
 
 from heatlite.__main__ import main
 from tests.acceptance.processes import TEMPLATES, CommandLine, Server, eventually
-from tests.agent.agents import Agent
+from tests.agent.agents import Agent, lives
 
 STACK = str(TEMPLATES / "maintenance" / "stack.yaml")
 PLAYBOOK = str(TEMPLATES / "maintenance" / "restart.yaml")
@@ -27,9 +29,18 @@ until [ -e {go} ]; do sleep 0.05; done
 echo "{node} is up" >> {log}
 """
 SETTINGS = """\
+[limits]
+grace_seconds = 0.2
 [services]
 command = ["{command}", "{{verb}}", "{{service}}"]
 allowed = ["postgresql"]
+"""
+
+
+STUBBORN = """\
+trap '' TERM
+echo $$ > $pid
+while :; do sleep 0.1; done
 """
 
 
@@ -61,10 +72,10 @@ def run(
 
 
 @pytest.fixture
-def machines(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[Path]:
-    """The stack, and an agent beside each of its machines; the file in which their service writes what is done to it.
-    It restarts only while the file ``go`` is there."""
-    log = tmp_path / "log"
+def agents(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[dict[str, Agent]]:
+    """The stack, and an agent beside each of its machines. Their service writes what is done to it into the file
+    ``log``, and restarts only while the file ``go`` is there."""
+    log, started = tmp_path / "log", {}
     run("up", STACK, "-n", "db")
     with ExitStack() as ends:
         for name in NODES:
@@ -74,10 +85,10 @@ def machines(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[
             # The server was told to take any port, so it does not know in what it writes down which one that is.
             url = urlsplit(run("node", "token", "db", name).strip())._replace(netloc=f"127.0.0.1:{site.port}")
             settings = SETTINGS.format(command=service)
-            agent = Agent(tmp_path / name, "--register", url.geturl(), settings=settings).start()
-            ends.callback(agent.stop)
+            started[name] = Agent(tmp_path / name, "--register", url.geturl(), settings=settings).start()
+            ends.callback(started[name].stop)
         eventually(lambda: states(run) == ["UP"] * len(NODES), "all agents are known", PATIENCE)
-        yield log
+        yield started
 
 
 def states(run: Callable[..., str]) -> list[str]:
@@ -85,8 +96,9 @@ def states(run: Callable[..., str]) -> list[str]:
 
 
 def test_a_rolling_restart_under_a_lock(
-    run: Callable[..., str], site: Server, machines: Path, tmp_path: Path, heatlite: CommandLine
+    run: Callable[..., str], site: Server, agents: dict[str, Agent], tmp_path: Path, heatlite: CommandLine
 ) -> None:
+    machines = tmp_path / "log"
     before = run("resources", "db", "-f", "json", "-c", "resource_name", "-c", "physical_resource_id")
     run("lock", "db", "--level", "stacks", "--reason", "kernel update")
     assert run("node", "playbook", "put", PLAYBOOK, "-n", "restart").startswith("restart is kept; ")
@@ -142,6 +154,48 @@ def test_a_rolling_restart_under_a_lock(
     try:
         assert run("action", "wait", action_id.rstrip(":")).endswith(": SUCCEEDED  All stages are done\n")
         assert machines.read_text().splitlines() == ONE_BY_ONE
+        what_goes_wrong_on_one_machine(run, agents["db1"], tmp_path)
         assert heir.complaints() == ""
     finally:
         heir.kill()
+
+
+def what_goes_wrong_on_one_machine(run: Callable[..., str], agent: Agent, folder: Path) -> None:
+    """It is away, then gets all that has gathered; a script does not want to end; then its disk is wiped."""
+    script, pid = folder / "stubborn.sh", folder / "pid"
+    script.write_text(STUBBORN)
+    agent.stop(SIGKILL)
+    asked = ["node", "run", "db", "db1", "--script", str(script), "--arg", f"pid={pid}", "--granted"]
+    first, second, third = (run(*asked).split()[0] for _ in range(3))
+    agent.start()
+
+    def stand() -> str:
+        return run("node", "actions", "db", "--node", "db1", "--limit", "3", "-f", "value", "-c", "state")
+
+    def running() -> int:
+        eventually(lambda: pid.exists() and pid.read_text().strip(), "a script runs", PATIENCE)
+        process = int(pid.read_text())
+        pid.unlink()
+        return process
+
+    process = running()
+    eventually(lambda: stand().split() == ["NEW", "NEW", "RUNNING"], "the server knows that", PATIENCE)
+    assert lives(process)
+    run("node", "cancel", first)
+    run("node", "wait", first, code=1)
+    assert stand().split()[2] == "CANCELLED"
+    assert not lives(process)
+    history = run("node", "show", first, "--history", "-f", "value", "-c", "state", "-c", "origin").splitlines()
+    assert history[:1] + history[-3:] == ["PENDING_SCHEDULE server", "NEW agent", "RUNNING agent", "CANCELLED agent"]
+
+    process = running()
+    agent.stop(SIGKILL)
+    rmtree(agent.folder)
+    agent.start()
+    for lost in (second, third):
+        run("node", "wait", lost, code=1)
+    assert stand().split() == ["LOST", "LOST", "CANCELLED"]
+    assert "NODE_REPLACED" in run("events", "db")
+    eventually(lambda: not lives(process), "nobody would know of it any more", PATIENCE)
+    assert run(*asked[:4], "test/success", "--granted").endswith("PENDING_SCHEDULE\n")
+    eventually(lambda: "DONE" in stand().split(), "it works again", PATIENCE)

@@ -455,6 +455,40 @@ def test_an_administrator_is_one_where_he_has_another_role(serve: Serve, tmp_pat
     Heat(serve(auth=Auth.TOKENS).app, "demo", {"X-Auth-Token": token}).create(template(a=value()))
 
 
+def test_who_approves_work_on_machines_is_for_the_policy_to_say(serve: Serve, tmp_path: Path) -> None:
+    """And who may only read does not get to know how to be a machine's agent."""
+    pytest.importorskip("oslo_policy", reason="oslo.policy is not installed (extra `keystone`)")
+    file = tmp_path / "policy.yaml"
+    file.write_text('"node_actions:approve": "role:approver"\n"node_playbooks:approve": "role:approver"\n')
+    token = add_token(tmp_path / "tokens.toml", "ada", {"demo": frozenset({"approver"})}, None)
+    town = Town(serve, tmp_path, policy_file=str(file))
+    member, approver = town["member"], Heat(town.server.app, proof={"X-Auth-Token": token})
+    path = member.create(template(a={"type": "OS::Heat::DeployedServer"}))
+    metadata = f"{path}/resources/a/metadata"
+    assert "/resources/a/node?" in member.get(metadata)["metadata"]["heatlite_agent"]["register"]
+    for looks in (metadata, f"{path}/resources/a", f"{path}/nodes", f"{path}/events"):
+        assert "/node?" not in town["reader"].call("GET", looks, code=200).text
+    stack = town.server.store.stacks.get(path.rpartition("/")[2])
+    assert stack is not None
+    registered(town.server.store, stack, "a")
+    work = {"node": "a", "kind": "script", "args": {"config": "true"}}
+    runs = {"document": playbook("true")["document"]}
+    for asked, body in ((f"{path}/node_actions", work), (f"{path}/node_playbook_runs", runs)):
+        assert member.fault("POST", asked, {**body, "approval": "granted"}, code=403)[0] == "Forbidden"
+        approver.call("POST", asked, body, code=403)
+        town["heat_stack_user"].call("POST", asked, body, code=403)
+    action = member.call("POST", f"{path}/node_actions", work, code=201).json["node_action"]
+    run = member.call("POST", f"{path}/node_playbook_runs", runs, code=202).json["action"]
+    for one in (f"/node_actions/{action['id']}", f"/node_playbook_runs/{run['id']}"):
+        for name in ("member", "admin", "heat_stack_user"):
+            town[name].call("POST", f"{one}/approve", code=403)
+        approver.call("POST", f"{one}/approve", code=200)
+    shown = member.get("/node_actions")["node_actions"]
+    assert {(one["requested_by"], one["approved_by"], one["state"]) for one in shown} == {
+        ("member", "ada", "PENDING_SCHEDULE")
+    }
+
+
 def test_who_asked_is_kept(town: Town) -> None:
     path = town["member"].create(template(a=value()))
     (action,) = town["member"].get("/actions")["actions"]

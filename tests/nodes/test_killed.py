@@ -1,5 +1,6 @@
 """A server that is killed between push and record."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -37,7 +38,8 @@ def test_what_was_sent_before_a_kill_runs_once(tmp_path: Path) -> None:
                     os.killpg(server.process.pid, signal.SIGKILL)
 
         agent.misbehaves = kills
-        asked = {"node": "a", "kind": "test/success", "approval": "granted"}
+        args = {"inputs": {"db_password": "hunter22222"}}
+        asked = {"node": "a", "kind": "test/success", "args": args, "approval": "granted"}
         made: Any = server.request("POST", f"{path}/node_actions", asked).data
         own = made["node_action"]["id"]
         eventually(lambda: bool(pushes), "a push")
@@ -56,6 +58,17 @@ def test_what_was_sent_before_a_kill_runs_once(tmp_path: Path) -> None:
         assert server.request("POST", target).status == 202
         eventually(lambda: state() == "DONE", "the end")
         assert list(agent.actions) == [own]
+        # An agent that says no, and repeats what it was given: no secret is told on, nor is there one in the log.
+        agent.refuses = {"script": (400, "InvalidRequest")}
+        refused: Any = server.request("POST", f"{path}/node_actions", {**asked, "kind": "script"}).data
+        own = refused["node_action"]["id"]
+        eventually(lambda: state() == "FAILED", "the refusal")
+        told = json.dumps([server.request("GET", where).data for where in (f"/node_actions/{own}", f"{path}/events")])
+        assert "no to {'inputs': {'db_password': '******'}}" in told
+        log = server.log.read_text()
+        assert f"node action {own}" in log
+        for secret in ("hunter22222", agent.secret, target.partition("?")[2]):
+            assert secret not in log + told
     finally:
         server.kill()
         agent.close()

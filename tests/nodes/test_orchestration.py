@@ -2,6 +2,7 @@
 
 import threading
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -131,7 +132,8 @@ def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:
 def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # noqa: F811
     """A server that was killed between push and record has left `sent_at`, and sends the same again."""
     agent = site.agents["a"]
-    again, other = site.ask("a"), site.ask("a")
+    again, other = site.ask("a"), site.ask("a", approved_by="max", approved_at=1.0)
+    asked = site.action(other)
     agent.put("test/success", again)
     agent.put("test/loop", other, args={"mine": True})
     agent.misbehaves = lambda method, _: None if method == "POST" else (
@@ -145,20 +147,33 @@ def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # 
     assert report["errors"] == {}
     assert len(agent.actions) == 2
     assert site.state(again) == "NEW"
-    assert (site.action(other).kind, site.action(other).args, site.state(other)) == ("test/loop", {"mine": True}, "NEW")
+    found = site.action(other)
+    assert (found.kind, found.args, found.state) == ("test/loop", {"mine": True}, "NEW")
+    assert site.history(other) == ["server PENDING_SCHEDULE", "server NEW", "agent NEW"]
+    said = site.store.node_actions.history(other)[1].reason
+    assert "the agent wins" in said
+    assert said.index(found.digest) < said.index(asked.digest), "what it is now, and what somebody approved"
+    assert (asked.approved_by, found.approved_by) == ("max", None)
 
 
 def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
-    agent.refuses = {"script": (400, "UnknownKind"), "full": (429, "QueueFull")}
-    bad, behind = site.ask("a", "script"), site.ask("a")
-    for attempt in range(1, 10):
+    agent.refuses = {
+        "reboot": (400, "UnknownKind"), "script": (503, "OutOfOrder"), "full": (429, "QueueFull")
+    }  # fmt: skip
+    never, bad, behind = site.ask("a", "reboot"), site.ask("a", "script"), site.ask("a")
+    for attempt in range(1, 11):
         site.orchestrate()
         assert (site.state(bad), site.action(bad).attempts) == ("PENDING_SCHEDULE", attempt)
         assert agent.actions == {}
+        assert (site.state(never), site.action(never).attempts) == ("FAILED", 1), "a refusal is no error of sending"
+    assert "UnknownKind" in site.action(never).error
+    late = site.ask("a", "script", attempts=10, sent_at=1.0)
+    agent.put("script", late)  # it was the answer that was lost
     site.orchestrate()
-    assert site.state(bad) == "FAILED"
-    assert "UnknownKind" in site.action(bad).error
+    assert (site.state(bad), site.state(late)) == ("FAILED", "NEW")
+    assert agent.has(behind) == "NEW"
+    assert site.action(bad).error.startswith("Sent 10 times in vain: the agent answers 503 OutOfOrder")
     patient = site.ask("b", "full")
     site.agents["b"].refuses = agent.refuses
     site.orchestrate()
@@ -386,3 +401,19 @@ def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noq
     assert {site.state(action) for action in actions.values()} == {"DONE"}
     assert finished["a"] == pytest.approx(time.time() + 3600, abs=60)
     assert finished["b"] == pytest.approx(time.time() - 3600, abs=60)
+
+
+def test_a_busy_tree_rests_as_long_as_it_took(site: Site) -> None:  # noqa: F811
+    begun: list[float] = []
+
+    def slowly(*_: str) -> None:
+        begun.append(time.monotonic())
+        site.engine.rooms.nodes.orchestrate(site.stack)  # there is always somebody who has something to tell
+        site.store.close()
+        time.sleep(0.1)
+
+    site.agents["a"].misbehaves = slowly
+    site.engine.rooms.nodes.orchestrate(site.stack)
+    site.engine.wait_for(lambda: len(begun) > 3)
+    site.agents["a"].misbehaves = lambda *_: None
+    assert all(after - before > 0.19 for before, after in pairwise(begun[:4]))

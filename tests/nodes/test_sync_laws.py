@@ -23,8 +23,9 @@ def digest(kind: str, args: Any, node_id: str) -> str:
 
 def record(action_id: str, state: NodeActionState, **more: Any) -> NodeActionRecord:
     made = NodeActionRecord(
-        action_id, "p", "s", "r", "n", "a", "k", {}, digest("k", {}, "n"), state, Requester.USER, "mia", 1.0, 1.0
-    )
+        action_id, "p", "s", "r", "n", "a", "k", {}, digest("k", {}, "n"), state, Requester.USER, "mia", 1.0, 1.0,
+        approved_by="max", approved_at=1.0,
+    )  # fmt: skip
     return replace(made, **more)
 
 
@@ -77,6 +78,8 @@ def test_the_agent_wins_and_only_it(before: dict[str, NodeActionRecord], answer:
             assert is_.state in (told.state, was.state)
             assert is_.state is told.state or told.state not in MOVES[was.state]
             assert (is_.requester, is_.requested_by) == (was.requester, was.requested_by)
+            same = is_.digest == was.digest
+            assert is_.approved_by == (was.approved_by if same else None), "nobody has approved what is another"
     for one, was in before.items():
         is_ = now[one]
         assert is_.state is was.state or is_.state in MOVES[was.state]
@@ -114,7 +117,9 @@ def test_each_change_has_its_history_and_says_who_tells_it(
 ) -> None:
     changes = compare(NODE, before, answer, digest, 9.0)
     lost = {one.id for one in changes.changed if one.state is NodeActionState.LOST}
-    assert {line.action_id for line in changes.lines} == lost
+    others = {one.id for one in changes.changed if one.digest != before[one.id].digest}
+    assert {line.action_id for line in changes.lines} == lost | others
+    assert all(before[line.action_id].digest in line.reason for line in changes.lines if line.action_id in others)
     assert changes.told.keys() == {one.id for one in (*changes.adopted, *changes.changed)} - lost
     assert {line.origin for line in changes.lines} <= {"server"}
     assert {line.origin for lines in changes.told.values() for line in lines} <= {"agent"}

@@ -142,7 +142,7 @@ class TinyAgent:
         if parts.path == "/v1/actions":
             if body["kind"] in self.refuses:
                 status, code = self.refuses[body["kind"]]
-                return status, {"error": code, "message": "no"}
+                return status, {"error": code, "message": f"no to {body['args']}"}
             known = self.actions.get(body["id"])
             if known is not None:
                 if (known["action"]["kind"], known["action"]["args"]) != (body["kind"], body["args"]):

@@ -129,6 +129,11 @@ class Declined(NodeFault):
         self._status = status
 
     @property
+    def is_final(self) -> bool:
+        """Whether it is about the action itself, so that sending it again would change nothing."""
+        return self.code in ("InvalidRequest", "UnknownKind", "TooLarge")
+
+    @property
     def brief(self) -> str:
         return str(NodeFault(f"the agent answers {self._status} {self.code}"))
 

@@ -299,19 +299,16 @@ class Orchestration:
         well = {node_id for node_id, state in healths.items() if state != (Verb.CHECK, Status.FAILED)}
         self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
         ready = [action for action in ready if action.node_id in well]
+        self._give_up([action for action in ready if action.attempts >= self._settings.node_send_attempts])
         for some in _batches(_by_node(up, ready)):
             marked = self._mark([action.id for _, actions in some for action in actions])
-            faults: list[tuple[NodeRecord, NodeActionRecord, Declined | NodeFault]] = []
-            for (node, given), failed in self._each(_by_node(up, marked), self._send_all):
-                if isinstance(failed, NodeFault):
-                    failed = 0, failed
-                if failed is None:
-                    self._report.sent += len(given)
-                else:
-                    at, fault = failed
-                    self._report.sent += at
+            faults: list[tuple[NodeActionRecord, NodeFault]] = []
+            for (node, given), heard in self._each(_by_node(up, marked), self._send_all):
+                sent, failed = (0, [(given[0], heard)]) if isinstance(heard, NodeFault) else heard
+                self._report.sent += sent
+                for _, fault in failed:
                     self._report.errors[self._names[node.id]] = fault.brief
-                    faults.append((node, given[at], fault))
+                faults += failed
             self._note_faults(faults)
 
     def _take_back(self, actions: Sequence[NodeActionRecord]) -> None:
@@ -325,6 +322,24 @@ class Orchestration:
                 self._ledger.record(back)
                 for action in back:
                     self._store.actions.node_silent(action.id, now)
+
+    def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
+        """End what had too many errors. Its agent has been asked since, and does not have it: an error may have come
+        after the agent took it."""
+        for some in _batches(actions):
+            with self._writing():
+                now = self._clock.now()
+                ended = [
+                    replace(
+                        action,
+                        state=NodeActionState.FAILED,
+                        error=f"Sent {action.attempts} times in vain: {action.error}",
+                        updated_at=now,
+                    )
+                    for action in self._store.node_actions.known([one.id for one in some])
+                    if _is_ready(action)
+                ]
+                self._ledger.record(ended, [_line(action, now, action.error) for action in ended])
 
     def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Those that may go now, after a word that their agents may have them. Whoever brings in a stack action from
@@ -342,38 +357,47 @@ class Orchestration:
             self._ledger.record([one for one, was in zip(marked, going, strict=True) if one != was])
         return marked
 
-    def _send_all(self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]) -> tuple[int, NodeFault] | None:
-        """None if all have gone; else which one has not, and why: the rest of its node waits."""
+    def _send_all(
+        self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]
+    ) -> tuple[int, list[tuple[NodeActionRecord, NodeFault]]]:
+        """How many have gone; which have not, and why. After what the agent will never do the next one goes, after
+        anything else the rest of the node waits."""
         node, actions = given
         sent = 0
+        failed: list[tuple[NodeActionRecord, NodeFault]] = []
         try:
             with self._agents.line(node) as line:
                 for action in actions:
-                    line.send(action, to_text(action.created_at) or "")
-                    sent += 1
+                    try:
+                        line.send(action, to_text(action.created_at) or "")
+                    except Declined as refusal:
+                        if not refusal.is_final:
+                            raise
+                        failed.append((action, refusal))
+                    else:
+                        sent += 1
         except NodeFault as fault:
-            return sent, fault
-        return None
+            failed.append((actions[sent + len(failed)], fault))
+        return sent, failed
 
-    def _note_faults(self, faults: Sequence[tuple[NodeRecord, NodeActionRecord, NodeFault]]) -> None:
-        """Count the attempts, and end what has had too many."""
+    def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]]) -> None:
+        """Count the attempts, and end what was refused."""
         # That an agent has no room now says nothing of the action.
-        counted = [one for one in faults if not (isinstance(one[2], Declined) and one[2].code == "QueueFull")]
+        counted = [one for one in faults if not (isinstance(one[1], Declined) and one[1].code == "QueueFull")]
         if not counted:
             return
-        now, most = self._clock.now(), self._settings.node_send_attempts
+        now = self._clock.now()
         with self._writing():
-            fresh = {action.id: action for action in self._store.node_actions.known([one.id for _, one, _ in counted])}
+            fresh = {action.id: action for action in self._store.node_actions.known([one.id for one, _ in counted])}
             changed, lines = [], []
-            for _, sent, fault in counted:
+            for sent, fault in counted:
                 action = fresh.get(sent.id)
                 if action is None or action.state is not NodeActionState.PENDING_SCHEDULE:
                     continue
                 action = replace(action, attempts=action.attempts + 1, error=str(fault), updated_at=now)
-                if action.attempts >= most:
-                    reason = f"Sent {most} times in vain: {fault}"
-                    action = replace(action, state=NodeActionState.FAILED, error=reason)
-                    lines.append(_line(action, now, reason))
+                if isinstance(fault, Declined) and fault.is_final:
+                    action = replace(action, state=NodeActionState.FAILED)
+                    lines.append(_line(action, now, action.error))
                 changed.append(action)
             self._ledger.record(changed, lines)
 

@@ -11,6 +11,9 @@ from heatlite.core.nodes import AT_AGENT, MOVES, NodeActionState, NodeState, Ori
 from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
 LOST_REASON = "The agent knows nothing of it any more"
+ANOTHER_REASON = (
+    "The agent has something else with this id, {now}, and the agent wins. What was asked for, and approved, was {was}"
+)
 
 Digest = Callable[[str, JsonMap, str], str]
 """Of what is done where: kind, args, node's id."""
@@ -105,6 +108,8 @@ def compare(
             continue
         else:
             changes.changed.append(replace(merged, updated_at=now))
+            if merged.digest != record.digest:
+                changes.lines.append(_another(record, merged, now))
         changes.told[told.id] = [
             NodeTransitionRecord(told.id, step.time, step.state, Origin.AGENT, reason=step.reason)
             for step in told.history
@@ -148,14 +153,24 @@ def _adopted(node: NodeRecord, told: Told, digest: Digest, now: float) -> NodeAc
     )
 
 
+def _another(record: NodeActionRecord, merged: NodeActionRecord, now: float) -> NodeTransitionRecord:
+    """The line of the history that says that from now on it is about something else."""
+    now_is, was = (f"{one.kind} (digest {one.digest})" for one in (merged, record))
+    reason = ANOTHER_REASON.format(now=now_is, was=was)
+    return NodeTransitionRecord(record.id, now, merged.state, Origin.SERVER, reason=reason)
+
+
 def _overwritten(record: NodeActionRecord, told: Told, digest: Digest) -> NodeActionRecord:
-    """The record as the agent tells it; only back it does not go, where the agent's disk is an older copy."""
+    """The record as the agent tells it; only back it does not go, where the agent's disk is an older copy. Nobody has
+    approved what is another."""
     is_other = (told.kind, told.args) != (record.kind, record.args)
     return replace(
         record,
         kind=told.kind,
         args=told.args,
         digest=digest(told.kind, told.args, record.node_id) if is_other else record.digest,
+        approved_by=None if is_other else record.approved_by,
+        approved_at=None if is_other else record.approved_at,
         state=told.state if told.state in MOVES[record.state] else record.state,
         scheduled_at=told.scheduled_at,
         started_at=told.started_at,
