@@ -12,6 +12,7 @@ import pytest
 
 from heatlite.clients.cloud import CloudConflict, CloudError
 from heatlite.core.status import LockLevel
+from tests.acceptance.processes import eventually
 from tests.clouds.conftest import Begin
 from tests.clouds.engine import OnCloud
 from tests.clouds.networking import network_administration, networking
@@ -85,6 +86,8 @@ def server(engine: OnCloud) -> Seen:
     written = (TEMPLATES / "server.yaml").read_text()
     engine.take_stock()
     stack = engine.well(engine.create(written))
+    # Neutron tells Nova of the floating address by and by.
+    eventually(lambda: '"floating"' in json.dumps(engine.objects(stack)), "the server has its public address")
     made = {**engine.seen(stack), "objects": engine.objects(stack)}
     engine.well(engine.check(stack))
     before = {row.name: row.physical_id for row in engine.rows(stack)}
