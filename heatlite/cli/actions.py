@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from heatlite.cli import render
@@ -34,26 +34,36 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     for name in ("name", "action", "status", "sort"):
         if getattr(arguments, name):
             query[name] = ",".join(getattr(arguments, name))
-    found: list[Object] = []
     with connect(arguments, host, reads_only=True) as session:
         if arguments.target:
             query["target"] = ",".join(session.client.find(stack).id for stack in arguments.target)
-        more = True
-        while more:
-            if arguments.limit:
-                query["limit"] = str(arguments.limit - len(found))
-            page = session.client.request("GET", "/actions", query=query)
-            found += objects(page, "actions")
-            following = following_marker(page)
-            query |= following
-            more = bool(following) and (not arguments.limit or len(found) < arguments.limit)
-    render.rows(found, COLUMNS, arguments.format, arguments.column)
-    if following:
-        print(f"There are more: --limit {2 * arguments.limit} shows as many, --limit 0 all.", file=sys.stderr)
+        found, are_more = pages(session.client, "/actions", "actions", query, arguments.limit)
+    tell(found, are_more, COLUMNS, arguments)
     return 0
 
 
-def following_marker(page: object) -> dict[str, str]:
+def pages(client: Client, path: str, key: str, query: dict[str, str], limit: int = 0) -> tuple[list[Object], bool]:
+    """What a list has under `key`, page by page: all of it, or the first `limit`; and whether there are more."""
+    found: list[Object] = []
+    while True:
+        if limit:
+            query["limit"] = str(limit - len(found))
+        page = client.request("GET", path, query=query)
+        found += objects(page, key)
+        following = _following_marker(page)
+        if not following or (limit and len(found) >= limit):
+            return found, bool(following)
+        query |= following
+
+
+def tell(found: list[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Print what `pages` has found."""
+    render.rows(found, columns, arguments.format, arguments.column)
+    if are_more:
+        print(f"There are more: --limit {2 * arguments.limit} shows as many, --limit 0 all.", file=sys.stderr)
+
+
+def _following_marker(page: object) -> dict[str, str]:
     """The marker of the next page, if there is one."""
     for one in objects(page, "links") if isinstance(page, dict) and "links" in page else ():
         if one.get("rel") == "next":

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from heatlite.cli import render
-from heatlite.cli.actions import TIMED_OUT, follow, following_marker
+from heatlite.cli.actions import TIMED_OUT, follow, pages, tell
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host, connect
@@ -46,21 +46,10 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
     }
     if "run_id" in query:
         query["run"] = query.pop("run_id")
-    found: list[Object] = []
     with connect(arguments, host, reads_only=True) as session:
         of = "" if arguments.stack is None else session.client.find(arguments.stack).path
-        more = True
-        while more:
-            if arguments.limit:
-                query["limit"] = str(arguments.limit - len(found))
-            page = session.client.request("GET", f"{of}/node_actions", query=query)
-            found += objects(page, "node_actions")
-            following = following_marker(page)
-            query |= following
-            more = bool(following) and (not arguments.limit or len(found) < arguments.limit)
-    render.rows(found, COLUMNS, arguments.format, arguments.column)
-    if following:
-        print(f"There are more: --limit {2 * arguments.limit} shows as many, --limit 0 all.", file=sys.stderr)
+        found, are_more = pages(session.client, f"{of}/node_actions", "node_actions", query, arguments.limit)
+    tell(found, are_more, COLUMNS, arguments)
     return 0
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from heatlite.cli import progress, render
-from heatlite.cli.actions import ENDED, find, following_marker, line
+from heatlite.cli.actions import ENDED, find, line, pages
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
 from heatlite.cli.errors import CommandError, describe
 from heatlite.cli.session import Host, Session, connect
@@ -22,11 +22,7 @@ NESTED = 100
 def list_(arguments: argparse.Namespace, host: Host) -> int:
     """The project's playbooks."""
     with connect(arguments, host, reads_only=True) as session:
-        page = session.client.request("GET", "/node_playbooks")
-        found = objects(page, "node_playbooks")
-        while query := following_marker(page):
-            page = session.client.request("GET", "/node_playbooks", query=query)
-            found += objects(page, "node_playbooks")
+        found, _ = pages(session.client, "/node_playbooks", "node_playbooks", {})
     render.rows(found, COLUMNS, arguments.format, arguments.column)
     return 0
 
