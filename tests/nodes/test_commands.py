@@ -52,6 +52,13 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     assert node(f"wait {action.id}") == 1
     assert capsys.readouterr().out == f"{action.id} script on a: CANCELLED  ended by TERM\n"
 
+    found = site.store.orchestrations.get(site.stack.id)
+    assert found is not None
+    assert node("orchestrate s") == 0
+    again = site.store.orchestrations.get(site.stack.id)
+    assert again is not None and again.nudges == found.nudges + 1
+    assert capsys.readouterr().out == ""
+
     assert node("actions s --sort node -f value -c node -c state") == 0
     assert capsys.readouterr().out == "a CANCELLED\nb CANCELLED\n"
     assert node("actions --node b --limit 1 -f json") == 0
