@@ -178,16 +178,24 @@ def _stands(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: 
 
 
 def choose(
-    rows: Sequence[ResourceRecord], wanted: Wanted, resources: Resources, restricted: frozenset[str]
+    rows: Sequence[ResourceRecord],
+    wanted: Wanted,
+    resources: Resources,
+    restricted: frozenset[str],
+    chosen: Mapping[str, ResourceRecord],
 ) -> Decision:
     """Which of the rows of one name stands for it: the newest that need not be replaced, else the newest.
 
     So a retry goes on with the newest object, and a rollback or a return to an earlier template takes the old object
-    back that was still waiting for its clean-up. What the environment has `restricted` is RESTRICT.
+    back that was still waiting for its clean-up. What the environment has `restricted` is RESTRICT. `chosen` are the
+    rows that stand for the names that come before.
     """
     decisions = [decide(row, wanted, resources) for row in sorted(rows, key=lambda row: row.id, reverse=True)]
     kept = (decision for decision in decisions if decision.outcome is not Outcome.REPLACE)
     decision = next(kept, decisions[0])
+    if decision.outcome is Outcome.KEEP and _is_joined_anew(decision.row, wanted, chosen):
+        cause, before = "what it is joined to is made anew", resources.before(decision.row) or {}
+        decision = Decision(Outcome.UPDATE, decision.row, cause=cause, before=before)
     if decision.outcome in restricted:
         cause = ResourceActionRestricted(action=decision.outcome.value).message
         return replace(decision, outcome=Outcome.RESTRICT, cause=cause)
@@ -196,6 +204,16 @@ def choose(
     if _can_rebuild(decision.row, wanted, resources):
         return replace(decision, outcome=Outcome.REBUILD)
     return replace(decision, deletes_first=deletes_first(decision.row, wanted, resources))
+
+
+def _is_joined_anew(row: ResourceRecord, wanted: Wanted, chosen: Mapping[str, ResourceRecord]) -> bool:
+    """Whether something that the object is joined to (`Resource.joins`) is another object since it was joined."""
+    if not wanted.kind.joins or row.external_id is not None or not wanted.kind.has("update"):
+        return False
+    resources = wanted.definition.resources
+    names = [name for name in resources[row.name].requires if name in row.requires]
+    joined = [name for name in names if resources[name].mapped_type in wanted.kind.joins]
+    return any(name not in chosen or chosen[name].id not in row.uses for name in joined)
 
 
 def _can_rebuild(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
@@ -268,7 +286,7 @@ def plan_converge(definition: Definition, rows: Iterable[ResourceRecord], values
             continue
         try:
             restricted = definition.environment.restricted_actions(name)
-            decision = choose(existing, evaluate(definition, name, resources, values), resources, restricted)
+            decision = choose(existing, evaluate(definition, name, resources, values), resources, restricted, chosen)
         except HeatliteError as error:
             # When its turn comes, the step meets the same error and fails with it; or all is known by then.
             decision = Decision(Outcome.UPDATE, existing[-1], cause=error.message)

@@ -301,7 +301,7 @@ def judge(
     DatabaseUnavailable."""
     try:
         wanted = evaluate(definition, name, resources, values)
-        return Judged(wanted, choose(rows, wanted, resources, restricted))
+        return Judged(wanted, choose(rows, wanted, resources, restricted, values.rows))
     except DatabaseUnavailable:
         raise
     except Exception as error:

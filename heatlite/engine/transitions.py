@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.ids import new_id
@@ -174,7 +175,18 @@ class Transitions:
     def _delete_first(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
         work = self._begin(step, row, Verb.DELETE)
         work.looks_first, work.then = True, wanted
+        work.resource.facts.users = partial(self._users, row.id)
         return work
+
+    def _users(self, row_id: str) -> list[Resource[Schema]]:
+        """What uses a row whose object is about to go, and can tell in turn what uses it. (From any thread.)"""
+        found = []
+        for row in list(self._journal.rows.values()):
+            if row_id in row.uses and row.physical_id is not None and row.external_id is None:
+                user = self._resources.make(row)
+                user.facts.users = partial(self._users, row.id)
+                found.append(user)
+        return found
 
     def _update(
         self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change, rebuilds: bool = False
@@ -501,7 +513,8 @@ class Transitions:
         again = Work(
             work.step, row, resource, work.verb, work.wanted, attempts=work.attempts, clears=clears, starts_at=starts_at
         )
-        again.looks_first = True
+        again.looks_first, again.then = True, work.then
+        resource.facts.users = work.resource.facts.users
         again.row = replace(row, token=kept(again))
         self._journal.save(again.row)
         return again

@@ -300,6 +300,8 @@ class Facts:
     """The resource that this one takes the place of; None: there is none, or it is about to go itself."""
     latter: "Callable[[], Resource[Schema] | None]" = lambda: None
     """The resource that takes the place of this one; None: there is none, or it is about to go itself."""
+    users: "Callable[[], Sequence[Resource[Schema]]]" = tuple
+    """While the object goes before its replacement is made: the resources of the stack that use it."""
     time_limit: float = inf
     """Seconds that an operation on the stack may take in all."""
     inherited: Callable[[], Inherited] = Inherited

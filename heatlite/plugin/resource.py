@@ -151,6 +151,9 @@ class Resource(Generic[P_co]):
     """Whether ``deletion_policy: Snapshot`` is allowed."""
     after: ClassVar[frozenset[str]] = frozenset()
     """Types of the same template for which `comes_after` is asked."""
+    joins: ClassVar[frozenset[str]] = frozenset()
+    """Types of what the object is joined to: what of it has to go before its replacement is made has the object
+    `let_go`, and once it is made anew the object is updated, though nothing in its definition has changed."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
@@ -366,6 +369,11 @@ class Resource(Generic[P_co]):
         previews too, where `properties` may hold UNKNOWN. Must not touch the real object.
         """
         return False
+
+    def let_go(self, gone: "Resource[Schema]") -> None:
+        """Have the object let go of that of `gone` (a type of `joins`), which is about to go so that a new one can be
+        made; the update that comes once there is one joins it again. May be called again. Must not write `data`.
+        """
 
     def survey(self) -> bool:
         """Note in `data` what is there before anything is made, if `find` would otherwise take it for what was made.

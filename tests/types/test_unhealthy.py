@@ -1,10 +1,12 @@
 """What lies in a cloud can be made anew, also where there can be only one of it: it goes first, or is taken over."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heatlite.template.loader import load_mapping
 from tests.engine.conftest import ref, resource, template
 from tests.types.cinder.test_attachments import parts
 from tests.types.conftest import Cloudy
@@ -66,7 +68,7 @@ LIVES: dict[str, Resources] = {
     "Barbican::Secret": it("Barbican::Secret", name="x", payload="p", payload_content_type="text/plain"),
 }
 
-HOLDING = {"Neutron::ProviderNet", "Neutron::Subnet", "Neutron::Segment"}
+HOLDING = {"Neutron::ProviderNet", "Neutron::Segment"}
 """What others lie in: these do not go first unless the template says so."""
 
 
@@ -144,3 +146,78 @@ def test_one_whose_update_failed_is_kept(troubled: Any, kind: str, changed: Reso
     stack = cloudy.changed(stack, new)
     assert cloudy.row(stack, "it").physical_id == before
     assert cloudy.thing(stack, "it")["description"] == "b"
+
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
+
+
+def read(name: str) -> Any:
+    return dict(load_mapping((TEMPLATES / name).read_text(), name, "Template").data)
+
+
+def references(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        if "get_resource" in value:
+            yield value["get_resource"]
+        for one in value.values():
+            yield from references(one)
+    if isinstance(value, list):
+        for one in value:
+            yield from references(one)
+
+
+def replaced_with(cloudy: Cloudy, resources: Resources, marked: str) -> set[str]:
+    """The marked one, and what names one of these in a property that cannot be changed."""
+    found: set[str] = set()
+    more = {marked}
+    while more - found:
+        found |= more
+        for name, one in resources.items():
+            fixed = one.get("properties", {}).keys() - cloudy.rooms.types.get(one["type"]).schema.updatable
+            if any(found.intersection(references(one["properties"][key])) for key in fixed):
+                more.add(name)
+    return found
+
+
+@pytest.mark.parametrize("name", ["network.yaml", "server.yaml"])
+def test_whatever_is_unhealthy_in_our_templates_is_made_anew(cloudy: Cloudy, name: str) -> None:
+    """The rest stays, joined to what is new."""
+    empty, document = cloudy.census(), read(name)
+    stack = cloudy.create(document)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    full, resources = cloudy.census(), document["resources"]
+    for marked in resources:
+        before = {row.name: row.id for row in cloudy.rows(stack)}
+        cloudy.mark(stack, marked)
+        stack = cloudy.patch(stack)
+        assert stack.status == "COMPLETE", (marked, cloudy.why(stack))
+        after = {row.name: row.id for row in cloudy.rows(stack)}
+        assert {one for one in after if after[one] != before[one]} == replaced_with(cloudy, resources, marked)
+        assert cloudy.census() == full
+        port = cloudy.thing(stack, "port")
+        assert port["fixed_ips"]
+        if name == "server.yaml":
+            assert port["device_id"] == cloudy.row(stack, "server").physical_id
+            assert cloudy.thing(stack, "address")["port_id"] == port["id"]
+        assert cloudy.check(stack).status == "COMPLETE", (marked, cloudy.why(stack))
+    cloudy.delete(stack)
+    assert cloudy.census() == empty
+
+
+def test_an_update_that_was_refused_in_the_middle_is_mended_by_the_next(troubled: Any) -> None:
+    """Also if a floating IP has let go meanwhile, and what has to go first goes at the second attempt only."""
+    faults = [
+        {"verb": "network.add_interface_to_router", "number": 2, "raises": "refused"},
+        {"verb": "network.remove_interface_from_router", "number": 1, "raises": "conflict"},
+    ]
+    cloudy = troubled(faults=faults)
+    stack = cloudy.create(read("server.yaml"))
+    cloudy.mark(stack, "interface")
+    cloudy.mark(stack, "router")
+    address = cloudy.row(stack, "address").physical_id
+    assert cloudy.patch(stack).status == "FAILED"
+    assert cloudy.thing(stack, "address")["port_id"] is None
+    stack = cloudy.patch(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.row(stack, "address").physical_id == address
+    assert cloudy.thing(stack, "address")["port_id"] == cloudy.row(stack, "port").physical_id

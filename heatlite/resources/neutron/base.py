@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import ClassVar, TypeVar, cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, CloudResource, Schema, prop
+from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
 from heatlite.plugin.cloud import covers
 from heatlite.template.expression import UNKNOWN
 
@@ -72,6 +72,16 @@ class NeutronResource(CloudResource[P_co]):
         if self.facts.properties.get("tags"):
             self._set_tags()
 
+    def handle_delete(self) -> Json:
+        self.free()
+        return super().handle_delete()
+
+    def free(self) -> None:
+        """Where it goes before its replacement is made: have others of the stack let go of it."""
+        for user in self.facts.users():
+            if self.type_name in user.joins:
+                user.let_go(self)
+
     def check_delete_complete(self, token: Json) -> bool | float:
         return True
 
@@ -104,9 +114,13 @@ class Link(Unnamed[P_co]):
 
     def handle_delete(self) -> Json:
         if self.physical_id is not None and not self.bequeaths:
+            self.free()
             with suppress(CloudNotFound):
                 self.undo(self.physical_id)
         return None
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        self.handle_delete()
 
     def undo(self, physical_id: str) -> None:
         """Take it back. Raises CloudNotFound where it is not there any more."""

@@ -5,10 +5,12 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudNotFound, Resource, Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import Link, NeutronResource, Unnamed, asked
 from heatlite.resources.neutron.routers import leads_out
 
+JOINED = frozenset({"OS::Neutron::Port", "OS::Neutron::Router", "OS::Neutron::RouterInterface"})
+"""What a floating IP that leads to a port keeps from going."""
 WAYS_OUT = frozenset({"OS::Neutron::Router", "OS::Neutron::RouterGateway", "OS::Neutron::RouterInterface"})
 
 
@@ -47,6 +49,8 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
         "port_id": (str, "The port that it leads to."),
     }
     after = WAYS_OUT
+    joins = JOINED
+    alone = frozenset({"floating_network", "port_id"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
@@ -55,13 +59,18 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
-        if {"port_id", "fixed_ip_address"} & args.keys():
+        if {"port_id", "fixed_ip_address"} & args.keys() or self.props.port_id is not None:
             args["port_id"] = self.props.port_id
             if self.props.port_id is not None and self.props.fixed_ip_address is not None:
                 args["fixed_ip_address"] = self.props.fixed_ip_address
             else:
                 args.pop("fixed_ip_address", None)
         return {name: "" if value is None and name.startswith("dns_") else value for name, value in args.items()}
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        if self.facts.properties.get("port_id") is not None:
+            with suppress(CloudNotFound):
+                self.service("update_ip", self.physical_id, port_id=None)
 
 
 class FloatingIPAssociationProps(Schema):
@@ -78,6 +87,7 @@ class FloatingIPAssociation(
     """Has a floating IP lead to a port. Its id is ``floating-ip:port``, of the ids of both."""
 
     after = WAYS_OUT
+    joins = JOINED
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:

@@ -1,6 +1,7 @@
 """Networks and subnets."""
 
 import ipaddress
+from collections.abc import Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
@@ -172,6 +173,15 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
         "dns_nameservers": (list, "The servers that its machines ask for names."),
         "enable_dhcp": (str, "Whether its machines are given their addresses by DHCP."),
     }
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One of the same network whose addresses it has."""
+        own, new = self.facts.properties, properties
+        cidrs = [values.get("cidr") for values in (own, new)]
+        if own.get("network") != new.get("network") or not all(isinstance(cidr, str) for cidr in cidrs):
+            return False
+        first, second = (ipaddress.ip_interface(str(cidr)).network for cidr in cidrs)
+        return first.version == second.version and first.overlaps(second)
 
     def create_args(self) -> JsonMap:
         return self._with_gateway(super().create_args())

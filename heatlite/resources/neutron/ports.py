@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, Schema, prop
+from heatlite.plugin import Change, CloudNotFound, Resource, Schema, prop
 from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, same
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
@@ -80,6 +80,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
     }
     ready = NeutronResource.WORKING
     after = frozenset({"OS::Neutron::Subnet"})
+    joins = frozenset({"OS::Neutron::Subnet"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
@@ -120,10 +121,25 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             args["security_groups"] = [self._finders.id_of("neutron.security_group", DEFAULT_GROUP)]
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
+        if self.props.fixed_ips is None and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
+            args["fixed_ips"] = self._places()
         return {name: value for name, value in args.items() if value is not None or name not in KEPT}
 
     def _addresses(self) -> JsonMap:
         return {"fixed_ips": []} if self.props.no_fixed_ips else {}
+
+    def _places(self) -> list[Json]:
+        """A subnet of each version, for a port that has lost its addresses: to a new one the service gives them."""
+        found = cast(list[JsonMap], self.service("subnets", network_id=self.props.network))
+        return [{"subnet_id": key} for key in {one["ip_version"]: one["id"] for one in reversed(found)}.values()]
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        """Give up its addresses in a subnet."""
+        held = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
+        left: list[Json] = [one for one in held if one["subnet_id"] != gone.physical_id]
+        if len(left) < len(held):
+            self.free()
+            self.service("update_port", self.physical_id, fixed_ips=left)
 
     def attr_network(self) -> Mapping[str, Json] | None:
         """Everything that the service tells of the network that it is part of."""

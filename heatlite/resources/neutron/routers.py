@@ -101,6 +101,8 @@ class RouterInterface(
 ):
     """Connects a subnet to a router. Its id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given."""
 
+    joins = frozenset({"OS::Neutron::Router", "OS::Neutron::Subnet"})
+
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """Another interface of its router, or to its subnet, whose gateway it is; but the same one is taken over:
         floating IPs may need it."""
