@@ -2,7 +2,7 @@
 
 Until its time has come an action is INIT: it holds nothing, nothing of the stack changes, and whether the stack is
 locked or held is asked then. It gets in at the gate like any caller, or it has missed its time: nothing tries again,
-nothing fires at an unlock. A series goes on after each, also after one that has failed or was not let in, until
+nothing fires at an unlock. What is suspended is not checked: it would not be known any more that it is to be resumed. A series goes on after each, also after one that has failed or was not let in, until
 somebody cancels the one that waits or runs, or the stack is deleted.
 
 No action can depend on itself, by whatever way: it names what is there already, and what it names never changes.
@@ -128,11 +128,18 @@ class Schedule:
             action = self._taken(action)
             if _is_done(stack, action.verb):
                 raise ActionConflict(f"Stack {stack.name} is {stack.verb}_COMPLETE already: there is nothing to do.")
+            if action.verb is Verb.CHECK and self._is_suspended(stack):
+                raise ActionConflict(f"Stack {stack.name} is suspended: once checked, it could not be resumed.")
             self._gate.begin(stack, action.verb)
             now = self._clock.now()
             deadline = now + (action.timeout or self._settings.default_action_timeout)
             admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
             self._store.actions.admit(admitted, self._gate.at_work(admitted))
+
+    def _is_suspended(self, stack: StackRecord) -> bool:
+        """Whether something in its tree is: the stack itself may have been locked and unlocked since."""
+        tree = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
+        return self._store.resources.any_suspended(tree)
 
     def _miss(self, action: ActionRecord, error: HeatliteError) -> None:
         """Its time has come and it is not let in: it ends, and its series goes on."""

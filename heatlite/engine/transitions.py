@@ -280,11 +280,12 @@ class Transitions:
         row = self._row_of(step)
         if row.verb is Verb.RESUME or row.verb is Verb.SUSPEND and row.status is Status.COMPLETE:
             return self._begin(step, row, Verb.RESUME)
-        return self._refuse(step, row, Verb.RESUME)
+        hidden = row.verb in (Verb.CHECK, Verb.SNAPSHOT) and row.status is Status.COMPLETE
+        return self._refuse(step, row, Verb.RESUME, ". Suspend the stack once more, then resume it" if hidden else "")
 
-    def _refuse(self, step: Step, row: ResourceRecord, verb: Verb) -> Work:
+    def _refuse(self, step: Step, row: ResourceRecord, verb: Verb, way_out: str = "") -> Work:
         """The row is in no state from which the operation could begin, and stays in it."""
-        text = f"Error: resources.{row.name}: State ('{row.verb}', '{row.status}') invalid for {verb.lower()}"
+        text = f"Error: resources.{row.name}: State ('{row.verb}', '{row.status}') invalid for {verb.lower()}{way_out}"
         return Work(step, row, self._resources.make(row), verb, failure=text, silent=True)
 
     def begin_lock(self, step: Step) -> Work:

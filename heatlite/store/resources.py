@@ -80,9 +80,16 @@ class Resources:
 
     def any_failed(self, stack_ids: Sequence[str]) -> bool:
         """Whether a resource of one of the stacks has failed."""
+        return self._any(stack_ids, "status = 'FAILED'")
+
+    def any_suspended(self, stack_ids: Sequence[str]) -> bool:
+        """Whether a resource of one of the stacks is suspended, or was to be."""
+        return self._any(stack_ids, "verb = 'SUSPEND'")
+
+    def _any(self, stack_ids: Sequence[str], condition: str) -> bool:
         for some in in_parts(stack_ids):
             marks = ", ".join("?" * len(some))
-            if self._table.select(f"WHERE stack_id IN ({marks}) AND status = 'FAILED' LIMIT 1", some):
+            if self._table.select(f"WHERE stack_id IN ({marks}) AND {condition} LIMIT 1", some):
                 return True
         return False
 

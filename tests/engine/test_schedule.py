@@ -231,6 +231,24 @@ class TestSeries:
             pass_until(engine, stack, 60, DONE, MISSED, MISSED, DONE, NEXT)
         assert final(engine.settle(stack)) == "CHECK_COMPLETE"
 
+    @pytest.mark.parametrize("locked", [False, True])
+    def test_what_is_suspended_is_not_checked_and_can_be_resumed(
+        self, engine: Engine, stack: StackRecord, locked: bool
+    ) -> None:
+        """Also where a lock has passed over it since."""
+        start(engine, stack, later(engine, interval=60))
+        before = engine.suspend(stack)
+        if locked:
+            engine.lock(stack)
+            before = engine.unlock(stack)
+        pass_until(engine, stack, 100, MISSED, DONE, NEXT)
+        assert "Stack s is suspended" in actions(engine, stack)[0].status_reason
+        assert engine.get(stack) == before
+        stack = engine.resume(stack)
+        assert final(stack) == "RESUME_COMPLETE"
+        pass_until(engine, stack, 60, MISSED, DONE, DONE, DONE, NEXT)
+        assert final(engine.settle(stack)) == "CHECK_COMPLETE"
+
     @pytest.mark.parametrize("timing", [{"interval": 30}, {"interval": 30, "not_before": START + 1e6}])
     def test_one_of_a_verb(self, engine: Engine, stack: StackRecord, timing: dict[str, float]) -> None:
         start(engine, stack, Timing(interval=60))

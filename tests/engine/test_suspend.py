@@ -107,8 +107,18 @@ def test_from_which_states(engine: Engine, operation: str, verb: Verb, status: S
         assert engine.states(stack) == {"a": f"{operation.upper()}_COMPLETE"}
         return
     why = f"Error: resources.a: State ('{verb}', '{status}') invalid for {operation}"
+    if operation == "resume" and now in ("CHECK_COMPLETE", "SNAPSHOT_COMPLETE"):
+        why += ". Suspend the stack once more, then resume it"
     assert final(stack) == (f"{operation.upper()}_FAILED", f"Resource {operation.upper()} failed: {why}")
     assert engine.states(stack) == {"a": now}
+
+
+def test_what_was_checked_while_suspended_is_resumed_after_another_suspend(engine: Engine) -> None:
+    stack = engine.check(engine.suspend(engine.create(template(a=file()))))
+    stack = engine.resume(stack)
+    assert final(stack)[0] == "RESUME_FAILED"
+    stack = engine.resume(engine.suspend(stack))
+    assert (final(stack)[0], mode(engine, stack, "a")) == ("RESUME_COMPLETE", 0o600)
 
 
 def test_a_failure_stops_what_comes_after_it(engine: Engine) -> None:
