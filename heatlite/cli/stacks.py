@@ -13,8 +13,9 @@ from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.errors import CommandError, Refused, describe
 from heatlite.cli.files import gather, parameters
 from heatlite.cli.session import Host, connect
-from heatlite.cli.validate import of_file
+from heatlite.cli.validate import of_file, of_server
 from heatlite.core.config import SIMULATED
+from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap
 
 STACK_COLUMNS = ("stack_name", "stack_status", "creation_time", "updated_time", "locked", "id")
@@ -69,7 +70,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
             stack = progress.wait(session, stack, client.last_event(stack), again)
         after = None
-        with _all_told(arguments, host):
+        with _all_told(arguments, host, client, body):
             if arguments.confirm:
                 found, digest = plans.fetch(client, stack, name, body)
                 plans.draw(found)
@@ -116,8 +117,10 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     """Say what `up` would do, without doing it."""
     name = stack_name(arguments)
     body = _body(arguments)
-    with connect(arguments, host, reads_only=True) as session, _all_told(arguments, host):
-        found, _ = plans.fetch(session.client, session.client.find_or_none(name), name, body)
+    with connect(arguments, host, reads_only=True) as session:
+        client = session.client
+        with _all_told(arguments, host, client, body):
+            found, _ = plans.fetch(client, client.find_or_none(name), name, body)
     if arguments.format == "table" and not arguments.column:
         plans.draw(found)
     else:
@@ -126,18 +129,34 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
 
 
 @contextmanager
-def _all_told(arguments: argparse.Namespace, host: Host) -> Iterator[None]:
-    """Where the server refuses a template for its first fault, tell all that is wrong with it, and where."""
+def _all_told(arguments: argparse.Namespace, host: Host, client: Client, body: JsonMap) -> Iterator[None]:
+    """Where the server refuses a template for its first fault, tell all that is wrong with it, and where: what can be
+    seen here, and what only the server can, which knows the cloud."""
     try:
         yield
     except Refused as error:
         if error.status != HTTPStatus.BAD_REQUEST:
             raise
+        from heatlite.template.review import in_order  # other commands do without the language
+
         given = parameters(arguments.parameter)
         found = of_file(arguments.file, arguments.environment, given, host.types())
-        faults = [problem for problem in found if problem.severity == "error"]
+        known = {problem.text for problem in found}
+        found += [problem for problem in _seen_there(arguments, client, body) if problem.text not in known]
+        faults = in_order(problem for problem in found if problem.severity == "error")
         lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
         raise Refused("\n".join([*lines, *map(describe, faults)]), error.status) from None
+
+
+def _seen_there(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
+    """All that the server has against the body; nothing where it refuses to tell: its first fault is told anyway."""
+    sent = {name: value for name, value in body.items() if name != "plan_digest"}
+    try:
+        bundle = gather(arguments.file, arguments.environment)
+        answer = client.request("POST", "/validate", sent, {"all_errors": "true"})
+    except CommandError:
+        return []
+    return of_server(objects(answer, "problems"), bundle)
 
 
 def down(arguments: argparse.Namespace, host: Host) -> int:

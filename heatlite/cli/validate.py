@@ -8,14 +8,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+from heatlite.cli.client import Object
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import Bundle, gather_all, parameters
 from heatlite.cli.report import render
 from heatlite.cli.session import Host
 from heatlite.core.errors import Invalid, Problem
+from heatlite.core.json import Json
 from heatlite.template.loader import Source
 from heatlite.template.types import TypeCatalog
+
+_TOLD = ("message", "hint", "type", "file", "severity", "path")
 
 MISUSED = 2
 """Exit code for a file that is not there and a parameter without a name, as for any misspelt command line."""
@@ -63,6 +68,22 @@ def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], typ
     if playbook.KEY in bundle.template.data:
         return playbook.problems(bundle.template)
     return problems(bundle, given, types, faults, complete=len(bundle.environments) == len(environments))
+
+
+def of_server(told: Sequence[Object], bundle: Bundle) -> list[Problem]:
+    """What a server has found wrong with what was sent to it, with the places in the files here."""
+    from heatlite.template.places import Places, path_of
+
+    documents = {"template": bundle.template.data, "environment": bundle.environment}
+    documents |= {name: child.data for name, child in bundle.children.items()}
+    places = Places(bundle.template, bundle.environments, bundle.files, bundle.children)
+    found = []
+    for one in told:
+        text, hint, error, source, severity, where = (str(one[key]) for key in _TOLD)
+        path = path_of(cast(Json, documents.get(source, {})), where)
+        problem = places.located(Problem(path, text, hint, error, source, severity=severity))
+        found.append(problem if problem.source != "environment" else replace(problem, source="-P"))
+    return found
 
 
 def problems(

@@ -1,11 +1,12 @@
 """From a request to a checked definition: template, files, environment, and all that is wrong with them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from heatlite.clients.clouds import Clouds
+from heatlite.clients.finders import Finders
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -119,7 +120,7 @@ class Preparation:
     def review(self, context: Context, request: Request) -> list[Problem]:
         """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
 
-        Raises only where there is nothing to look at.
+        Raises only where there is nothing to look at, and CloudUnavailable where it cannot be.
         """
         request = self._complete(context.project, request)
         environments, found = _environments(request)
@@ -146,7 +147,8 @@ class Preparation:
             found += Places(None, environments).all(error.problems)
         environment = replace(environment, parameters={**environment.parameters, **request.parameters})
         children = _children(request)
-        with barring(self._offer.bar(context.project, context)):
+        view = partial(self._clouds.asked_by, context)
+        with looked_up(partial(self._missing, view)), barring(self._offer.bar(context.project, context)):
             found += review(source, environment, self._types, request.files, environments, children, complete)
         return in_order(found)
 
@@ -254,7 +256,9 @@ class Preparation:
             # Nothing new: it was checked when it came.
             definition, hides, kinds = before, stack.sealed, self._store.resources.types(stack.id)
         else:
-            with looked_up(partial(self._missing, stack, caller)), barring(self._offer.bar(stack.project)):
+            own = partial(self._clouds.of, stack.project, stack.id)
+            view = own if caller is None else partial(self._clouds.asked_by, caller)
+            with looked_up(partial(self._missing, view)), barring(self._offer.bar(stack.project)):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, self._types)
             raise_first(_told(problems, nested))
@@ -266,12 +270,9 @@ class Preparation:
             check_immutable(before, definition)
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
 
-    def _missing(self, stack: StackRecord, caller: Context | None, constraint: str, value: object) -> str:
+    def _missing(self, view: Callable[[], Finders], constraint: str, value: object) -> str:
         """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
-        if self._clouds.name is None:
-            return ""
-        view = self._clouds.of(stack.project, stack.id) if caller is None else self._clouds.asked_by(caller)
-        return view.missing(constraint, value)
+        return "" if self._clouds.name is None else view().missing(constraint, value)
 
     def _check_size(self, tree: Nested) -> None:
         limit = self._settings.max_resources_per_stack

@@ -2,8 +2,9 @@
 
 Until its time has come an action is INIT: it holds nothing, nothing of the stack changes, and whether the stack is
 locked or held is asked then. It gets in at the gate like any caller, or it has missed its time: nothing tries again,
-nothing fires at an unlock. What is suspended is not checked: it would not be known any more that it is to be resumed. A series goes on after each, also after one that has failed or was not let in, until
-somebody cancels the one that waits or runs, or the stack is deleted.
+nothing fires at an unlock. What is suspended is not checked: it would not be known any more that it is to be resumed.
+A series goes on after each, also after one that has failed or was not let in, until somebody cancels the one that
+waits or runs, or the stack is deleted.
 
 No action can depend on itself, by whatever way: it names what is there already, and what it names never changes.
 """

@@ -1,10 +1,30 @@
 """Where problems stand: which file, which line."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from heatlite.core.errors import Invalid, Problem
-from heatlite.template.loader import Source, load
+from heatlite.core.json import Json
+from heatlite.template.loader import Path, Source, load
+
+
+def path_of(document: Json, where: str) -> Path:
+    """The path that `Problem.where` writes as a text; what the document does not have of it is the last step."""
+    path: list[str | int] = []
+    while where:
+        index = re.match(r"\[(\d+)\]\.?", where)
+        if isinstance(document, dict):
+            steps = [name for name in document if re.match(rf"{re.escape(name)}(\.|\[|$)", where)]
+            step: str | int = max(steps, key=len, default=where)  # names may have dots in them
+            where, document = where[len(str(step)) :].removeprefix("."), document.get(str(step))
+        elif isinstance(document, list) and index is not None and int(index[1]) < len(document):
+            step = int(index[1])
+            where, document = where[index.end() :], document[step]
+        else:
+            step, where = where, ""
+        path.append(step)
+    return tuple(path)
 
 
 class Places:

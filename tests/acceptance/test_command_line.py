@@ -135,6 +135,44 @@ def test_a_bad_template_is_told_whole(run: Callable[..., str], tmp_path: Path) -
         assert second.startswith(f"{tmp_path}/bad.yaml:4:") and second.endswith("(HTTP 400)")
 
 
+def test_all_that_the_cloud_does_not_have_is_told_with_its_place(run: Callable[..., str], tmp_path: Path) -> None:
+    files = {
+        "bad.yaml": [
+            "heat_template_version: 2021-04-16",
+            "parameters:",
+            "  image: {type: string, constraints: [{custom_constraint: glance.image}]}",
+            "  flavor: {type: string, default: none, constraints: [{custom_constraint: nova.flavor}]}",
+            "  key: {type: string, constraints: [{custom_constraint: nova.keypair}]}",
+            "resources:",
+            "  a.b:",
+            "    type: OS::Neutron::Port",
+            "    properties:",
+            "      network: none",
+            "      fixed_ips:",
+            "      - {subnet: none}",
+            "  disk: {type: OS::Cinder::Volume, properties: {size: 0, image: none}}",
+            "  nested: {type: n.yaml}",
+        ],
+        "n.yaml": [
+            "heat_template_version: 2021-04-16",
+            "resources:",
+            "  ip: {type: OS::Neutron::FloatingIP, properties: {floating_network: none}}",
+        ],
+        "e.yaml": ["parameters:", "  image: none"],
+    }
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines))
+    words = [f"{tmp_path}/bad.yaml", "-e", f"{tmp_path}/e.yaml", "-P", "key=none", "--cloud", "simulated"]
+    for command in ("up", "plan"):
+        message = run(command, *words, code=1).replace("The cloud is simulated: nothing in it is real.\n", "")
+        told = [line.split(": error: ") for line in message.removeprefix("heatlite: ").splitlines()]
+        assert [place.removeprefix(f"{tmp_path}/") for place, _ in told] == [
+            "-P", "bad.yaml:4:26", "bad.yaml:10:7", "bad.yaml:12:10", "bad.yaml:13:49", "bad.yaml:13:58",
+            "e.yaml:2:3", "n.yaml:3:52",
+        ]  # fmt: skip
+        assert sum("could not be found" in text for _, text in told) == 7
+
+
 def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
     run(*UP)
     out = run("lock", "story", "--level", "stacks", "--reason", "disk swap", "--expires", "+2h")
