@@ -221,3 +221,18 @@ def test_an_update_that_was_refused_in_the_middle_is_mended_by_the_next(troubled
     assert stack.status == "COMPLETE", cloudy.why(stack)
     assert cloudy.row(stack, "address").physical_id == address
     assert cloudy.thing(stack, "address")["port_id"] == cloudy.row(stack, "port").physical_id
+
+
+@pytest.mark.parametrize("where", [{"network": ref("net")}, {"subnet": ref("subnet")}])
+def test_a_server_with_a_port_of_its_own_outlives_its_network(cloudy: Cloudy, where: Any) -> None:
+    server = resource("OS::Nova::Server", image="cirros", flavor="m1.nano", networks=[where])
+    stack = cloudy.made({**SUBNET, "server": server})
+    before, full = cloudy.row(stack, "server").physical_id, cloudy.census()
+    for marked in ("subnet", "net", "subnet"):
+        cloudy.mark(stack, marked)
+        stack = cloudy.patch(stack)
+        assert stack.status == "COMPLETE", cloudy.why(stack)
+        assert (cloudy.row(stack, "server").physical_id, cloudy.census()) == (before, full)
+        (port,) = cloudy.admin.call("network.ports", device_id=before)  # type: ignore[misc, union-attr]
+        subnet = cloudy.row(stack, "subnet").physical_id
+        assert [one["subnet_id"] for one in port["fixed_ips"]] == [subnet]  # type: ignore

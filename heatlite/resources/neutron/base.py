@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, TypeVar, cast
 
+from heatlite.clients.cloud import Cloud
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
 from heatlite.plugin.cloud import covers
@@ -125,6 +126,12 @@ class Link(Unnamed[P_co]):
     def undo(self, physical_id: str) -> None:
         """Take it back. Raises CloudNotFound where it is not there any more."""
         raise NotImplementedError
+
+
+def places(cloud: Cloud, network: Json) -> list[Json]:
+    """A subnet of each version, for a port that has lost its addresses: only to a new one the service gives them."""
+    found = cast(list[JsonMap], cloud.call("network.subnets", network_id=network))
+    return [{"subnet_id": key} for key in {one["ip_version"]: one["id"] for one in reversed(found)}.values()]
 
 
 def asked(properties: Mapping[str, object], name: str) -> object:

@@ -6,7 +6,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudNotFound, Resource, Schema, prop
-from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, same
+from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, places, same
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
 DEFAULT_GROUP = "default"
@@ -122,16 +122,11 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
         if self.props.fixed_ips is None and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
-            args["fixed_ips"] = self._places()
+            args["fixed_ips"] = places(self.cloud, self.props.network)
         return {name: value for name, value in args.items() if value is not None or name not in KEPT}
 
     def _addresses(self) -> JsonMap:
         return {"fixed_ips": []} if self.props.no_fixed_ips else {}
-
-    def _places(self) -> list[Json]:
-        """A subnet of each version, for a port that has lost its addresses: to a new one the service gives them."""
-        found = cast(list[JsonMap], self.service("subnets", network_id=self.props.network))
-        return [{"subnet_id": key} for key in {one["ip_version"]: one["id"] for one in reversed(found)}.values()]
 
     def let_go(self, gone: Resource[Schema]) -> None:
         """Give up its addresses in a subnet."""

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, prop
+from heatlite.resources.neutron.base import places
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
 
@@ -113,24 +114,33 @@ class Ports:
         theirs = list(_nics_of(former))
         for number, spec in enumerate(specs):
             port = self._wanted_port(number, spec, groups, again, theirs)
+            theirs = [nic for nic in theirs if nic["port"] != port]
             self.nics.append({"port": port, "made": spec.get("port") is None, "spec": spec})
             if isinstance(former, CloudResource) and any(nic["port"] == port for nic in _nics_of(former)):
                 self._take(port, former)
             self._lead_to(spec, port)
 
     def _wanted_port(
-        self, number: int, spec: JsonMap, groups: list[Json] | None, again: bool, theirs: list[JsonMap]
+        self,
+        number: int,
+        spec: JsonMap,
+        groups: list[Json] | None,
+        again: bool,
+        theirs: Sequence[JsonMap] = (),
+        other: Sequence[JsonMap] = (),
     ) -> str:
-        """The port that is given, that the server before this one had, or a new one."""
+        """The port that is given, that the server before this one had (`theirs`), or a new one. `other`: those that
+        are for other networks, though they may be called the same."""
         if spec.get("port") is not None:
             return str(spec["port"])
         for nic in theirs:
             if nic["made"] and _place(cast(JsonMap, nic["spec"])) == _place(spec) and self._is_there(str(nic["port"])):
-                theirs.remove(nic)
                 return str(nic["port"])
         name = f"{self._server.physical_name}-port-{number}"
         if again:
-            found = cast(list[JsonMap], self._call("network.ports", name=name))
+            known = [nic["port"] for nic in other]
+            named = cast(list[JsonMap], self._call("network.ports", name=name))
+            found = [one for one in named if one["id"] not in known]
             if found:
                 return str(found[0]["id"])
         body = self._body(spec)
@@ -251,6 +261,7 @@ class Ports:
     def change(self, before: Sequence[JsonMap], after: Sequence[JsonMap], groups: list[Json] | None) -> None:
         """Work out what the server is to get and to lose, and make the ports that are missing; `changed` goes on."""
         old = self.nics or self._found(before)
+        known = [*old, *self._leaving]
         kept: list[JsonMap] = []
         for number, spec in enumerate(after):
             same = next((nic for nic in old if _same(cast(JsonMap, nic["spec"]), spec, nic)), None)
@@ -265,7 +276,7 @@ class Ports:
                     self._lead_to(spec, str(same["port"]))
                 kept.append({**same, "spec": spec})
             elif spec.get("allocate_network") is None:
-                port = self._wanted_port(number, spec, groups, True, [])
+                port = self._wanted_port(number, spec, groups, True, other=known)
                 kept.append({"port": port, "made": spec.get("port") is None, "spec": spec})
                 self._lead_to(spec, port)
         names = {nic["port"] for nic in kept}
@@ -274,6 +285,22 @@ class Ports:
         self._data["nics"] = cast(Json, kept)
         wants = after[0].get("allocate_network") if after else "auto"
         self._data["allocate"] = wants
+
+    def let_go(self, subnet: Json) -> None:
+        """Have the server's own ports give up their addresses in a subnet that is about to go."""
+        for nic in self.nics:
+            held = cast(list[JsonMap], self._port(str(nic["port"]))["fixed_ips"]) if nic["made"] else []
+            left: list[Json] = [one for one in held if one["subnet_id"] != subnet]
+            if len(left) < len(held):
+                self._call("network.update_port", nic["port"], fixed_ips=left)
+
+    def readdress(self) -> None:
+        """Give the server's own ports addresses once more that have let go of theirs."""
+        for nic in self.nics:
+            port, spec = self._port(str(nic["port"])) if nic["made"] else {}, cast(JsonMap, nic["spec"])
+            if port.get("fixed_ips") == [] and (body := self._body(spec)).get("fixed_ips") != []:
+                fixed = body.get("fixed_ips") or places(self._server.cloud, port["network_id"])
+                self._call("network.update_port", nic["port"], fixed_ips=fixed)
 
     def _found(self, specs: Sequence[JsonMap]) -> list[JsonMap]:
         """The ports of a server that has them from the service."""

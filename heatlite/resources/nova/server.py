@@ -7,7 +7,7 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin import Change, CloudResource, ReplaceResource, prop
+from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, prop
 from heatlite.plugin.signing import Node
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, networks, user_data
@@ -93,6 +93,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
     ready = frozenset({"ACTIVE"})
     broken = frozenset({"ERROR"}) | GONE
     after = frozenset({"OS::Neutron::Subnet"})
+    joins = frozenset({"OS::Neutron::Subnet"})
     shown = {
         "name": (str, "Its name."),
         "accessIPv4": (str, "The IPv4 address that it is reached by, where somebody has said so."),
@@ -236,6 +237,8 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
             before, after = self._specs(change.before), self._specs(change.after)
             self._ports.change(before, after, self._groups())
             todo.append("networks")
+        else:
+            self._ports.readdress()
         self.data["todo"] = todo
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
@@ -246,6 +249,9 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         if "admin_pass" in changed and props.admin_pass is not None and "rebuild" not in todo:
             self.service("change_server_password", self.physical_id, props.admin_pass)
         return None
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        self._ports.let_go(gone.physical_id)
 
     def _set_metadata(self, change: Change) -> None:
         before = cast(JsonMap, change.before.get("metadata") or {})

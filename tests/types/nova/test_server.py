@@ -517,6 +517,10 @@ class TestUpdate:
         assert addresses(cloudy, stack) == []
         assert cloudy.count(PORT) == 1
         cloudy.changed(stack, {"vm": server(networks=[{"network": "dmz"}])})
+        cloudy.changed(stack, {"vm": server(networks=[{"network": "there"}])})
+        (interface,) = ask(cloudy, "compute.server_interfaces", old)
+        assert interface["net_id"] == lan
+        assert cloudy.count(PORT) == 2
         cloudy.delete(stack)
         assert cloudy.count(PORT) == 1
 
