@@ -6,6 +6,7 @@ The address that was checked is the one that is connected to. No proxy is used.
 import contextlib
 import http.client
 import ipaddress
+import math
 import socket
 import ssl
 import threading
@@ -82,14 +83,18 @@ class Hosts:
 
 @contextlib.contextmanager
 def connection(
-    parts: SplitResult, address: tuple[str, int], end: float, tls: ssl.SSLContext | None = None
+    parts: SplitResult,
+    address: tuple[str, int],
+    end: float,
+    tls: ssl.SSLContext | None = None,
+    reach: float = math.inf,
 ) -> Iterator[http.client.HTTPConnection]:
     """A connection to `address` for the host of a URL, which ends at `end` whatever happens. Raises OSError.
 
-    `tls` says whom to trust; None: whom this machine trusts.
+    `tls` says whom to trust; None: whom this machine trusts. `reach`: seconds in which it has to be made.
     """
     host = parts.hostname or ""
-    sock = socket.create_connection(address, timeout=left(end))
+    sock = socket.create_connection(address, timeout=min(reach, left(end)))
     try:
         sock.settimeout(left(end))
         if parts.scheme == "https":

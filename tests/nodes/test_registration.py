@@ -1,7 +1,10 @@
 """How agents make themselves known, over HTTP: with a signed URL, which opens nothing else."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,10 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.engine.nodes.agents import Agents
+from heatlite.core.nodes import NodeState
+from heatlite.engine.nodes import agents
+from heatlite.engine.nodes.agents import Agents, NodeFault
+from heatlite.store.node_records import NodeRecord
 from tests.api.conftest import Heat, template
 from tests.nodes.tiny_agent import SECRET, TinyAgent
 
@@ -161,3 +167,20 @@ def test_which_agents_may_be_asked() -> None:
         ("http://8.8.8.8", False),
     ):
         assert vetted(url, **inside) is may, url
+
+
+def test_a_machine_that_is_down_is_not_waited_for_as_long_as_a_slow_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "REACH", 0.2)
+    node = NodeRecord("n", "s", "r", "p", "a", "", SECRET, "", 0, "1", (), False, NodeState.UP, "", 1.0)
+    with ExitStack() as opened:
+        listens = opened.enter_context(socket.socket())
+        listens.bind(("127.0.0.1", 0))
+        listens.listen(0)
+        for _ in range(4):  # nobody accepts: Linux takes no more soon
+            waits = opened.enter_context(socket.socket())
+            waits.setblocking(False)
+            waits.connect_ex(listens.getsockname())
+        node = replace(node, url=f"http://127.0.0.1:{listens.getsockname()[1]}")
+        asked = Agents(Settings(database="sqlite://"))
+        with pytest.raises(NodeFault, match=r"not taken a connection within 0\.2 s"), asked.line(node) as line:
+            line.changes("", 0)

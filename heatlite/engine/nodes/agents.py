@@ -30,6 +30,9 @@ from heatlite.store.node_records import NodeActionRecord, NodeRecord
 
 SECONDS = 10.0
 """That a connection to an agent may last."""
+REACH = 3.0
+"""Seconds in which its machine has to take the connection: one that is down keeps the others waiting, who are looked
+after together with it."""
 MOST_BYTES = 4 * 2**20
 """Of one answer."""
 MOST_PAGES = 4
@@ -252,13 +255,15 @@ class Agents:
         try:
             parts = urlsplit(node.url)
             trust = self._trust if parts.scheme == "https" else None
-            with connection(parts, self._hosts.address(parts, end), end, trust) as connected:
+            with connection(parts, self._hosts.address(parts, end), end, trust, REACH) as connected:
                 yield Line(connected, parts, node.secret)
         except Refused as error:
             raise NodeFault(f"the server does not connect to it: {error}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
                 raise NodeFault(f"it has not answered within {SECONDS:g} s") from None
+            if isinstance(error, TimeoutError):
+                raise NodeFault(f"its machine has not taken a connection within {REACH:g} s") from None
             raise NodeFault(str(error) or type(error).__name__) from None
 
     @cached_property

@@ -23,7 +23,7 @@ LOOK = 1.0
 """Seconds between two looks for what nobody here has been woken for."""
 TREES = 4
 """Trees that are looked after at once."""
-LONGEST_REST = 2.0
+LONGEST_REST = 1.0
 """Seconds that a tree is left alone after an orchestration, which is otherwise as long as that took: so a thousand busy
 nodes, of which one always has something to tell, are heard together, and a few at once."""
 
