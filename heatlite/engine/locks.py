@@ -159,7 +159,10 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
     if operation is Operation.LOCK and (stack.status is Status.IN_PROGRESS or now in NOT_LOCKABLE):
         return InvalidStackState(f"Stack {stack.name} is {now}: only a stack in a final state can be locked.")
     if operation is Operation.RETRY and (stack.status is not Status.FAILED or stack.verb not in RETRIES):
-        return InvalidStackState(f"Stack {stack.name} is {now}: there is no failed create or update to go on with.")
+        text = f"Stack {stack.name} is {now}: there is no failed create or update to go on with."
+        if stack.verb is Verb.RESTORE:
+            text += " To go on with a restore, restore the snapshot again, or update the stack."
+        return InvalidStackState(text)
     if operation is Operation.UPDATE and stack.verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
     return None

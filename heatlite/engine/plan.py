@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     REBUILD = "rebuild"
     """Made anew in place, the replacement of types that can do that."""
     REFUSE = "refuse"
-    """An immutable property would change: the step fails."""
+    """An immutable property would change, or the type knows that a change cannot be made: the step fails."""
     RESTRICT = "restrict"
     """The environment forbids what would be needed: the step fails, and the resource stays as it is."""
     DELETE = "delete"

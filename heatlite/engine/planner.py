@@ -107,7 +107,7 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     if changed:
         fixed = changed & kind.schema.immutable
         if fixed:
-            return Decision(Outcome.REFUSE, row, fixed, "an immutable property changed")
+            return Decision(Outcome.REFUSE, row, fixed, _unsupported(row, fixed))
         change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata)
         with type_code():
             needs_replace = resources.make(row).needs_replace(change)
@@ -115,6 +115,10 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
             return Decision(Outcome.REPLACE, row, changed, "the type asks for it")
         if not changed <= kind.schema.updatable or not kind.has("update"):
             return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
+        with type_code():
+            objection = resources.make(row).objection(change)
+        if objection:
+            return Decision(Outcome.REFUSE, row, changed, objection)
     # Where the object is already as it is wanted, the row still has to be told.
     stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
     cut_off = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
@@ -125,10 +129,14 @@ def decide(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Decisio
     return Decision(Outcome.KEEP, row)
 
 
+def _unsupported(row: ResourceRecord, names: Iterable[str]) -> str:
+    return f"Update to properties {', '.join(sorted(names))} of {row.name} ({row.type}) is not supported."
+
+
 def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
     """An object that is not ours is never changed; where it was not found well it is looked at again."""
     if row.external_id != wanted.external_id:
-        return Decision(Outcome.REFUSE, row, frozenset({"external_id"}), "the external_id changed")
+        return Decision(Outcome.REFUSE, row, frozenset({"external_id"}), _unsupported(row, {"external_id"}))
     return Decision(Outcome.KEEP if row.status is Status.COMPLETE else Outcome.CREATE, row)
 
 
@@ -148,7 +156,7 @@ def _decide_nested(row: ResourceRecord, wanted: Wanted, resources: Resources) ->
     changed = wanted.kind.schema.diff(row.properties, wanted.properties)
     fixed = changed & wanted.kind.schema.immutable
     if fixed:
-        return Decision(Outcome.REFUSE, row, fixed, "an immutable property changed")
+        return Decision(Outcome.REFUSE, row, fixed, _unsupported(row, fixed))
     if not changed <= wanted.kind.schema.updatable:
         return Decision(Outcome.REPLACE, row, changed, "a property changed that cannot be changed in place")
     cause = "the definition changed" if changed or row.metadata != wanted.metadata else "its members decide"

@@ -30,7 +30,9 @@ from heatlite.engine.foresight import Foresight
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error
+from heatlite.engine.objections import check_changes, may_object
 from heatlite.engine.offer import check_types
+from heatlite.engine.planner import by_name
 from heatlite.engine.prepare import Preparation, Prepared
 from heatlite.engine.reading import Reading
 from heatlite.engine.requests import AT_ONCE, Changes, Preview, Request, Timing
@@ -159,7 +161,7 @@ class Stacks:
         attempt = self._gate.attempt(context, Operation.UPDATE, stack, method, "", request.body)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
-        self._reading.resources_of(stack).check_external(prepared.definition)
+        self._check_update(stack, prepared.definition)
         seen, now = stack, self._clock.now()
         resources = self._reading.resources_of(stack)
         if request.plan_digest is not None and self._converges(request):
@@ -182,6 +184,14 @@ class Stacks:
             self._store.events.append_many([stack_event(after, now)])
             self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
+
+    def _check_update(self, stack: StackRecord, definition: Definition) -> None:
+        """Raises StackValidationFailed where a part of an update is known to be in vain."""
+        resources = self._reading.resources_of(stack)
+        resources.check_external(definition)
+        names = may_object(definition, resources)
+        if names:
+            check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
         """Raises StackLocked where an update, or its rollback, would touch a nested stack that is locked."""
@@ -208,7 +218,7 @@ class Stacks:
         """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked."""
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
-        self._reading.resources_of(stack).check_external(prepared.definition)
+        self._check_update(stack, prepared.definition)
         after = _begun(stack, request, prepared, existing, self._clock.now())
         resources = self._reading.resources_of(stack)
         return self._foresight(resources, after, prepared, self._converges(request)).changes(show_nested, plan)

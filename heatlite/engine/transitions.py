@@ -111,9 +111,7 @@ class Transitions:
                 )
                 return self._update(step, row, wanted, change, decision.outcome is Outcome.REBUILD)
             case Outcome.REFUSE:
-                names = ", ".join(sorted(decision.changed))
-                reason = f"Update to properties {names} of {row.name} ({row.type}) is not supported."
-                return self._fail(step, row, Verb.UPDATE, f"NotSupported: resources.{row.name}: {reason}")
+                return self._fail(step, row, Verb.UPDATE, f"NotSupported: resources.{row.name}: {decision.cause}")
             case Outcome.RESTRICT:
                 return self._restrict(step, row, decision.cause)
             case _:

@@ -240,9 +240,9 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def has(cls, handler: str) -> bool:
-        """Whether the type has work to do: a verb, "signal" (`handle_signal`), "find", "live_properties" or
-        "wants_account"."""
-        if handler in ("find", "live_properties", "wants_account"):
+        """Whether the type has work to do: a verb, "signal" (`handle_signal`), "find", "live_properties",
+        "wants_account" or "objection"."""
+        if handler in ("find", "live_properties", "wants_account", "objection"):
             return handler in cls._defined
         also = {"check": "live_properties", "delete": "wants_account"}.get(handler)
         if also in cls._defined:
@@ -357,6 +357,14 @@ class Resource(Generic[P_co]):
         Asked in previews too, where ``change.after`` may hold UNKNOWN. Must not touch the real object.
         """
         return False
+
+    def objection(self, change: Change) -> str:
+        """Why a change that would be made in place cannot be; "": it can, or that is not known yet.
+
+        Asked before an update is begun, which is refused then (400), and in previews; in both ``change.after`` may hold
+        UNKNOWN. Must not touch the real object.
+        """
+        return ""
 
     def needs_replace_failed(self) -> bool:
         """Whether an update replaces the object because its last action failed. A type may look at it and keep it."""
@@ -506,6 +514,7 @@ _DEFAULTS: Mapping[str, object] = {
         "find",
         "live_properties",
         "wants_account",
+        "objection",
         "handle_signal",
         "handle_delete_snapshot",
         "handle_rebuild",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import Status
 from heatlite.store.records import StackRecord
 from tests.clouds.conftest import Begin
@@ -180,6 +181,69 @@ def boots(engine: OnCloud) -> Seen:
     return seen
 
 
+def holds(engine: OnCloud) -> Seen:
+    """A server and the volume that it boots from: grown, saved, restored, and held by an image that is to stay."""
+
+    def machine(policy: str = "Delete", **volume: object) -> Any:
+        disk = resource("OS::Cinder::Volume", **{"size": 1, "image": "cirros", **volume})
+        mapping = [{"volume_id": ref("v"), "boot_index": 0}]
+        found = written({"v": disk}, image=None, block_device_mapping_v2=mapping,
+                        policy={"replacement": {"order": "delete_first"}})  # fmt: skip
+        found["resources"]["server"]["deletion_policy"] = policy
+        return found
+
+    engine.take_stock()
+    seen = {}
+    stack = engine.well(engine.create(machine()))
+    before = id_of(engine, stack)
+    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), "s")
+    stack = engine.well(engine.settle(stack))
+    stack = engine.well(engine.put(stack, machine(size=2)))
+    assert id_of(engine, stack) == before
+    with pytest.raises(StackValidationFailed, match="cannot shrink"):
+        engine.put(stack, machine(size=1))
+    stack = engine.put(stack, machine(size=2, read_only=True))
+    seen["read-only"] = engine.states(stack)
+    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    stack = engine.well(engine.settle(stack))
+    assert id_of(engine, stack) != before
+    volume = engine.thing(engine.cloud.call("block_storage.get_volume", engine.row(stack, "v").physical_id))
+    seen["restored"] = {"size": volume["size"], "bootable": volume["bootable"], "story": engine.story(stack)}
+    engine.gone(stack)
+    stack = engine.well(engine.create(machine("Snapshot"), "t"))
+    name = engine.row(stack, "server").physical_name
+    stack = engine.delete(stack)
+    image = engine.thing(engine.cloud.call("image.find_image", name))
+    (held,) = engine.cloud.call("block_storage.snapshots", volume_id=engine.row(stack, "v").physical_id)  # type: ignore[misc]
+    assert f"of which the image {image['id']} is made" in engine.row(stack, "v").status_reason
+    seen["held"] = {"state": engine.states(stack), "snapshot": str(held["name"]).replace(name, "")}  # type: ignore[index]
+    engine.cloud.call("image.delete_image", image["id"])
+    engine.cloud.call("block_storage.delete_snapshot", held["id"])  # type: ignore[index]
+    engine.gone(stack)
+    return seen
+
+
+def saves(engine: OnCloud) -> Seen:
+    """A server whose volume goes with it: back to its snapshot; then all goes but the volume that this held."""
+    engine.take_stock()
+    disk = {"image": "cirros", "volume_size": 1, "delete_on_termination": True}
+    stack = engine.well(engine.create(written(image=None, block_device_mapping_v2=[disk])))
+    before = id_of(engine, stack)
+    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), "s")
+    engine.well(engine.settle(stack))
+    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    stack = engine.well(engine.settle(stack))
+    assert id_of(engine, stack) != before
+    seen = {"restored": engine.seen(stack)}
+    engine.well(engine.delete(stack))
+    left = engine.holdings()["block_storage.volumes"] - engine.before["block_storage.volumes"]
+    seen["left"] = {"volumes": len(left)}
+    for volume in left:
+        engine.cloud.call("block_storage.delete_volume", volume)
+    engine.wait_for(lambda: engine.holdings() == engine.before)
+    return seen
+
+
 def administered(engine: OnCloud) -> Seen:
     """Flavors, groups, aggregates and quotas, made, changed and removed."""
 
@@ -231,7 +295,7 @@ def refused(engine: OnCloud) -> Seen:
     return seen
 
 
-SCENARIOS = [changes, interfaces, states, saved, replaced, boots, administered, refused]
+SCENARIOS = [changes, interfaces, states, saved, replaced, boots, holds, saves, administered, refused]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)

@@ -48,6 +48,9 @@ def _from_a_source(view: View, thing: JsonMap, verb: str) -> int:
     """Take over what the source of a new volume says; the GiB that it needs at least."""
     least = 0
     snapshot, volume, backup = thing.get("snapshot_id"), thing.get("source_volid"), thing.pop("backup_id", None)
+    if [snapshot, volume, backup, thing.get("imageRef")].count(None) < 3:
+        text = "May specify only one of backup, imageRef, snapshot, source volume"
+        raise CloudError(verb, f"Invalid input received: {text}", 400)
     if snapshot is not None:
         source = view.thing(SNAPSHOT, snapshot, verb)
         _in_state(verb, source, "snapshot", ("available",))
@@ -79,8 +82,7 @@ def _volume_changed(_view: View, _thing: JsonMap, attributes: JsonMap) -> None:
 
 
 def _volume_removed(view: View, thing: JsonMap) -> None:
-    has_snapshots = any(one["volume_id"] == thing["id"] for one in view.simulation.all(SNAPSHOT).values())
-    if thing["status"] not in DELETABLE or thing["attachments"] or has_snapshots:
+    if thing["status"] not in DELETABLE or thing["attachments"] or has_snapshots(view, thing):
         raise CloudError(
             "block_storage.delete_volume",
             "Invalid volume: Volume status must be available or error or error_restoring or error_extending or "
@@ -88,6 +90,11 @@ def _volume_removed(view: View, thing: JsonMap) -> None:
             "transfer, or be disassociated from snapshots after volume transfer.",
             400,
         )
+
+
+def has_snapshots(view: View, volume: JsonMap) -> bool:
+    """Whether there are snapshots of a volume, which keep it from being deleted."""
+    return any(one["volume_id"] == volume["id"] for one in view.simulation.all(SNAPSHOT).values())
 
 
 def _extend_volume(view: View, key: Json, size: Json) -> Json:
@@ -120,6 +127,13 @@ def _set_volume_readonly(view: View, key: Json, readonly: Json = True) -> Json:
         text = "status must be available to update readonly flag, but current status is"
         raise CloudError(verb, f"Invalid volume: Volume {thing['id']} {text}: {thing['status']}.", 400)
     cast(JsonMap, thing["metadata"])["readonly"] = str(bool(readonly))
+    view.put(VOLUME, thing)
+    return None
+
+
+def _set_volume_bootable(view: View, key: Json, bootable: Json) -> Json:
+    thing = view.thing(VOLUME, key, "block_storage.set_volume_bootable_status")
+    thing["bootable"] = str(bool(bootable)).lower()
     view.put(VOLUME, thing)
     return None
 
@@ -574,6 +588,7 @@ VERBS: dict[str, Verb] = {
     "block_storage.extend_volume": _extend_volume,
     "block_storage.retype_volume": _retype_volume,
     "block_storage.set_volume_readonly": _set_volume_readonly,
+    "block_storage.set_volume_bootable_status": _set_volume_bootable,
     "block_storage.set_volume_metadata": _set_volume_metadata,
     "block_storage.delete_volume_metadata": _delete_volume_metadata,
     "block_storage.restore_backup": _restore_backup,

@@ -178,24 +178,33 @@ class Simulation:
         if self.scenario.latency:
             self.clock.wait(threading.Event(), self.scenario.latency)
         with self.lock:
-            carry_out = self.verbs.get(verb)
-            if carry_out is None:
-                raise CloudError(verb, "the simulated cloud does not know this verb", 501)
-            if not view.has(verb.partition(".")[0]):
-                raise NoService(verb)
-            if not view.is_admin:
-                roles.refuse(verb, view.project, arguments, attributes)
-            self.going = ""
-            fault = self._fault(verb, attributes.get("name"))
-            if fault is not None and fault.raises:
-                if fault.raises == "lost":
-                    carry_out(view, *arguments, **attributes)
-                error, status = RAISED[fault.raises]
-                raise error(verb, fault.message, status, f"req-{self.new_id('request')}")
-            if fault is not None:
-                self.going, self.fault_text = fault.goes, fault.message
-            answer = carry_out(view, *arguments, **attributes)
-            return _shown(answer)
+            try:
+                return _shown(self._answer(view, verb, arguments, attributes))
+            except CloudError as error:
+                if error.status is None:
+                    raise
+                # A service tells with every refusal which request it was.
+                request = f"req-{self.new_id('request')}"
+                raise type(error)(error.verb, error.reason, error.status, request) from error
+
+    def _answer(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
+        carry_out = self.verbs.get(verb)
+        if carry_out is None:
+            raise CloudError(verb, "the simulated cloud does not know this verb", 501)
+        if not view.has(verb.partition(".")[0]):
+            raise NoService(verb)
+        if not view.is_admin:
+            roles.refuse(verb, view.project, arguments, attributes)
+        self.going = ""
+        fault = self._fault(verb, attributes.get("name"))
+        if fault is not None and fault.raises:
+            if fault.raises == "lost":
+                carry_out(view, *arguments, **attributes)
+            error, status = RAISED[fault.raises]
+            raise error(verb, fault.message, status)
+        if fault is not None:
+            self.going, self.fault_text = fault.goes, fault.message
+        return carry_out(view, *arguments, **attributes)
 
     def _fault(self, verb: str, name: Json) -> Fault | None:
         for index, fault in enumerate(self.scenario.faults):

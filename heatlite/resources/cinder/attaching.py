@@ -4,9 +4,15 @@ The compute service does it and the block storage service tells how far it is, s
 bears being done twice.
 """
 
+import re
+
 from heatlite.clients.cloud import Cloud, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ServiceConflict
+
+ROOT = "OS-EXT-SRV-ATTR:root_device_name"
+FIRST = re.compile(r"/dev/[a-z]*a")
+"""The device that a server without an image boots from, unless somebody has called it otherwise."""
 
 
 def attach(cloud: Cloud, server: str, volume: str, device: str | None) -> None:
@@ -63,6 +69,21 @@ def is_detached(cloud: Cloud, server: str, volume: str) -> bool:
         return False
     text = f"server {server} does not let go of volume {volume}: its status is {thing['status']} again"
     raise CloudError("compute.delete_volume_attachment", text)
+
+
+def booted_by(cloud: Cloud, thing: JsonMap) -> str | None:
+    """The server that boots from a volume, from which nobody takes it; None: there is none. Raises CloudError."""
+    for one in attachments(thing):
+        device = str(one.get("device"))
+        try:
+            server = cloud.call("compute.get_server", one["server_id"])
+        except CloudNotFound:
+            continue
+        assert isinstance(server, dict)
+        root = server.get(ROOT)  # administrators alone are told
+        if not server.get("image") and (device == root if root else FIRST.fullmatch(device)):
+            return str(one["server_id"])
+    return None
 
 
 def of(cloud: Cloud, volume: str) -> JsonMap:

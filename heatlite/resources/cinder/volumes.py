@@ -1,90 +1,21 @@
 """Volumes."""
 
 from collections.abc import Mapping
-from typing import ClassVar, TypeVar, cast
+from contextlib import suppress
+from typing import cast
 
-from heatlite.clients.cloud import CloudError, CloudNotFound, CloudUnavailable
+from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin import Change, CloudResource, Schema, ServiceConflict, prop
+from heatlite.plugin import Change, ReplaceResource, Schema, prop
 from heatlite.plugin.cloud import WentToError
 from heatlite.resources.cinder import attaching
-
-P_co = TypeVar("P_co", bound=Schema, covariant=True)
+from heatlite.resources.cinder.base import CinderVolume
 
 SETTLED = ("available", "in-use")
 AT_SERVERS = ("in-use", "attaching", "detaching", "reserved")
 """What a volume is while a server has it."""
-NO_BACKUPS = "cinder-backup"
-"""What the service names in its 503 where it has nobody who makes backups: to wait for that is in vain."""
 OWN_METADATA = ("readonly", "attached_mode", "src_backup_id")
 """What the service shows among the metadata that it was given."""
-
-
-class CinderVolume(CloudResource[P_co]):
-    """What volumes are by whatever name a template knows them: made, kept, saved and removed."""
-
-    kind = "block_storage.volume"
-    ready = frozenset({"AVAILABLE", "IN-USE"})
-    broken = frozenset({"ERROR", "ERROR_DELETING", "ERROR_EXTENDING", "ERROR_RESTORING", "ERROR_BACKING-UP"})
-    snapshot_on_delete: ClassVar[bool] = True
-
-    # -- deleting ------------------------------------------------------------------------------------
-
-    def handle_delete(self) -> Json:
-        if self.physical_id is None:
-            return None
-        try:
-            thing = self.fetch()
-            if thing["status"] == "deleting":
-                return None
-            self.service("delete_volume", self.physical_id)
-        except CloudNotFound:
-            return None
-        except CloudError as error:
-            if error.status != 400:
-                raise
-            # The service calls it a bad request where a volume is at work, attached, or has snapshots.
-            raise ServiceConflict(str(error)) from error
-        return None
-
-    def handle_snapshot_delete(self) -> Json:
-        if self.physical_id is None:
-            return None
-        self.data.pop("saved", None)
-        try:
-            return {"backup": self._back_up(self.physical_name)}
-        except CloudNotFound:
-            return None
-
-    def check_delete_complete(self, token: Json) -> bool | float:
-        if isinstance(token, dict) and not self.data.get("saved"):
-            if not self._is_backed_up(str(token["backup"])):
-                return False
-            self.handle_delete()
-            self.data["saved"] = True
-        return super().check_delete_complete(token)
-
-    def _back_up(self, name: str) -> str:
-        """The id of a backup of that name, which may have been begun already."""
-        found = cast(list[JsonMap], self.service("backups", name=name))
-        own = [one for one in found if one["volume_id"] == self.physical_id and one["name"] == name]
-        if own:
-            return str(own[0]["id"])
-        try:  # `force`: attached, too.
-            made = self.map(self.service("create_backup", volume_id=self.physical_id, name=name, force=True))
-        except CloudUnavailable as error:
-            if NO_BACKUPS not in error.reason:
-                raise
-            text = f"the cloud has no backup service, and a volume is saved as a backup only: {error.reason}"
-            raise CloudError(error.verb, text, error.status, error.request_id) from error
-        return str(made["id"])
-
-    def _is_backed_up(self, backup: str) -> bool:
-        thing = self.map(self.service("get_backup", backup))
-        if thing["status"] == "error":
-            reason = thing.get("fail_reason") or "the service gives no reason"
-            raise CloudError("block_storage.create_backup", f"backup {backup} went to error: {reason}")
-        return bool(thing["status"] == "available") and self.fetch()["status"] != "backing-up"
 
 
 WITHOUT_SERVERS = ("extend", "restore", "set_readonly")
@@ -129,9 +60,10 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     """A block storage volume, which servers can have attached.
 
     A size, a restored backup and the read-only flag change in place; a volume that is attached is taken from its
-    servers meanwhile, and given back. With ``deletion_policy: Snapshot`` a backup of it is made before it is deleted;
-    snapshots of the stack are backups, too. A maintenance lock of level ``all`` makes it read-only, except while it is
-    attached: the service does not allow that, and the reason of the lock says so.
+    servers meanwhile, and given back. From a server that boots from it nobody can take it: then it grows where it is, a
+    backup becomes a new volume, and the read-only flag cannot change. With ``deletion_policy: Snapshot`` a backup of it
+    is made before it is deleted; snapshots of the stack are backups, too. A maintenance lock of level ``all`` makes it
+    read-only, except while it is attached: the service does not allow that, and the reason of the lock says so.
     """
 
     shown = {
@@ -184,14 +116,28 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         args = self.sent()
         if self.props.metadata:
             args["metadata"] = texts(self.props.metadata)
+        if self.props.backup_id is not None:  # whatever the volume that it is of began as
+            for source in ("snapshot_id", "source_volid", "imageRef"):
+                args.pop(source, None)
         return args
 
     def check_create_complete(self, token: Json) -> bool | float:
         if not self.is_ready():
             return False
+        if self.props.backup_id is not None and self.seen["bootable"] != "true" and self._should_boot():
+            self.service("set_volume_bootable_status", self.physical_id, True)
         if self.props.read_only is not None and _is_read_only(self.seen) is not self.props.read_only:
             self.service("set_volume_readonly", self.physical_id, self.props.read_only)
         return True
+
+    def _should_boot(self) -> bool:
+        """Whether a server can start from what is in the backup: that tells an image, or the volume that it is of."""
+        if self.props.image is not None:
+            return True
+        with suppress(CloudNotFound):
+            of = self.map(self.service("get_backup", self.props.backup_id))["volume_id"]
+            return bool(self.map(self.service("get_volume", of))["bootable"] == "true")
+        return False
 
     # -- updating ------------------------------------------------------------------------------------
 
@@ -203,15 +149,35 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             return True
 
     def needs_replace(self, change: Change) -> bool:
-        """A volume cannot be made to have no type."""
-        return "volume_type" in change.changed and change.after.get("volume_type") is None
+        """A volume cannot be made to have no type, nor shrink; but a backup of a smaller one becomes a new volume."""
+        if "volume_type" in change.changed and change.after.get("volume_type") is None:
+            return True
+        restores = "backup_id" in change.changed and change.after.get("backup_id") is not None
+        return restores and bool(_shrinking(change.before.get("size"), change.after.get("size")))
+
+    def objection(self, change: Change) -> str:
+        return _shrinking(change.before.get("size"), change.after.get("size"))
 
     def handle_update(self, change: Change) -> Json:
         thing = self.fetch()
         size = self.props.size
-        if "size" in change.changed and size is not None and size < cast(int, thing["size"]):
-            text = f"a volume cannot shrink: it has {thing['size']} GiB, and size is {size}"
+        text = _shrinking(thing["size"], size) if "size" in change.changed else ""
+        if text:
             raise CloudError("block_storage.extend_volume", text)
+        wanted = {
+            "restore": "backup_id" in change.changed and self.props.backup_id is not None,
+            "extend": "size" in change.changed and size is not None,
+            "retype": "volume_type" in change.changed,
+            "set_readonly": "read_only" in change.changed,
+        }
+        steps = [step for step, is_wanted in wanted.items() if is_wanted]
+        parts = "joined" in self.data or not set(steps).isdisjoint(WITHOUT_SERVERS)
+        server = attaching.booted_by(self.cloud, thing) if parts else None
+        if server is not None and "restore" in steps:
+            raise ReplaceResource
+        if server is not None and "set_readonly" in steps:
+            text = f"read_only cannot change while server {server} boots from volume {self.physical_id}"
+            raise CloudError("block_storage.set_volume_readonly", f"{text}: leave it as it was, and update again")
         args = self.sent(change.changed & {"name", "description"})
         if args.get("name", "") is None:
             args["name"] = self.physical_name
@@ -219,13 +185,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             self.service("update_volume", self.physical_id, **args)
         if "metadata" in change.changed:
             self._set_metadata(cast(JsonMap, thing.get("metadata") or {}))
-        wanted = {
-            "restore": "backup_id" in change.changed and self.props.backup_id is not None,
-            "extend": "size" in change.changed and size is not None,
-            "retype": "volume_type" in change.changed,
-            "set_readonly": "read_only" in change.changed,
-        }
-        self._plan([step for step, is_wanted in wanted.items() if is_wanted])
+        self._plan(steps, stays=server is not None)
         return None
 
     def _set_metadata(self, before: JsonMap) -> None:
@@ -265,11 +225,14 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     # An update in place is a list of steps in `data`: the first of them is begun, waited for and struck off. Which
     # servers the volume is taken from meanwhile is kept there too, so that they have it again whatever happens.
 
-    def _plan(self, steps: list[str]) -> None:
+    def _plan(self, steps: list[str], stays: bool) -> None:
         """Have `check_update_complete` take these steps; those that a volume in use does not bear, without its
-        servers."""
+        servers, unless it `stays` where it is."""
         self.data["steps"] = cast(Json, steps)
         self.data.pop("asked", None)
+        if stays:
+            self.data.pop("joined", None)
+            return
         joined = [[one["server_id"], one["device"]] for one in attaching.attachments(self.fetch())]
         if joined and not set(steps).isdisjoint(WITHOUT_SERVERS):
             self.data.setdefault("joined", cast(Json, joined))
@@ -393,6 +356,13 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             return False
         self.service("set_volume_readonly", self.physical_id, read_only)
         return True
+
+
+def _shrinking(before: object, after: object) -> str:
+    """Why a volume of a size, if it is known, cannot have another one; "": it can."""
+    if not (isinstance(before, int) and isinstance(after, int) and after < before):
+        return ""
+    return f"a volume cannot shrink: it has {before} GiB, and size is {after}"
 
 
 def texts(values: Mapping[str, Json]) -> JsonMap:

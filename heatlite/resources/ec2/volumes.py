@@ -3,7 +3,7 @@
 from heatlite.core.json import JsonMap
 from heatlite.plugin import Schema, prop
 from heatlite.resources.cinder.attachments import Attachment
-from heatlite.resources.cinder.volumes import CinderVolume
+from heatlite.resources.cinder.base import CinderVolume
 from heatlite.resources.ec2.base import Tag, tagged
 
 

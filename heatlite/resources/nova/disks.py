@@ -1,10 +1,13 @@
 """The disks of a server: what it boots from, and what else it has from the start."""
 
+import json
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Schema, prop
 
+FORMS = ("block_device_mapping", "block_device_mapping_v2")
 FORMATS = ("ext2", "ext3", "ext4", "xfs", "ntfs")
 
 
@@ -85,6 +88,35 @@ def _fault_v2(disk: DiskV2) -> str | None:
 def _may_boot(disk: DiskV2) -> bool:
     bootable = disk.volume_id or disk.snapshot_id or disk.image
     return bool(bootable) and disk.boot_index in (None, 0)
+
+
+def boots_from(disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> Disk | DiskV2 | None:
+    """The disk that a server without an image boots from."""
+    named: list[Disk | DiskV2] = [one for one in disks if one.device_name.endswith("vda")]
+    first = [two for two in disks_v2 if two.boot_index == 0] or [two for two in disks_v2 if _may_boot(two)]
+    return next(iter([*named, *first]), None)
+
+
+def restored(properties: JsonMap, snapshot: str) -> JsonMap:
+    """Coerced properties of a server without an image, whose boot disk is made of a volume snapshot."""
+    first, second = (cast(list[JsonMap], properties.get(name) or []) for name in FORMS)
+    disks, disks_v2 = [Disk(one) for one in first], [DiskV2(two) for two in second]
+    boot = boots_from(disks, disks_v2)
+
+    def with_snapshot(given: JsonMap, disk: Disk | DiskV2) -> JsonMap:
+        kept = {key: value for key, value in given.items() if key not in ("image", "image_id")}
+        return {**kept, "snapshot_id": snapshot} if disk is boot else given
+
+    found = [list(map(with_snapshot, first, disks)), list(map(with_snapshot, second, disks_v2))]
+    return {**properties, **{name: made for name, made in zip(FORMS, found, strict=True) if made}}
+
+
+def of_image(image: JsonMap) -> list[JsonMap]:
+    """The volume snapshots that an image of a server that boots from a volume is made of: maps with ``snapshot_id`` and
+    ``boot_index``."""
+    said = cast(JsonMap, image.get("properties") or {}).get("block_device_mapping")
+    found = cast(list[JsonMap], json.loads(said) if isinstance(said, str) else said or [])
+    return [one for one in found if one.get("snapshot_id") is not None]
 
 
 def mapping(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> list[Json]:

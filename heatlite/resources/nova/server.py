@@ -7,7 +7,7 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, prop
+from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, ServiceConflict, prop
 from heatlite.plugin.signing import Node
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, networks, user_data
@@ -19,6 +19,8 @@ CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "web
 GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})
 IDLE: Final = frozenset({"ACTIVE", "SHUTOFF"})
 TASK: Final = "OS-EXT-STS:task_state"
+VOLUMES: Final = "os-extended-volumes:volumes_attached"
+GOES_WITH_IT: Final = "delete_on_termination"
 
 
 class ServerProps(TargetProps):
@@ -365,6 +367,19 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
 
     # -- delete --------------------------------------------------------------------------------------
 
+    def handle_delete(self) -> Json:
+        if self.facts.properties.get("image") is None:
+            self._await_snapshots()
+        return super().handle_delete()
+
+    def _await_snapshots(self) -> None:
+        """Volumes that go with the server stay for ever if they have snapshots then, be those on their way out."""
+        for one in cast(list[JsonMap], self.seen.get(VOLUMES) or []):
+            found = self.cloud.call("block_storage.snapshots", volume_id=one["id"]) if one.get(GOES_WITH_IT) else None
+            left = cast(list[JsonMap], found or [])
+            if left and all(snapshot["status"] == "deleting" for snapshot in left):
+                raise ServiceConflict(f"a snapshot of volume {one['id']}, which goes with the server, is being deleted")
+
     def handle_snapshot_delete(self) -> Json:
         if self.physical_id is None or self.status_of(self.seen) not in IDLE:
             return self.handle_delete()
@@ -421,7 +436,15 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
     # -- snapshots -----------------------------------------------------------------------------------
 
     def handle_snapshot(self, name: str) -> Json:
-        self._save(name)
+        self.data.pop("snapshot_image_id", None)
+        props = self.props
+        mapping = props.block_device_mapping or (), props.block_device_mapping_v2 or ()
+        boot = disks.boots_from(*mapping) if props.image is None else None
+        if boot is not None and boot.volume_id is not None:
+            # A snapshot of that volume would keep it from being replaced, which a restore of it needs.
+            self.note = f"What is on volume {boot.volume_id}, from which it boots, is saved where that volume is"
+        else:
+            self._save(name)
         return None
 
     def _save(self, name: str) -> None:
@@ -432,25 +455,49 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         self.data["snapshot_image_id"] = found["id"]
 
     def check_snapshot_complete(self, token: Json) -> bool | float:
-        return self._is_saved(str(self.data["snapshot_image_id"]))
+        image = self.data.get("snapshot_image_id")
+        return image is None or self._is_saved(str(image))
 
     def _is_saved(self, image: str) -> bool:
-        status = str(self.map(self.cloud.call("image.get_image", image)).get("status")).lower()
+        thing = self.map(self.cloud.call("image.get_image", image))
+        made_of = disks.of_image(thing)
+        self.data["snapshot_boot"] = next((one["snapshot_id"] for one in made_of if one.get("boot_index") == 0), None)
+        status = str(thing.get("status")).lower()
         if status in ("killed", "deleted", "error"):
             raise CloudError("image.get_image", f"the image {image} of the server is {status}")
-        return status == "active"
+        return status == "active" and all(self._is_there(one["snapshot_id"]) for one in made_of)
+
+    def _is_there(self, snapshot: Json) -> bool:
+        """Whether the block storage service has finished with a snapshot that an image is made of."""
+        status = self.map(self.cloud.call("block_storage.get_snapshot", snapshot))["status"]
+        if status == "error":
+            text = f"the snapshot {snapshot} of the server's volume went to error"
+            raise CloudError("block_storage.create_snapshot", text)
+        return bool(status == "available")
 
     def handle_delete_snapshot(self) -> None:
         image = self.data.get("snapshot_image_id")
         if image is not None:
             with suppress(CloudNotFound):
+                for one in disks.of_image(self.map(self.cloud.call("image.get_image", image))):
+                    self._delete_volume_snapshot(one["snapshot_id"])
                 self.cloud.call("image.delete_image", image)
+
+    def _delete_volume_snapshot(self, snapshot: Json) -> None:
+        """Of those that an image is made of: left alone, they would keep their volumes from being deleted."""
+        with suppress(CloudNotFound):
+            if self.map(self.cloud.call("block_storage.get_snapshot", snapshot))["status"] != "deleting":
+                self.cloud.call("block_storage.delete_snapshot", snapshot)
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """From the image that the server was saved as."""
-        image = saved.get("snapshot_image_id")
-        return properties if image is None else {**properties, "image": image}
+        """From the image that the server was saved as; one that boots from a volume of its own, from its snapshot."""
+        image, snapshot = saved.get("snapshot_image_id"), saved.get("snapshot_boot")
+        if image is None:
+            return properties
+        if properties.get("image") is not None:
+            return {**properties, "image": image}
+        return properties if snapshot is None else disks.restored(properties, str(snapshot))
 
     # -- locks ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import Status
+from heatlite.engine.requests import Request
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import attr, resource, template
 from tests.types.conftest import Cloudy
@@ -89,6 +91,7 @@ class TestCreate:
         stack = cloudy.create(template(v=volume(), w=volume(size=2, keys={"depends_on": "v"})))
         assert stack.status is Status.FAILED
         assert text in cloudy.row(stack, "w").status_reason
+        assert "(request req-" in cloudy.row(stack, "w").status_reason
 
 
 class TestUpdate:
@@ -132,10 +135,31 @@ class TestUpdate:
         cloudy.changed(stack, {"v": volume()})
         assert cloudy.row(stack, "v").physical_id != before
 
-    def test_nothing_shrinks(self, cloudy: Cloudy) -> None:
+    def test_nothing_shrinks_and_nothing_is_begun(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=2)})
-        stack = cloudy.put(stack, template(v=volume(size=1)))
-        assert "a volume cannot shrink: it has 2 GiB, and size is 1" in cloudy.row(stack, "v").status_reason
+        request = Request(template=template(v=volume(size=1)))
+        for ask in (cloudy.rooms.stacks.update, cloudy.rooms.stacks.preview_update):
+            with pytest.raises(StackValidationFailed, match="v: a volume cannot shrink: it has 2 GiB, and size is 1"):
+                ask(cloudy.who, stack, request, existing=False)  # type: ignore[operator]
+        assert (cloudy.get(stack).verb, cloudy.get(stack).status) == ("CREATE", "COMPLETE")
+        smaller = volume(size=1, availability_zone="b")  # another volume
+        cloudy.changed(stack, {"v": smaller})
+        assert cloudy.thing(stack, "v")["size"] == 1
+
+    def test_what_has_grown_by_itself_does_not_shrink_either(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume(size=1)})
+        cloudy.view().call("block_storage.extend_volume", cloudy.row(stack, "v").physical_id, 3)
+        stack = cloudy.put(stack, template(v=volume(size=2)))
+        assert "a volume cannot shrink: it has 3 GiB, and size is 2" in cloudy.row(stack, "v").status_reason
+        assert wants(cloudy, stack, size=4)["size"] == 4
+
+    def test_a_backup_of_a_smaller_one_is_another_volume(self, cloudy: Cloudy) -> None:
+        stack = cloudy.made({"v": volume(size=1, image="cirros")})
+        made(cloudy, "create_backup", volume_id=cloudy.row(stack, "v").physical_id, name="kept")
+        stack = cloudy.changed(stack, {"v": volume(size=2, image="cirros")})
+        cloudy.changed(stack, {"v": volume(size=1, image="cirros", backup_id="kept")})
+        thing = cloudy.thing(stack, "v")
+        assert (thing["size"], thing["bootable"], cloudy.count(VOLUME)) == (1, "true", 1)
 
     def test_an_extension_that_comes_to_nothing_fails(self, troubled: Callable[..., Cloudy]) -> None:
         fault = {"verb": "block_storage.extend_volume", "number": 1, "goes": "error_extending", "message": "no room"}
@@ -180,12 +204,16 @@ class TestLife:
         assert cloudy.check(stack).status is Status.FAILED
         assert cloudy.delete(stack).status is Status.COMPLETE
 
-    def test_a_volume_with_snapshots_is_tried_again_then_says_why(self, cloudy: Cloudy) -> None:
+    def test_a_volume_with_snapshots_says_at_once_which(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume()})
-        made(cloudy, "create_snapshot", volume_id=cloudy.row(stack, "v").physical_id)
+        snapshot = made(cloudy, "create_snapshot", volume_id=cloudy.row(stack, "v").physical_id, name="mine")["id"]
+        begun = cloudy.clock.now()
         stack = cloudy.delete(stack)
-        assert stack.status is Status.FAILED
-        assert "have snapshots" in cloudy.row(stack, "v").status_reason
+        assert (stack.status, cloudy.clock.now() - begun < 1) == (Status.FAILED, True)
+        reason = cloudy.row(stack, "v").status_reason
+        assert f"as long as it has snapshots: snapshot {snapshot} (mine). Delete" in reason
+        cloudy.view().call("block_storage.delete_snapshot", snapshot)
+        assert cloudy.delete(stack).status is Status.COMPLETE
 
     def test_snapshot_on_delete_is_a_backup(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(build=5)

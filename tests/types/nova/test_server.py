@@ -334,7 +334,8 @@ class TestDisks:
 
     @pytest.mark.parametrize("form", ["block_device_mapping", "block_device_mapping_v2"])
     def test_a_volume_that_is_there_stays(self, cloudy: Cloudy, form: str) -> None:
-        volume = made(cloudy, "block_storage.create_volume", size=1, name="v", imageRef=None)["id"]
+        image = ask(cloudy, "image.find_image", "cirros")["id"]
+        volume = made(cloudy, "block_storage.create_volume", size=1, name="v", imageRef=image)["id"]
         disk = {"volume_id": "v", "device_name": "vda" if form == "block_device_mapping" else None}
         stack = cloudy.made({"vm": server(image=None, **{form: [{k: v for k, v in disk.items() if v}]})})
         assert [one["id"] for one in shown(cloudy, stack)["os-extended-volumes:volumes_attached"]] == [volume]

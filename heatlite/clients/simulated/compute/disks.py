@@ -2,14 +2,16 @@
 
 from typing import Final, cast
 
-from heatlite.clients.cloud import CloudError, CloudNotFound
+from heatlite.clients.cloud import CloudError, CloudNotFound, OverQuota
 from heatlite.clients.simulated import block_storage
 from heatlite.clients.simulated.compute.states import SERVER, free, server_of
 from heatlite.clients.simulated.simulation import Verb, View
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, dump
 
 ATTACHED: Final = "os-extended-volumes:volumes_attached"
 VOLUME: Final = "block_storage.volume"
+ROOT: Final = "/dev/vda"
+"""Where a server sees the volume that it boots from."""
 
 
 def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> None:
@@ -25,6 +27,8 @@ def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]
             except CloudNotFound as error:
                 text = f"Block Device Mapping is Invalid: failed to get volume {source}."
                 raise CloudError(verb, text, 400) from error
+            if one.get("boot_index") in (0, "0") and volume["bootable"] != "true":
+                raise CloudError(verb, f"Block Device {source} is not bootable.", 400)
         else:
             given: JsonMap = {"imageRef": source} if kind == "image" else {"snapshot_id": source}
             if one.get("volume_type") is not None:
@@ -33,7 +37,13 @@ def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]
             volume = cast(JsonMap, view.simulation.verbs["block_storage.create_volume"](view, **given))
             volume.pop("_then", None)  # the server builds until its volume is there
             volume["status"] = "available"
-        _give(view, verb, server, volume["id"], one.get("device_name"), bool(one.get("delete_on_termination")))
+        device, is_root = one.get("device_name"), one.get("boot_index") in (0, "0")
+        if device is not None:
+            device = f"/dev/{str(device).removeprefix('/dev/')}"
+        elif is_root:
+            device = ROOT
+        goes_with_it = bool(one.get("delete_on_termination"))
+        _give(view, verb, server, volume["id"], device, goes_with_it)["_root"] = is_root
 
 
 def _refuse_too_large(verb: str, flavor: JsonMap, wanted: list[JsonMap]) -> None:
@@ -56,7 +66,8 @@ def _give(view: View, verb: str, server: JsonMap, volume: Json, device: Json, go
 
 
 def release(view: View, server: JsonMap) -> None:
-    """Free the volumes of a server that goes; those that are to go with it go."""
+    """Free the volumes of a server that goes; those that are to go with it go, unless the block storage
+    service refuses that."""
     for one in cast(list[JsonMap], server[ATTACHED]):
         try:
             volume = view.thing(VOLUME, one["id"])
@@ -65,10 +76,33 @@ def release(view: View, server: JsonMap) -> None:
         volume.pop("_then", None)
         left = [to for to in cast(list[JsonMap], volume["attachments"]) if to["server_id"] != server["id"]]
         volume.update(status="in-use" if left else "available", attachments=cast(Json, left))
-        if one["delete_on_termination"] and not left:
+        if one["delete_on_termination"] and not left and not block_storage.has_snapshots(view, volume):
             view.drop(VOLUME, volume)
         else:
             view.put(VOLUME, volume)
+
+
+def saved(view: View, verb: str, server: JsonMap, name: Json) -> JsonMap:
+    """What an image of a server that boots from a volume has in place of data: snapshots of all its volumes, and the
+    properties that name them. Raises CloudError."""
+    mapping: list[JsonMap] = []
+    for one in cast(list[JsonMap], server[ATTACHED]):
+        given: JsonMap = {"volume_id": one["id"], "name": f"snapshot for {name}", "force": True}
+        try:
+            snapshot = cast(JsonMap, view.simulation.verbs["block_storage.create_snapshot"](view, **given))
+        except CloudError as error:
+            raise type(error)(verb, error.reason, 403 if isinstance(error, OverQuota) else 400) from error
+        mapping.append({
+            "source_type": "snapshot",
+            "destination_type": "volume",
+            "snapshot_id": snapshot["id"],
+            "boot_index": 0 if one.get("_root") else None,
+            "delete_on_termination": one["delete_on_termination"],
+            "volume_size": snapshot["size"],
+            "device_name": one["_device"],
+        })
+    named: JsonMap = {"block_device_mapping": dump(cast(Json, mapping)), "bdm_v2": "True"}
+    return {"base_image_ref": "", "root_device_name": ROOT, **named}
 
 
 # -- verbs -------------------------------------------------------------------------------------------
@@ -102,12 +136,14 @@ def _one(verb: str, server: JsonMap, volume: Json) -> JsonMap:
 def _detach(view: View, key: Json, volume: Json, ignore_missing: bool = True) -> Json:
     verb = "compute.delete_volume_attachment"
     try:
+        one = _one(verb, server_of(view, verb, key), volume)
         server = free(view, verb, key)
-        one = _one(verb, server, volume)
     except CloudNotFound:
         if ignore_missing:
             return None
         raise
+    if one.get("_root"):
+        raise CloudError(verb, "Cannot detach a root device volume", 400)
     if block_storage.detach(view, verb, volume, server["id"]):
         server[ATTACHED] = [other for other in cast(list[Json], server[ATTACHED]) if other != one]
         view.put(SERVER, server)

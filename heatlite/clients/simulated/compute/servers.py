@@ -291,8 +291,8 @@ def _unlock(view: View, key: Json) -> Json:
 
 
 def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -> Json:
-    thing = server_of(view, "compute.create_server_image", key)
-    within(view, "compute.create_server_image", key, "createImage", "ACTIVE", "SHUTOFF", "SUSPENDED", locked_too=True)
+    verb = "compute.create_server_image"
+    thing = within(view, verb, key, "createImage", "ACTIVE", "SHUTOFF", "SUSPENDED", locked_too=True)
     base = cast(JsonMap, thing["image"] or {}).get("id")
     image: JsonMap = {
         "id": view.simulation.new_id("image.image"),
@@ -309,6 +309,9 @@ def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -
         "disk_format": "qcow2",
         "properties": {"image_type": "snapshot", "base_image_ref": base, **cast(JsonMap, metadata or {})},
     }
+    if base is None:  # it boots from a volume
+        image.update(status="active", size=0, disk_format="raw", properties=disks.saved(view, verb, thing, name))
+        return view.put("image.image", image)
     view.simulation.later(image, {"status": "active"})
     view.simulation.going = ""
     start(view, thing, "image_snapshot", {"status": thing["status"]})
