@@ -15,7 +15,7 @@ from heatlite.engine.planner import Wanted, deletes_first, evaluate, ordered, pl
 from heatlite.engine.requests import Changes, Difference, PlannedResource, PreviewResource, PreviewTree, ShownPlan
 from heatlite.engine.scope import NestedView, PlannedValues, Resources, without_unknown
 from heatlite.engine.template_types import TemplateResource
-from heatlite.engine.veil import Present, Veil, shown
+from heatlite.engine.veil import Level, Present, Veil, secrets, shown
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
@@ -320,11 +320,16 @@ class Foresight:
     def preview(self, fate: _Fate) -> PreviewResource:
         """One item of Heat's lists."""
         wanted, row = self.definition.resources[fate.name], fate.row
-        properties, metadata = self._foreseen(wanted.properties), self._foreseen(wanted.metadata)
+        mask = self._secret(fate.name)
+        properties, metadata = (
+            {key: mask.json(value) for key, value in self._foreseen(section).items()}
+            for section in (wanted.properties, wanted.metadata)
+        )
         row = replace(row, properties=properties, metadata=metadata)
         if fate.outcome is Outcome.RESTRICT:
             row = replace(row, status_reason=fate.cause)
         kind = self._resources.kind(self.definition, fate.name)
+        row = replace(row, properties=kind.schema.masked(row.properties))
         attributes: dict[str, Json] = dict.fromkeys(kind.attribute_names - {"show"})
         nested = row.physical_id if issubclass(kind, StackResource) else None
         return PreviewResource(fate.stack, row, tuple(self._required_by.get(fate.name, ())), attributes, nested)
@@ -346,6 +351,11 @@ class Foresight:
     def _secrets(self) -> list[object]:
         above = self._resources.passwords() if self._parent is None else self._parent._secrets()
         return [*above, *self.definition.secrets()]
+
+    def _secret(self, name: str) -> Mask:
+        """What must not be said of one resource because types hold it secret: as it is, and as it will be."""
+        levels: list[Level] = [self, *([] if self._standing is None else [Present(self._standing)])]
+        return Mask(lambda: [value for level in levels for value in secrets(level, name)])
 
     def planned(self, fate: _Fate) -> PlannedResource:
         """One item of a plan."""
@@ -369,6 +379,10 @@ class Foresight:
                 metadata_differs = outcome is not Outcome.CREATE and row.metadata != wanted.metadata
                 if outcome is Outcome.REPLACE and not self._left:
                     order = self._order(wanted, row)
+        if differences or cause:
+            mask = self._secret(name)
+            cause = mask.text(cause)
+            differences = tuple(replace(one, old=mask.json(one.old), new=mask.json(one.new)) for one in differences)
         step = self._plan.steps.get(name)
         after = () if step is None else tuple(sorted(key for key in step.requires if not self.is_still(key)))
         return PlannedResource(
@@ -396,7 +410,7 @@ class Foresight:
     def _new(self, wanted: Wanted, name: str) -> tuple[Difference, ...]:
         """Of a new object: the properties that are given."""
         given: JsonMap = {key: value for key, value in sorted(wanted.properties.items()) if value is not None}
-        covered = _covered(self.veils()[0], name, given)
+        covered = _covered(self.veils()[0], name, wanted.kind.schema.masked(given))
         return tuple(
             Difference(key, None, covered[key], has_unknown(value), False, self._changing(name, key))
             for key, value in given.items()
@@ -414,11 +428,12 @@ class Foresight:
         names = sorted(schema.diff(before, wanted.properties))
         new_veil, old_veil = self.veils()
         new: JsonMap = {key: wanted.properties.get(key) for key in names}
-        stored: JsonMap = {key: row.properties.get(key) for key in names}
-        covered, old = _covered(new_veil, row.name, new), _covered(old_veil, row.name, stored)
+        stored = schema.masked({key: row.properties.get(key) for key in names})
+        covered, old = _covered(new_veil, row.name, schema.masked(new)), _covered(old_veil, row.name, stored)
         if before is not row.properties:
             # What a look at the object has found is as secret as what is stored.
-            old = {key: shown(before.get(key)) if old[key] == shown(stored[key]) else MASK for key in names}
+            seen = schema.masked({key: before.get(key) for key in names})
+            old = {key: shown(seen[key]) if old[key] == shown(stored[key]) else MASK for key in names}
         return tuple(
             Difference(
                 key, old[key], covered[key], has_unknown(new[key]), key not in schema.updatable,

@@ -1,10 +1,10 @@
-"""Which values come from hidden parameters, and must not be shown.
+"""Which values come from hidden parameters, or are secrets by their type, and must not be shown.
 
 Everything is filled in a second time as if nobody knew those. What is then unknown, or something else, depends on them:
 through functions, attributes of other resources, conditions, and nested stacks, whatever they are made of.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -20,6 +20,7 @@ from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, OutputDefinition
 from heatlite.template.expression import UNKNOWN, Scope, resolve
+from heatlite.template.types import TypeCatalog
 
 UNTOLD = "(known after the update)"
 """In place of a value that only the update will bring."""
@@ -181,6 +182,57 @@ class Veil:
         if name not in self._secret or self._errors.get(name) == error:
             return error
         return "something is wrong with its values; they come from hidden parameters, so it is not said here"
+
+
+def secrets(level: Level, name: str) -> Iterator[object]:
+    """The secrets among a resource's properties, as its type says, and all that is secret in its nested stack: what the
+    nested stack is given under another name shows there, too."""
+    row, resources = level.row(name), level.values.resources
+    if row is None:
+        return
+    try:
+        given = level.full(name)[0]
+    except HeatliteError:
+        given = _written(level, name)
+    kind = resources.type_of(row)
+    yield from kind.schema.secret_values(given)
+    if not issubclass(kind, StackResource):
+        return
+    yield from _in_definitions(given, resources.types)
+    child = level.child(name)
+    if child is None:
+        return
+    names = dict.fromkeys(child.values.rows)
+    try:
+        yield from child.definition.secrets()
+        names.update(dict.fromkeys(child.definition.resources))
+    except HeatliteError:
+        pass  # its own definition cannot be had any more; what it has is in the rows
+    for inner in names:
+        yield from secrets(child, inner)
+
+
+def _written(level: Level, name: str) -> JsonMap:
+    """The properties as the template gives them, wrong as they are."""
+    try:
+        found = resolve(level.definition.resources[name].properties, level.values)
+    except HeatliteError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _in_definitions(value: object, types: TypeCatalog) -> Iterator[object]:
+    """The secrets in definitions of resources among a group's properties, be there members or none."""
+    if isinstance(value, Mapping):
+        kind, properties = value.get("type"), value.get("properties")
+        view = types.find(kind) if isinstance(kind, str) and isinstance(properties, Mapping) else None
+        if view is not None and isinstance(properties, Mapping):
+            yield from (properties.get(name) for name, one in view.property_types().items() if one.secret)
+        for item in value.values():
+            yield from _in_definitions(item, types)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _in_definitions(item, types)
 
 
 def _given(output: OutputDefinition, values: Scope) -> object:

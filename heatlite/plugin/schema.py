@@ -17,7 +17,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -25,8 +25,9 @@ from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, get_args, ge
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import MASK
 from heatlite.plugin.constraints import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
-from heatlite.template.expression import UNKNOWN
+from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.types import Fault, PropertyType
 
 Path = tuple[str | int, ...]
@@ -354,6 +355,30 @@ class Field:
             return [self.item.complete(element) for element in value]
         return value
 
+    def secret_values(self, value: object) -> Iterator[object]:
+        """The secrets that a value is, or has in it."""
+        if value is None or value is UNKNOWN:
+            return
+        if self.secret:
+            yield value
+        elif self.schema is not None and isinstance(value, Mapping):
+            yield from self.schema.secret_values(value)
+        elif self.item is not None and isinstance(value, list):
+            for element in value:
+                yield from self.item.secret_values(element)
+
+    def masked(self, value: Json) -> Json:
+        """A value with stars in place of the secrets in it."""
+        if value is None or isinstance(value, Unknown):
+            return value
+        if self.secret:
+            return MASK
+        if self.schema is not None and isinstance(value, Mapping):
+            return self.schema.masked(value)
+        if self.item is not None and isinstance(value, list):
+            return [self.item.masked(element) for element in value]
+        return value
+
     def given(self, values: Mapping[str, object]) -> object:
         """The property's value among coerced ones; its default where they have none."""
         value = values.get(self.name)
@@ -532,6 +557,18 @@ class Schema:
         A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
         """
         return frozenset([name for name, field in cls.fields.items() if field.differs(before, after)])
+
+    @classmethod
+    def secret_values(cls, values: Mapping[str, object]) -> Iterator[object]:
+        """Those among the values that properties with `secret` have, at any depth."""
+        for name, field in cls.fields.items():
+            yield from field.secret_values(values.get(name))
+
+    @classmethod
+    def masked(cls, values: Mapping[str, Json]) -> JsonMap:
+        """The values with stars in place of those that `secret_values` gives."""
+        fields = cls.fields
+        return {name: fields[name].masked(value) if name in fields else value for name, value in values.items()}
 
     @classmethod
     def describe(cls) -> JsonMap:

@@ -1,6 +1,7 @@
 """What a plan says is what the update then does: for every resource of a tree, or else the update is refused."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from heatlite.engine.requests import PlannedResource, Request, ShownPlan
 from heatlite.store.records import StackRecord
 from tests.databases import dump
 
-from .conftest import Engine, attr, param, ref, resource, template, thing
+from .conftest import ADMIN, Engine, attr, param, ref, resource, template, thing
 from .test_nested import child
 
 PAIR = json.dumps(
@@ -297,6 +298,41 @@ def test_a_secret_never_shows_whatever_is_made_of_it(engine: Engine) -> None:
     assert shown is not None and "hunter" not in repr(shown)
     b = entry(shown, "c", "b").differences[0].new
     assert b == {"deep": ["******", "clear"]}
+
+
+def test_what_types_hold_secret_never_shows(plugins: Path, place: Path) -> None:
+    def user(password: object) -> Any:
+        return resource("OS::Keystone::User", password=password)
+
+    files = {"inner.yaml": json.dumps(template(parameters={"p": {"type": "string"}}, a=user(param("p"))))}
+
+    def document(number: int) -> Any:
+        return template(
+            origin=value(["from-far"]),
+            literal=user(f"hunter-a{number}"),
+            derived=user({"list_join": ["-", attr("origin", "value"), [f"{number}"]]}),
+            inner=resource("inner.yaml", p=f"hunter-b{number}"),
+            one=resource("OS::Heat::ResourceGroup", count=1, resource_def=user(f"hunter-c{number}")),
+            none=resource("OS::Heat::ResourceGroup", count=0, resource_def=user(f"hunter-d{number}")),
+        )
+
+    engine = Engine(place, cloud="simulated")
+    try:
+        engine.who = ADMIN
+        created = Request(name="t", template=document(1), files=files)
+        shown = engine.stacks.preview_create(engine.who, created, plan=True)
+        assert "hunter" not in repr(shown)
+        stack = engine.create(document(1), files=files)
+        plan = planned(engine, stack, document(2), files=files)
+        assert "hunter" not in repr(plan)
+        for path in (("literal",), ("derived",), ("inner", "a"), ("one", "0")):
+            assert differences(entry(plan, *path)) == {"password": ("******", "******")}
+        assert "from-far" not in repr(plan)
+        wrong = template(origin=value(["from-far"]), literal=user(attr("origin", "value")))
+        cause = entry(planned(engine, stack, wrong), "literal").cause
+        assert "must be a string" in cause and "from-far" not in cause
+    finally:
+        engine.close()
 
 
 def test_a_nested_stack_keeps_its_own_secrets(engine: Engine) -> None:

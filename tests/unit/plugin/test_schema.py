@@ -402,3 +402,33 @@ def test_a_property_by_both_names() -> None:
         Moved.coerce({"network": "n", "network_id": "m"})
     assert Moved.check({"network": UNKNOWN, "network_id": UNKNOWN}) == []
     assert [fault.text for fault in Moved.check({"network_id": None})] == ["Property network not assigned"]
+
+
+class Account(Schema):
+    name: str = prop("", doc="Its name.")
+    password: str | None = prop(secret=True, doc="Its password.")
+    codes: list[str] = prop([], items=prop(secret=True), doc="What it may be given instead.")
+
+
+class Machine(Schema):
+    accounts: list[Account] = prop([], doc="Who may log in.")
+    first: Account | None = prop(doc="Who else may.")
+
+
+def test_secrets_are_found_and_masked_at_any_depth() -> None:
+    values: Any = {
+        "accounts": [{"name": "a", "password": "p", "codes": ["c", "d"]}, UNKNOWN, {"name": "b", "password": None}],
+        "first": {"password": UNKNOWN, "name": "e"},
+        "unknown": 1,
+    }
+    assert list(Machine.secret_values(values)) == ["p", "c", "d"]
+    masked = Machine.masked(values)
+    assert masked == {
+        "accounts": [
+            {"name": "a", "password": "******", "codes": ["******", "******"]},
+            UNKNOWN,
+            {"name": "b", "password": None},
+        ],
+        "first": {"password": UNKNOWN, "name": "e"},
+        "unknown": 1,
+    }
