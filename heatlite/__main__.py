@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,11 @@ class Program:
         from heatlite.resources import BUILTIN
 
         return Registry(BUILTIN, read_installation(Path(load().environment_dir)))
+
+    def asking(self, settings: Settings, project: str) -> AbstractContextManager[TypeCatalog]:
+        from heatlite import wiring
+
+        return wiring.asking(settings, project)
 
     def json_schema(self) -> JsonMap:
         from heatlite.plugin.json_schema import json_schema

@@ -3,7 +3,8 @@
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from ipaddress import ip_address
@@ -71,6 +72,8 @@ from heatlite.store.exclusive import EngineLock, engine_of
 from heatlite.store.migrate import Migration
 from heatlite.store.rotation import Rotated
 from heatlite.store.store import Store
+from heatlite.template.barring import barring
+from heatlite.template.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import Distributed
@@ -288,7 +291,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
-    clouds = _clouds(settings, store, clock, works)
+    clouds = _clouds(settings, store.database.path, clock, works, store.credentials.of)
     accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.sealing.cipher
     ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
@@ -347,8 +350,14 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     )
 
 
-def _clouds(settings: Settings, store: Store, clock: Clock, opens: bool) -> Clouds:
-    """Where the objects of resources lie. Raises BadSetting, NoSdk."""
+def _clouds(
+    settings: Settings,
+    database: Path | None,
+    clock: Clock,
+    opens: bool,
+    credential_of: Callable[[str], JsonMap | None] = lambda _: None,
+) -> Clouds:
+    """Where the objects of resources lie; `database` is a file, or on a server. Raises BadSetting, NoSdk."""
     if settings.cloud is None:
         return Clouds(None, clock.now)
     if settings.cloud != SIMULATED:
@@ -357,11 +366,21 @@ def _clouds(settings: Settings, store: Store, clock: Clock, opens: bool) -> Clou
             connections.open()
         # Who has come with a token of the cloud's own Keystone has his stacks act for him.
         trusts = Trusts(connections) if settings.auth is Auth.KEYSTONE else None
-        return Clouds(settings.cloud, clock.now, connections.of, trusts, store.credentials.of)
-    if store.database.path is None:
+        return Clouds(settings.cloud, clock.now, connections.of, trusts, credential_of)
+    if database is None:
         raise BadSetting("cloud: the simulated cloud lies beside a SQLite database; on a server, use a real one.")
     scenario = read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
-    return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(store.database.path)).view)
+    return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(database)).view)
+
+
+@contextmanager
+def asking(settings: Settings, project: str) -> Iterator[Registry]:
+    """The types; inside, templates are checked against the settings' cloud: whether what they name is there, and
+    whether it has the services that they need. Raises BadSetting, NoSdk."""
+    types = installed_types(settings)
+    clouds = _clouds(settings, _file(settings) if settings.cloud == SIMULATED else None, Clock(), opens=True)
+    with looked_up(clouds.of(project).missing), barring(Offer(types, clouds).bar(project)):
+        yield types
 
 
 def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:
@@ -395,10 +414,15 @@ def _simulated(database: Path) -> Path:
 
 def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
     """How many objects of each kind a project has in the simulated cloud beside the database."""
-    store = Store.open(settings.database)
-    path = store.database.path
-    store.close()
+    path = _file(settings)
     return {} if path is None else count(_simulated(path), project)
+
+
+def _file(settings: Settings) -> Path | None:
+    """The file of the database; None where it is on a server."""
+    store = Store.open(settings.database)
+    store.close()
+    return store.database.path
 
 
 def metering(settings: Settings, store: Store, clock: Clock) -> Meter:

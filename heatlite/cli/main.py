@@ -133,11 +133,11 @@ def _stack_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--name", help="name of the stack (default: the template's file name)")
 
 
-def _cloud(parser: argparse.ArgumentParser) -> None:
+def _cloud(parser: argparse.ArgumentParser, what: str = "where resources are made") -> None:
     parser.add_argument(
         "--cloud",
         metavar="NAME",
-        help="where resources are made: an entry of clouds.yaml, envvars (the OS_* variables), or simulated",
+        help=f"{what}: an entry of clouds.yaml, envvars (the OS_* variables), or simulated",
     )
 
 
@@ -183,6 +183,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--format", choices=report.FORMATS, default="text")
     one.add_argument("--strict", action="store_true", help="warnings count as errors for the exit code")
+    _cloud(one, "ask this cloud whether what templates name is there")
 
     for name, run, summary in (
         ("mark-unhealthy", maintenance.mark_unhealthy, "say that a resource is broken: the next update replaces it"),

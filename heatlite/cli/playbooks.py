@@ -121,7 +121,7 @@ def _wait(session: Session, stack: Stack, action: Object, after: str | None) -> 
 
 
 def _follow(client: Client, stack: Stack, action_id: str, after: str | None, shown: progress.View) -> Object:
-    pause = progress.FIRST_PAUSE
+    pause, rest = progress.FIRST_PAUSE, progress.Rest(stack.name)
     while True:
         # The status is read before the events, so that whatever led to it is among them.
         now = find(client, action_id)
@@ -131,6 +131,7 @@ def _follow(client: Client, stack: Stack, action_id: str, after: str | None, sho
             shown.add(stack, event)
         if now.get("status") in ENDED:
             return now
+        rest.tell(now if now.get("status") == "SUSPENDED" else None)
         pause = progress.FIRST_PAUSE if news else min(pause * 1.5, progress.LONGEST_PAUSE)
         time.sleep(pause)
 

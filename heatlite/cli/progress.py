@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from heatlite.cli import render
-from heatlite.cli.client import Client, Object, Stack, an_object, failures, part, text
+from heatlite.cli.client import Client, Object, Stack, an_object, failures, objects, part, text
 from heatlite.cli.session import Session
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 1.0
 """Seconds between two looks: short at first, because most stacks are done at once; then longer and longer."""
+
+LONG_PAUSE = 0.1
+"""Seconds. Who waits as long is told if what he waits for is suspended."""
 
 
 def line(stack: Stack, event: Object) -> str:
@@ -131,12 +134,44 @@ def view() -> View:
     return Tree() if render.is_rich() else Lines()
 
 
+class Rest:
+    """Says on stderr that what somebody waits for is suspended, and that it goes on, each once."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: of the stack."""
+        self._name = name
+        self._suspended: Object | None = None
+
+    def tell(self, suspended: Object | None) -> None:
+        """`suspended`: the action that is, as it was seen now; None: none is."""
+        before, self._suspended = self._suspended, suspended
+        if suspended is not None and before is None:
+            action_id = text(suspended.get("id"))
+            print(
+                f"{self._name}: {_named(suspended)} is SUSPENDED. It goes on with: heatlite action signal {action_id}"
+                f" RESUME; it is given up with: heatlite action signal {action_id} CANCEL",
+                file=sys.stderr,
+            )
+        elif suspended is None and before is not None:
+            print(f"{self._name}: {_named(before)} goes on.", file=sys.stderr)
+
+
+def _named(action: Object) -> str:
+    return f"{text(action.get('action'))} {text(action.get('id'))}"
+
+
+def _suspended(client: Client, stack: Stack) -> Object | None:
+    query = {"target": stack.id, "status": "SUSPENDED", "limit": "1"}
+    found = objects(client.request("GET", "/actions", query=query), "actions")
+    return found[0] if found else None
+
+
 def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stack | None:
     """Show the events after the one with the id `after` until nothing is being done to the stack.
 
     Returns how the stack stands then; None if it is gone without a trace.
     """
-    pause = FIRST_PAUSE
+    pause, rest = FIRST_PAUSE, Rest(stack.name)
     while True:
         # The state is read before the events, so that whatever led to it is among them.
         now = client.again(stack)
@@ -146,6 +181,8 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
             shown.add(stack, event)
         if now is None or not now.in_progress:
             return now
+        if pause >= LONG_PAUSE:
+            rest.tell(_suspended(client, stack))
         time.sleep(pause)
         pause = min(pause * 1.5, LONGEST_PAUSE)
 

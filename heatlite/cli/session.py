@@ -3,7 +3,7 @@
 import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -66,6 +66,9 @@ class Host(Protocol):
 
     def types(self) -> TypeCatalog:
         """The resource types that are installed here."""
+
+    def asking(self, settings: config.Settings, project: str) -> AbstractContextManager[TypeCatalog]:
+        """The same; inside, templates are checked against the settings' cloud, as a project sees it."""
 
     def json_schema(self) -> JsonMap:
         """A JSON Schema of templates with these types."""

@@ -165,7 +165,15 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         client = session.client
         stack = client.find(arguments.stack)
         after = client.last_event(stack)
-        client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
+        try:
+            client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
+        except Refused as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            now = client.again(stack)
+            if now is not None and now.status != "DELETE_IN_PROGRESS":
+                raise
+            print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
         done = progress.wait(session, stack, after, f"heatlite down {stack.name}")
     if done is not None and not done.failed and "Left behind: " in done.status_reason:
         print(f"{stack.name}: {done.status_reason}", file=sys.stderr)

@@ -6,6 +6,7 @@ What knows the language is imported where it is needed: to load it takes longer 
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -14,7 +15,7 @@ from heatlite.cli.client import Object
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import Bundle, gather_all, parameters
 from heatlite.cli.report import render
-from heatlite.cli.session import Host
+from heatlite.cli.session import Host, settings
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json
 from heatlite.template.loader import Source
@@ -27,15 +28,19 @@ MISUSED = 2
 
 
 def validate(arguments: argparse.Namespace, host: Host) -> int:
-    """Print all problems; the exit code is 1 if there are errors among them, or with --strict anything at all."""
+    """Print all problems; the exit code is 1 if there are errors among them, or with --strict anything at all.
+
+    A cloud is asked only where one is named: this works without a network.
+    """
     from heatlite.template.review import in_order
 
-    types = host.types()
     found: list[Problem] = []
+    asking = nullcontext(host.types()) if arguments.cloud is None else host.asking(settings(arguments), "default")
     try:
         given = parameters(arguments.parameter)
-        for file in arguments.files:
-            found += of_file(file, arguments.environment, given, types)
+        with asking as types:
+            for file in arguments.files:
+                found += of_file(file, arguments.environment, given, types)
     except CommandError as error:
         print(f"heatlite: {error}", file=sys.stderr)
         return MISUSED

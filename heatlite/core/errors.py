@@ -250,7 +250,7 @@ class ResourceIsLocked(Conflict):
 
     text = (
         "Stack {stack_name} already has an action ({action}) in progress: action {action_id} has held it since {since}."
-        " {way_on}, cancel it, or delete the stack."
+        " {way_on}."
     )
     retry_after = 5
 
@@ -260,7 +260,7 @@ class ActionConflict(Conflict):
 
     text = (
         "Stack {stack_name} already has an action ({action}) queued: action {action_id} since {since}."
-        " {way_on}, cancel it, or delete the stack."
+        " {way_on}."
     )
     retry_after = 5
 

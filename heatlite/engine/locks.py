@@ -147,6 +147,9 @@ def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> Hea
         way_on = f"It is SUSPENDED: resume it (heatlite action signal {action.id} RESUME, or POST {path})"
     else:
         way_on = f"Wait for it (heatlite action wait {action.id}, or GET {path})"
+    # Another delete is refused as this one was.
+    no_delete = action.verb is Verb.DELETE or operation in DELETES
+    way_on += ", or cancel it" if no_delete else ", cancel it, or delete the stack"
     return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since, way_on=way_on)
 
 
@@ -179,6 +182,8 @@ def _locked_text(operation: Operation, stack: StackRecord) -> str:
         text += f", expires at {to_text(lock.expires_at)}." if lock.expires_at else ", does not expire."
     if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
         return text + " The lock is being lifted: try again when that has ended."
+    if lock is not None and lock.by_admin:
+        text += f" Only an administrator can lift it, for one has set it: ask {lock.locked_by}."
     return text + (
         f" To lift it: openstack stack unlock {stack.name}, or heatlite unlock {stack.name}, or POST"
         f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions"

@@ -21,6 +21,8 @@ class Maintenance:
         self._store = store
         self._clock = clock
         self._gate = gate
+        self._stuck: frozenset[tuple[str, float]] = frozenset()
+        """Expired locks that could not be lifted when last tried, each by its stack and since when it is there."""
 
     def lock(
         self, context: Context, stack: StackRecord, level: LockLevel, reason: str | None, expires_at: float | None
@@ -44,7 +46,9 @@ class Maintenance:
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
     def expire_locks(self) -> None:
-        """Unlock the stacks whose lock has run out, also if that was while no engine ran."""
+        """Unlock the stacks whose lock has run out, also if that was while no engine ran. What cannot be lifted yet is
+        tried again at each call, and told of once."""
+        stuck = set()
         for stack in self._store.stacks.expired_locks(self._clock.now()):
             if stack.verb is not Verb.LOCK or stack.status is Status.IN_PROGRESS:
                 continue  # On its way; or the unlock has failed, and that is for a person to look at.
@@ -54,7 +58,11 @@ class Maintenance:
             try:
                 self.unlock(context, stack, Cause.SCHEDULED)
             except HeatliteError as error:
-                log.info("stack %s: its lock has expired, but: %s", stack.name, error)
+                key = (stack.id, 0.0 if stack.lock is None else stack.lock.locked_at)
+                stuck.add(key)
+                if key not in self._stuck:
+                    log.info("stack %s: its lock has expired, but: %s", stack.name, error)
+        self._stuck = frozenset(stuck)
 
     def suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
         """A request that the lock refused. Raises NotFound."""

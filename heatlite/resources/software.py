@@ -586,7 +586,10 @@ class SoftwareDeploymentResource(Deployment[SoftwareDeploymentProps], type="OS::
 
 
 class StructuredDeployment(Deployment[StructuredDeploymentProps], type="OS::Heat::StructuredDeployment"):
-    """The same for an OS::Heat::StructuredConfig: ``{get_input: name}`` in it becomes the value of that input."""
+    """Gives an OS::Heat::StructuredConfig to a server and waits for the server's answer.
+
+    ``{get_input: name}`` in the config becomes the value of that input; each output of the config is an attribute.
+    """
 
     support_status = SupportStatus(version="2014.1")
 
@@ -710,7 +713,8 @@ class SoftwareDeploymentGroup(DeploymentGroup[SoftwareGroupProps], type="OS::Hea
 
 
 class StructuredDeploymentGroup(DeploymentGroup[StructuredGroupProps], type="OS::Heat::StructuredDeploymentGroup"):
-    """The same for an OS::Heat::StructuredConfig."""
+    """Gives an OS::Heat::StructuredConfig to several servers. Each output of the config is an attribute: a map of the
+    servers' answers."""
 
     member_type = "OS::Heat::StructuredDeployment"
     support_status = SupportStatus(version="5.0.0")

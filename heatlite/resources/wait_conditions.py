@@ -105,8 +105,8 @@ class WaitConditionHandleProps(Schema):
 class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::WaitConditionHandle"):
     """Takes the signals that an OS::Heat::WaitCondition waits for.
 
-    A signal is a map; all of it may be left out: `status` (SUCCESS or FAILURE), `reason`, `data`, and `id`, by which
-    it replaces an earlier one. The machine that is to signal gets `curl_cli`.
+    A signal is a map, of which everything may be left out: status (SUCCESS or FAILURE), reason, data, and id, by which
+    it replaces an earlier one. The machine that is to signal gets the attribute curl_cli.
     """
 
     support_status = SupportStatus(version="2014.2")

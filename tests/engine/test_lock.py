@@ -18,9 +18,10 @@ from heatlite.core.errors import (
     StackLocked,
     StackNotFound,
 )
-from heatlite.core.status import LockLevel, Status, Verb, state
+from heatlite.core.ids import new_id
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
-from heatlite.store.records import StackRecord
+from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import ADMIN, MEMBER, START, Engine, ref, resource, template, thing
 
@@ -387,6 +388,30 @@ class TestExpiry:
             "s UNLOCK_IN_PROGRESS", "a UNLOCK_IN_PROGRESS", "a UNLOCK_COMPLETE", "s UNLOCK_COMPLETE",
         ]  # fmt: skip
 
+    def test_what_cannot_be_lifted_yet_is_told_once(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        stacks, tries = engine.server.store.stacks, []
+        look = stacks.expired_locks
+        monkeypatch.setattr(stacks, "expired_locks", lambda now: (tries.append(now), look(now))[1])
+        stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
+        queued = ActionRecord(
+            id=new_id(), stack_id=stack.id, root_id=stack.id, project=stack.project, verb=Verb.PLAYBOOK, pending=1,
+            status=ActionStatus.WAITING, requested_by="mia", created_at=engine.clock.now(),
+        )  # fmt: skip
+        engine.by_hand = True
+        with engine.store.transaction():
+            engine.store.actions.put(queued)
+        with caplog.at_level(logging.INFO, "heatlite.engine.maintenance"):
+            engine.clock.pass_(100)
+            before = len(tries)
+            engine.wait_for(lambda: len(tries) > before + 4)
+            assert [queued.id in line for line in caplog.messages if "its lock has expired, but" in line] == [True]
+        with engine.store.transaction():
+            engine.store.actions.cancel_queued([stack.id], "enough", engine.clock.now())
+        engine.wait_for(lambda: engine.get(stack).lock is None)
+        assert final(engine.settle(stack)) == "UNLOCK_COMPLETE"
+
     def test_while_the_process_was_down(self, engine: Engine) -> None:
         engine.who = ADMIN
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
@@ -439,6 +464,8 @@ class TestWho:
             with pytest.raises(Forbidden, match="administrator"):
                 attempt(stack)
         assert engine.get(stack) == stack
+        with pytest.raises(StackLocked, match="Only an administrator can lift it, for one has set it: ask ada"):
+            engine.check(stack)
         engine.who = ADMIN
         assert final(engine.unlock(stack)) == "UNLOCK_COMPLETE"
         engine.who = MEMBER

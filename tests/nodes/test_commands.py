@@ -8,6 +8,7 @@ import pytest
 
 from heatlite.cli.main import run
 from heatlite.core.nodes import NodeActionState
+from tests.api.conftest import registered, template, value
 
 from .conftest import Here
 
@@ -65,6 +66,16 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [granted.id]
     assert node(f"show {action.id} --history -f value -c state -c user") == 0
     assert capsys.readouterr().out.splitlines()[:2] == ["PENDING_APPROVE anonymous", "PENDING_SCHEDULE anonymous"]
+
+
+def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    path = node.site.heat.create(template(z=value(), a=value(depends_on="z")), name="t")
+    stack = node.site.store.stacks.get(path.rpartition("/")[2])
+    assert stack is not None
+    for name in ("z", "a"):
+        registered(node.site.store, stack, name)
+    assert node("list t -f value -c name") == 0
+    assert capsys.readouterr().out == "a\nz\n"
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,14 @@ def test_everything_is_documented(cls: ResourceType) -> None:
     assert undocumented == []
 
 
+def test_what_is_shown_is_meant_for_users(cls: ResourceType) -> None:
+    """How a type is made is said in comments: docstrings and docs of properties go out with `types show`."""
+    shown = [cls.description(), *(one.doc for one in cls.attributes_schema.values())]
+    shown += [field.doc for field in all_fields(cls.schema)]
+    inner = re.compile(r"[Hh]andler|`data`|\btodo\b|\bself\b|\b_\w+|`[A-Z]\w+`")
+    assert [text for text in shown if inner.search(text)] == []
+
+
 def test_the_description_of_the_type_is_json(registry: Registry, shown: ResourceType) -> None:
     body = registry.describe(shown.type_name, with_description=True)
     assert json.loads(json.dumps(body)) == body

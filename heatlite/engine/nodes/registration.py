@@ -111,12 +111,11 @@ class Nodes:
             return self._store.orchestrations.hurry(stack.root_id or stack.id, self._clock.now())
 
     def seen(self, stack: StackRecord) -> Seen:
-        """The nodes of a stack and of those nested in it."""
-        if stack.parent_id is None:
-            nodes = self._store.nodes.of_root(stack.id)
-        else:
-            below = self._store.stacks.descendants(stack)
-            nodes = self._store.nodes.of_stacks([stack.id, *(one.id for one in below)])
+        """The nodes of a stack and of those nested in it, by the names of their stacks and by their own."""
+        names = {one.id: one.name for one in (stack, *self._store.stacks.descendants(stack))}
+        found = self._store.nodes
+        nodes = found.of_root(stack.id) if stack.parent_id is None else found.of_stacks([*names])
+        nodes.sort(key=lambda node: (names.get(node.stack_id, ""), node.name))
         counts = self._store.node_actions.open_counts([node.id for node in nodes])
-        found = self._store.orchestrations.get(stack.root_id or stack.id)
-        return Seen([(node, counts.get(node.id, {})) for node in nodes], found)
+        last = self._store.orchestrations.get(stack.root_id or stack.id)
+        return Seen([(node, counts.get(node.id, {})) for node in nodes], last)

@@ -85,9 +85,14 @@ class ServerProps(TargetProps):
 class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Server", kind="compute.server"):
     """A virtual machine.
 
-    It is made, resized, rebuilt and removed in steps; no handler waits for the service. `data` holds what the ports
-    are (`Ports`), what an update has still to do (`todo`), and what was before a lock (`was_locked`).
+    Another flavor resizes it and another image rebuilds it, unless flavor_update_policy and image_update_policy say
+    otherwise. With ``deletion_policy: Snapshot`` an image of it is made before it is deleted; snapshots of the stack
+    are images, too. A maintenance lock of level ``all`` locks it in the compute service, and the unlock leaves it as
+    it was.
     """
+
+    # It is made, resized, rebuilt and removed in steps; no handler waits for the service. `data` holds what the ports
+    # are (`Ports`), what an update has still to do (`todo`), and what was before a lock (`was_locked`).
 
     name_limit = 53
     snapshot_on_delete = True

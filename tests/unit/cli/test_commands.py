@@ -331,6 +331,17 @@ ROWS: list[dict[str, str | int | list[int] | None]] = [
 NAMES = ("name", "n", "text")
 
 
+def test_who_waits_is_told_once_of_a_rest_and_once_that_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    rest, action = progress.Rest("web"), {"id": "1a", "action": "STACK_UPDATE"}
+    for seen in (None, action, action, None, None, action):
+        rest.tell(seen)
+    first, over, again = capsys.readouterr().err.splitlines()
+    assert first == again
+    assert first.startswith("web: STACK_UPDATE 1a is SUSPENDED. It goes on with: heatlite action signal 1a RESUME;")
+    assert over == "web: STACK_UPDATE 1a goes on."
+
+
+
 def test_rows_as_json_and_yaml_are_data(capsys: pytest.CaptureFixture[str]) -> None:
     expected = [{"name": "a", "n": 1, "text": None}, {"name": "long name", "n": [1, 2], "text": "ä\nb"}]
     render.rows(ROWS, NAMES, "json", ())

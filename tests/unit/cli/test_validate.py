@@ -328,3 +328,26 @@ OURS = sorted(path for path in TEMPLATES if not path.stem.endswith("-test"))
 @pytest.mark.parametrize("path", OURS, ids=lambda p: p.stem)
 def test_our_own_templates(path: Path) -> None:
     assert main(["validate", str(path)]) == 0
+
+
+def test_names_are_looked_up_in_the_cloud_that_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEATLITE_DATABASE", f"sqlite:///{place}/h.db")
+    lines = [
+        "heat_template_version: 2018-08-31",
+        "parameters: {flavor: {type: string, constraints: [{custom_constraint: nova.flavor}]}}",
+        "resources:",
+        "  k: {type: OS::Nova::Server, properties: {flavor: {get_param: flavor}, image: nowhere, networks: []}}",
+    ]
+    (place / "t.yaml").write_text("\n".join(lines))
+    command = ["validate", "t.yaml", "-P", "flavor=m1.none"]
+    assert main(command) == 0
+    assert not (place / "h.db").exists()
+    capsys.readouterr()
+    assert main([*command, "--cloud", "simulated"]) == 1
+    out = capsys.readouterr().out
+    assert "The Flavor ID (m1.none) could not be found" in out
+    assert "t.yaml:4:" in out and "The Image (nowhere) could not be found" in out
+    assert main([*command, "--cloud", "no-such-cloud"]) == 1
+    assert "no-such-cloud" in capsys.readouterr().err
