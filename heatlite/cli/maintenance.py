@@ -128,11 +128,16 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.format == "value":
         render.rows(suppressed, SUPPRESSED_COLUMNS, "value", arguments.column)
         return 0
+    since = ""
     if held is None:
         print(f"{stack.name} is not locked.")
     else:
         render.one(an_object(held), "table", ())
-    if suppressed:
-        print("\nRefused or ignored meanwhile (--replay ID does it now, --drop ID forgets it):")
-        render.rows(suppressed, SUPPRESSED_COLUMNS, "table", arguments.column)
+        since = text(an_object(held).get("locked_at"))
+    meanwhile = [entry for entry in suppressed if since and text(entry.get("time")) >= since]
+    before = [entry for entry in suppressed if entry not in meanwhile]
+    for listed, when in ((meanwhile, f"since {since}"), (before, "before that" if since else "while it was locked")):
+        if listed:
+            print(f"\nRefused or ignored {when} (--replay ID does it now, --drop ID forgets it):")
+            render.rows(listed, SUPPRESSED_COLUMNS, "table", arguments.column)
     return 0

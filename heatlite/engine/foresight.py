@@ -320,11 +320,7 @@ class Foresight:
     def preview(self, fate: _Fate) -> PreviewResource:
         """One item of Heat's lists."""
         wanted, row = self.definition.resources[fate.name], fate.row
-        mask = self._secret(fate.name)
-        properties, metadata = (
-            {key: mask.json(value) for key, value in self._foreseen(section).items()}
-            for section in (wanted.properties, wanted.metadata)
-        )
+        properties, metadata = self._foreseen(wanted.properties), self._foreseen(wanted.metadata)
         row = replace(row, properties=properties, metadata=metadata)
         if fate.outcome is Outcome.RESTRICT:
             row = replace(row, status_reason=fate.cause)
@@ -379,9 +375,8 @@ class Foresight:
                 metadata_differs = outcome is not Outcome.CREATE and row.metadata != wanted.metadata
                 if outcome is Outcome.REPLACE and not self._left:
                     order = self._order(wanted, row)
-        if differences or cause:
+        if differences:
             mask = self._secret(name)
-            cause = mask.text(cause)
             differences = tuple(replace(one, old=mask.json(one.old), new=mask.json(one.new)) for one in differences)
         step = self._plan.steps.get(name)
         after = () if step is None else tuple(sorted(key for key in step.requires if not self.is_still(key)))
@@ -405,7 +400,7 @@ class Foresight:
 
     def _told(self, name: str, error: str) -> str:
         veil = self.veils()[0]
-        return "" if veil is None else veil.told(name, error)
+        return "" if veil is None else self._secret(name).text(veil.told(name, error))
 
     def _new(self, wanted: Wanted, name: str) -> tuple[Difference, ...]:
         """Of a new object: the properties that are given."""

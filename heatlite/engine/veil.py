@@ -188,13 +188,13 @@ def secrets(level: Level, name: str) -> Iterator[object]:
     """The secrets among a resource's properties, as its type says, and all that is secret in its nested stack: what the
     nested stack is given under another name shows there, too."""
     row, resources = level.row(name), level.values.resources
-    if row is None:
+    kind = None if row is None else resources.type_of(row)
+    if kind is None or not kind.schema.holds_secrets and not issubclass(kind, StackResource):
         return
     try:
         given = level.full(name)[0]
     except HeatliteError:
         given = _written(level, name)
-    kind = resources.type_of(row)
     yield from kind.schema.secret_values(given)
     if not issubclass(kind, StackResource):
         return
@@ -215,7 +215,9 @@ def secrets(level: Level, name: str) -> Iterator[object]:
 def _written(level: Level, name: str) -> JsonMap:
     """The properties as the template gives them, wrong as they are."""
     try:
-        found = resolve(level.definition.resources[name].properties, level.values)
+        wanted = level.definition.resources[name]
+        wanted.refill()
+        found = resolve(wanted.properties, level.values)
     except HeatliteError:
         return {}
     return found if isinstance(found, dict) else {}

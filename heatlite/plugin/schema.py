@@ -355,6 +355,12 @@ class Field:
             return [self.item.complete(element) for element in value]
         return value
 
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether a value may be a secret, or have one in it."""
+        within = self.schema is not None and self.schema.holds_secrets
+        return self.secret or within or self.item is not None and self.item.holds_secrets
+
     def secret_values(self, value: object) -> Iterator[object]:
         """The secrets that a value is, or has in it."""
         if value is None or value is UNKNOWN:
@@ -467,6 +473,8 @@ class Schema:
     """Properties that are changed in place."""
     immutable: ClassVar[frozenset[str]] = frozenset()
     """Properties that must not change."""
+    holds_secrets: ClassVar[bool] = False
+    """Whether a property is `secret`, at any depth."""
     _old_names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
@@ -489,6 +497,7 @@ class Schema:
         cls.fields = fields
         cls.updatable = frozenset(name for name, field in fields.items() if field.update)
         cls.immutable = frozenset(name for name, field in fields.items() if field.immutable)
+        cls.holds_secrets = any(field.holds_secrets for field in fields.values())
         cls._old_names = frozenset(name for name, field in fields.items() if field.means)
 
     def __init__(self, values: Mapping[str, object]) -> None:
@@ -567,7 +576,7 @@ class Schema:
     @classmethod
     def masked(cls, values: Mapping[str, Json]) -> JsonMap:
         """The values with stars in place of those that `secret_values` gives."""
-        fields = cls.fields
+        fields = cls.fields if cls.holds_secrets else {}
         return {name: fields[name].masked(value) if name in fields else value for name, value in values.items()}
 
     @classmethod

@@ -192,10 +192,12 @@ def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
     assert entries.keys() == {"update", "mark_unhealthy", "delete"}
     shown = run("lock-status", "story")
     assert "disk swap" in shown
-    assert "--replay ID" in shown
+    assert f"Refused or ignored since {status['lock']['locked_at']} (--replay ID does it now" in shown
+    assert "before that" not in shown
 
     assert "[story]: UNLOCK_COMPLETE" in run("unlock", "story")
-    assert run("lock-status", "story").startswith("story is not locked.")
+    shown = run("lock-status", "story")
+    assert shown.startswith("story is not locked.\n\nRefused or ignored while it was locked (--replay ID")
     assert run("lock-status", "story", "--drop", entries["delete"]) == f"Dropped {entries['delete']}.\n"
     run("lock-status", "story", "--replay", entries["mark_unhealthy"])
     assert states(run)["member_2"] == "CHECK_FAILED"

@@ -1,0 +1,107 @@
+"""What commands say: to whoever waits for others, and of what locks have refused."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from heatlite import wiring
+from heatlite.cli.main import run
+from heatlite.cli.transport import Transport, WSGITransport
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from tests.databases import sqlite
+
+from .conftest import Heat, template, value
+
+PATIENCE = 60
+
+
+class Here:
+    """A program whose server is in this process."""
+
+    def __init__(self, heat: Heat) -> None:
+        self._heat = heat
+
+    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+        return WSGITransport(self._heat.wsgi)
+
+    def __call__(self, line: str) -> int:
+        return run([*line.split(), "--project", "demo"], self)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without anybody's settings."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HEATLITE_ENDPOINT", raising=False)
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    # The second deletes only once the first is gone, so that the action has something left to be suspended for.
+    slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"delete": 0.5}}}
+    path = heat.create(template(a=slow, b={**slow, "depends_on": "a"}))
+    said: list[str] = []
+
+    def tells(count: int, words: str) -> bool:
+        said.append(capsys.readouterr().err)
+        return "".join(said).count(words) == count
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(Here(heat), "down s")
+        until(lambda: heat.get("/actions?action=STACK_DELETE")["actions"])
+        (action,) = heat.get("/actions?action=STACK_DELETE")["actions"]
+        heat.call("POST", f"/actions/{action['id']}", {"signal": "SUSPEND"}, code=202)
+        try:
+            until(lambda: heat.get(f"/actions/{action['id']}")["action"]["status"] == "SUSPENDED")
+            message = heat.fault("DELETE", path, code=409)[1]
+            assert f"resume it (heatlite action signal {action['id']} RESUME" in message
+            assert message.endswith(", or cancel it.")
+            second = pool.submit(Here(heat), "down s")
+            resumed = f"is SUSPENDED. It goes on with: heatlite action signal {action['id']} RESUME;"
+            until(lambda: tells(2, resumed))
+            assert not first.done() and not second.done()
+        finally:
+            heat.call("POST", f"/actions/{action['id']}", {"signal": "RESUME"})
+        assert (first.result(PATIENCE), second.result(PATIENCE)) == (0, 0)
+    assert tells(1, "s is being deleted already: waiting for that.")
+    assert tells(2, resumed)
+
+
+class Later(Clock):
+    """The time of some hours later."""
+
+    hours = 0
+
+    def now(self) -> float:
+        return super().now() + self.hours * 3600
+
+
+def test_what_an_earlier_lock_refused_is_listed_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Later()
+    server = wiring.embedded(Settings(database=sqlite(tmp_path)), clock=clock)
+    try:
+        heat = Heat(server.app)
+        heat.create(template(a=value()))
+        command = Here(heat)
+        assert (command("lock s"), command("down s"), command("unlock s")) == (0, 1, 0)
+        clock.hours = 1
+        assert (command("lock s"), command("mark-unhealthy s a")) == (0, 1)
+        capsys.readouterr()
+        assert command("lock-status s -c request") == 0
+        now, before = capsys.readouterr().out.split("\nRefused or ignored ")[1:]
+        assert now.startswith("since 20") and before.startswith("before that (--replay ID")
+        assert "mark_unhealthy" in now and "delete" not in now
+        assert "delete" in before and "mark_unhealthy" not in before
+        assert command("unlock s") == 0
+    finally:
+        server.close()
