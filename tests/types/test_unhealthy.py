@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.status import state
 from heatlite.template.loader import load_mapping
 from tests.engine.conftest import ref, resource, template
 from tests.types.cinder.test_attachments import parts
@@ -236,3 +237,29 @@ def test_a_server_with_a_port_of_its_own_outlives_its_network(cloudy: Cloudy, wh
         (port,) = cloudy.admin.call("network.ports", device_id=before)  # type: ignore[misc, union-attr]
         subnet = cloudy.row(stack, "subnet").physical_id
         assert [one["subnet_id"] for one in port["fixed_ips"]] == [subnet]  # type: ignore
+
+
+def test_the_routes_of_a_router_outlive_the_interface_that_they_go_by(cloudy: Cloudy) -> None:
+    routes = [{"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}]
+    extra = resource("OS::Neutron::ExtraRouteSet", router=ref("router"), routes=routes)
+    stack = cloudy.made({**CONNECTED, "routes": extra})
+    for marked in ("subnet", "interface", "net"):
+        cloudy.mark(stack, marked)
+        stack = cloudy.patch(stack)
+        assert stack.status == "COMPLETE", cloudy.why(stack)
+        assert cloudy.thing(stack, "router")["routes"] == routes
+
+
+@pytest.mark.parametrize("verb", ["create_subnet", "add_interface_to_router", "update_ip"])
+def test_a_rollback_joins_what_has_let_go(troubled: Any, verb: str) -> None:
+    number = 3 if verb == "update_ip" else 2  # the first is for letting go; the interface is asked for that as well
+    cloudy = troubled(faults=[{"verb": f"network.{verb}", "number": number, "raises": "refused"}])
+    address = resource("OS::Neutron::FloatingIP", floating_network="public", port_id=ref("port"))
+    stack = cloudy.made({**CONNECTED, "address": address})
+    before = cloudy.census()
+    cloudy.mark(stack, "subnet")
+    stack = cloudy.patch(stack, disable_rollback=False)
+    assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", cloudy.why(stack)
+    assert cloudy.thing(stack, "address")["port_id"] == cloudy.row(stack, "port").physical_id
+    assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.census() == before

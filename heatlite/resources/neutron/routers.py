@@ -218,6 +218,7 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
     support_status = SupportStatus(version="14.0.0")
     alone = frozenset({"router"})
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::RouterGateway"})
+    joins = frozenset({"OS::Neutron::RouterInterface"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
