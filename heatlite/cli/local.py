@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 
 from heatlite.cli import render
 from heatlite.cli.client import Object, an_object, objects, part, text
@@ -168,7 +169,7 @@ def _yes(value: Json) -> str:
 def _draw_type(found: Object) -> None:
     print(text(found.get("resource_type")))
     if found.get("description"):
-        print(f"  {text(found.get('description'))}")
+        print(indent(text(found.get("description")), "  "))
     given = found.get("properties")
     properties: list[Object] = [
         {
