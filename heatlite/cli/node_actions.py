@@ -12,7 +12,7 @@ from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap
 
-NODE_COLUMNS = ("name", "state", "agent", "kinds", "unfinished", "seen_at", "reason", "id", "stack_id")
+NODE_COLUMNS = ("name", "state", "agent", "url", "kinds", "unfinished", "seen_at", "reason", "id", "stack_id")
 COLUMNS = ("id", "node", "kind", "state", "requester", "requested_by", "created_at", "finished_at", "error")
 HISTORY_COLUMNS = ("time", "state", "origin", "user", "reason")
 ENDED = ("DONE", "FAILED", "CANCELLED", "LOST")
