@@ -228,6 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not (length.isascii() and length.isdecimal()) or "Transfer-Encoding" in self.headers:
             raise Fault("NotSigned", "A request needs a Content-Length, and no Transfer-Encoding.")
         if len(length) > 12 or int(length) > form.MOST_BODY:
+            self.close_connection = True
             # Who still writes does not read the answer.
             left = min(int(length[:12]), _MOST_DISCARDED)
             while left > 0 and (data := self.rfile.read(min(left, 65536))):
@@ -242,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) or self.close_connection:
+        if status == HTTPStatus.UNAUTHORIZED or self.close_connection:
             self.send_header("Connection", "close")  # its body may not have been read
         if status != HTTPStatus.UNAUTHORIZED:
             self.send_header(signature.SIGNATURE, signature.of_answer(self.server.secret, status, nonce, body))
