@@ -231,6 +231,15 @@ class Actions:
             found.update(one for (one,) in self._database.read(self._marked(sql), some))
         return found
 
+    def among(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are actions'."""
+        found: set[str] = set()
+        for some in in_parts(ids):
+            marks = ", ".join([self._database.mark] * len(some))
+            rows = self._database.read(f"SELECT id FROM action WHERE id IN ({marks})", some)
+            found.update(one for (one,) in rows)
+        return found
+
     def get(self, action_id: str) -> ActionRecord | None:
         """An action by its id."""
         found = self._select("WHERE id = ?", (action_id,))

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid5
 
 import pytest
 
+from heatlite.engine.nodes.deployments import SPACE
 from tests.agent.agents import Agent
 from tests.engine.conftest import Engine, attr, engine, place, plugins, ref, resource, template  # noqa: F401
 from tests.nodes.nodes_of_a_stack import Site
@@ -35,12 +37,12 @@ def deployed(who: str = "world", **more: Any) -> Any:
     )
     outputs = {"said": attr("own", "deploy_stdout"), "result": attr("own", "result")}
     machine = resource("OS::Heat::DeployedServer")
-    return template(outputs=outputs, a=machine, config=config, own=own)
+    return template(outputs=outputs, a=machine, b=machine, config=config, own=own)
 
 
 @pytest.fixture
 def site(engine: Engine) -> Iterator[Site]:  # noqa: F811
-    site = Site(engine, ("a",))
+    site = Site(engine, ("a", "b"))
     yield site
     site.close()
 
@@ -121,3 +123,29 @@ def test_a_real_agent_runs_the_script(site: Site, tmp_path: Path) -> None:
         assert site.engine.outputs(stack) == {"said": "world on CREATE, .\n", "result": "done"}
     finally:
         assert real.stop() == 0
+
+
+def test_no_other_agent_answers_for_a_server(site: Site) -> None:
+    """Though it knows the id that the node action will have."""
+    with site.engine.clock.held():
+        site.engine.put(site.stack, deployed(), wait=False)
+        site.engine.wait_for(lambda: site.store.software_deployments.waiting("demo", "IN_PROGRESS", servers(site)))
+        (waits,) = site.store.software_deployments.waiting("demo", "IN_PROGRESS", servers(site))
+        stolen = str(uuid5(SPACE, f"{waits.id}/{waits.config_id}"))
+        site.agents["b"].put("script", stolen, state="DONE", outputs={"deploy_stdout": "lies", "result": "lies"})
+        site.orchestrate()
+        assert site.action(stolen).node == "b"
+        site.register("a", deployments=True)
+        site.orchestrate()
+        site.orchestrate()
+        (still,) = site.store.software_deployments.waiting("demo", "IN_PROGRESS", servers(site))
+        assert still == waits
+        site.engine.cancel(site.stack, rollback=False, wait=False)
+        site.engine.clock.pass_(1000)
+    site.engine.settle(site.stack)
+
+
+def servers(site: Site) -> list[str]:
+    found = site.engine.row(site.stack, "a").physical_id
+    assert found is not None
+    return [found]

@@ -262,6 +262,19 @@ def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) 
     assert site.store.node_actions.open_of_root(site.stack.id) == []
 
 
+def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F811
+    """Neither for another node's action nor for one of a stack, for which somebody may wait."""
+    other = site.ask("b")
+    (created,) = site.store.action_list.find("demo", f"stack_create_{site.stack.id[-8:]}", 2)
+    for one in (other, created.id):
+        site.agents["a"].put(action_id=one, state="DONE")
+    own = site.agents["a"].put()
+    report = site.orchestrate()
+    assert report["errors"]["a"] == f"tells of actions that are not its own, which is ignored: {created.id}, {other}"
+    assert site.store.node_actions.get(created.id) is None
+    assert (site.action(other).node, site.state(other), site.state(own)) == ("b", "PENDING_SCHEDULE", "NEW")
+
+
 def test_what_databases_cannot_keep_is_replaced(site: Site) -> None:  # noqa: F811
     odd = "a\0b\u2028\U0001f600"
     action = site.agents["a"].put(outputs={"o": odd, odd: [odd]}, error=odd, state="FAILED", args={odd: odd})

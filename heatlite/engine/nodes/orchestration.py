@@ -194,6 +194,8 @@ class Orchestration:
             has = {record.id for record in records}
             records += store.node_actions.known([one for one in dict.fromkeys(ids) if one not in has])
             by_id = {record.id: record for record in records}
+            # What depends on a stack action must not take a node action for it.
+            taken = store.actions.among([one for one in dict.fromkeys(ids) if one not in by_id])
             of_node: dict[str, dict[str, NodeActionRecord]] = {}
             for record in records:
                 of_node.setdefault(record.node_id, {})[record.id] = record
@@ -212,6 +214,8 @@ class Orchestration:
                     if node.state is not NodeState.UNREACHABLE:
                         silent.append(node)
                     continue
+                others = [one.id for one in answer.actions if one.id in taken]
+                answer = replace(answer, actions=[one for one in answer.actions if one.id not in taken])
                 asked = {one.id: by_id[one.id] for one in answer.actions if one.id in by_id}
                 known = {**of_node.get(node.id, {}), **asked}
                 changes = compare(node, known, answer, store.node_actions.digest, now)
@@ -222,9 +226,9 @@ class Orchestration:
                 changed += changes.changed
                 lines += changes.lines
                 told.update(changes.told)
-                if changes.others:
+                if others := [*others, *changes.others]:
                     self._report.errors[self._names[node.id]] = (
-                        f"tells of actions of other nodes, which is ignored: {', '.join(changes.others[:3])}"
+                        f"tells of actions that are not its own, which is ignored: {', '.join(others[:3])}"
                     )
                 if answer.more:
                     store.orchestrations.hurry(self._claimed.root_id, now)
@@ -247,8 +251,9 @@ class Orchestration:
         waiting = self._deployments.look([node for node in nodes if node.id in up])
         known = {action.id: action for action in self._store.node_actions.known([one.action_id for one in waiting])}
         for one in waiting:
-            if one.action_id in known and known[one.action_id].has_ended:
-                self._deployments.answer(one, known[one.action_id])
+            found = known.get(one.action_id)
+            if found is not None and found.has_ended and found.node_id == one.node.id:  # nobody answers for another
+                self._deployments.answer(one, found)
         for some in _batches([one for one in waiting if one.action_id not in known]):
             with self._writing():
                 self._deployments.put(some)
