@@ -217,6 +217,14 @@ def holds(engine: OnCloud) -> Seen:
     (held,) = engine.cloud.call("block_storage.snapshots", volume_id=engine.row(stack, "v").physical_id)  # type: ignore[misc]
     assert f"of which the image {image['id']} is made" in engine.row(stack, "v").status_reason
     seen["held"] = {"state": engine.states(stack), "snapshot": str(held["name"]).replace(name, "")}  # type: ignore[index]
+    other = engine.well(engine.create(written(image=image["id"]), "u"))
+    server = engine.thing(engine.cloud.call("compute.get_server", id_of(engine, other)))
+    seen["of the image"] = {"volumes": len(server["os-extended-volumes:volumes_attached"])}
+    assert server["image"]["id"] == image["id"]
+    engine.well(engine.delete(other))
+    before_it = engine.before["block_storage.volumes"] | {engine.row(stack, "v").physical_id}
+    for volume in engine.holdings()["block_storage.volumes"] - before_it:
+        engine.cloud.call("block_storage.delete_volume", volume)
     engine.cloud.call("image.delete_image", image["id"])
     engine.cloud.call("block_storage.delete_snapshot", held["id"])  # type: ignore[index]
     engine.gone(stack)

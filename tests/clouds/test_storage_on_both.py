@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.errors import StackValidationFailed
 from tests.clouds.conftest import Begin
 from tests.clouds.engine import OnCloud
 from tests.clouds.real import EVERYTHING
@@ -36,6 +37,8 @@ def volumes(engine: OnCloud) -> Seen:
     seen["made"] = engine.seen(stack)
     stack = engine.well(engine.put(stack, parts(2, metadata={"c": "d"}, name="n")))
     seen["grown"] = engine.seen(stack)
+    with pytest.raises(StackValidationFailed, match="a volume cannot shrink: it has 2 GiB, and size is 1"):
+        engine.put(stack, parts(1))
     engine.well(engine.check(stack))
     seen["checked"] = {row.name: row.status_reason for row in engine.rows(stack)}
     engine.well(engine.lock(stack))

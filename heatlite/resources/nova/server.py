@@ -447,7 +447,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         boot = disks.boots_from(*mapping) if props.image is None else None
         if boot is not None and boot.volume_id is not None:
             # A snapshot of that volume would keep it from being replaced, which a restore of it needs.
-            self.note = f"What is on volume {boot.volume_id}, from which it boots, is saved where that volume is"
+            self.note = f"It boots from volume {boot.volume_id}, which is saved by itself, if it is of the stack"
         else:
             self._save(name)
         return None

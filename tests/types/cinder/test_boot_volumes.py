@@ -50,7 +50,7 @@ def test_a_restored_one_is_a_new_volume_and_the_server_boots_from_it(troubled: C
     before = ids(cloudy, stack)
     snapshot = saved(cloudy, stack)
     assert (cloudy.count(SNAPSHOT), cloudy.count(BACKUP)) == (0, 1)
-    assert f"What is on volume {before[0]}" in cloudy.row(stack, "vm").status_reason
+    assert f"It boots from volume {before[0]}, which is saved" in cloudy.row(stack, "vm").status_reason
     stack = cloudy.changed(stack, machine(size=2))
     assert ids(cloudy, stack) == before
     stack = restored(cloudy, stack, snapshot)

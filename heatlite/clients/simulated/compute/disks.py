@@ -1,5 +1,6 @@
 """The volumes of servers."""
 
+import json
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound, OverQuota
@@ -80,6 +81,19 @@ def release(view: View, server: JsonMap) -> None:
             view.drop(VOLUME, volume)
         else:
             view.put(VOLUME, volume)
+
+
+def boots_from_volume(server: JsonMap) -> bool:
+    return any(one.get("_root") for one in cast(list[JsonMap], server[ATTACHED]))
+
+
+def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
+    """The disks of a server that is to have these, and boots from an image, which may be made of volume snapshots."""
+    said = cast(JsonMap, view.thing("image.image", image)["properties"]).get("block_device_mapping")
+    if said is None:
+        return wanted
+    of_image = [{**one, "uuid": one["snapshot_id"]} for one in json.loads(str(said))]
+    return [*of_image, *(one for one in wanted if (one["source_type"], one.get("boot_index")) != ("image", 0))]
 
 
 def saved(view: View, verb: str, server: JsonMap, name: Json) -> JsonMap:

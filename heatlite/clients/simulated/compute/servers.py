@@ -35,6 +35,8 @@ def _made(view: View, thing: JsonMap) -> None:
     wanted = cast(list[JsonMap], thing.pop("block_device_mapping_v2", None) or [])
     networks = thing.pop("networks", None)
     _refuse_nonsense(view, thing, image, wanted)
+    if image is not None:
+        wanted = disks.given_by(view, image, wanted)
     refuse_too_many(view, CREATE, flavor)
     thing.update(
         flavor=embedded(flavor),
@@ -309,7 +311,7 @@ def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -
         "disk_format": "qcow2",
         "properties": {"image_type": "snapshot", "base_image_ref": base, **cast(JsonMap, metadata or {})},
     }
-    if base is None:  # it boots from a volume
+    if disks.boots_from_volume(thing):
         image.update(status="active", size=0, disk_format="raw", properties=disks.saved(view, verb, thing, name))
         return view.put("image.image", image)
     view.simulation.later(image, {"status": "active"})
