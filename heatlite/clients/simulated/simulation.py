@@ -102,8 +102,10 @@ class Simulation:
         self._file = None if path is None else _File(path)
         self.going = ""
         """The status that the running verb's object is to go to, by a scripted fault."""
+        self._life = ""
         if self._file is not None:
             self._objects = self._file.load()
+            self._life = self._file.next_life() if self._objects else ""
         if not self._objects:
             self.scenario = Scenario(seed=scenario.seed)
             furnish(View(self, ADMIN))
@@ -114,10 +116,10 @@ class Simulation:
         return View(self, project)
 
     def new_id(self, kind: str) -> str:
-        """The id of the next object of a kind."""
+        """The id of the next object of a kind: no other has ever had it."""
         numbers = self._numbers.setdefault(kind, itertools.count(len(self._objects.get(kind, {}))))
         while True:
-            found = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.scenario.seed}/{kind}/{next(numbers)}"))
+            found = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.scenario.seed}/{kind}/{next(numbers)}{self._life}"))
             if found not in self._objects.get(kind, {}):
                 return found
 
@@ -310,6 +312,12 @@ class _File:
         for kind, key, body in self._connection.execute("SELECT kind, id, body FROM object ORDER BY rowid"):
             objects.setdefault(kind, {})[key] = json.loads(body)
         return objects
+
+    def next_life(self) -> str:
+        """What tells the ids that this process gives from those of the processes before, whose objects may be gone."""
+        ((lives,),) = self._connection.execute("PRAGMA user_version").fetchall()
+        self._connection.execute(f"PRAGMA user_version = {lives + 1}")
+        return f"/{lives}"
 
     def put(self, kind: str, key: str, thing: JsonMap) -> None:
         self._connection.execute("INSERT OR REPLACE INTO object VALUES (?, ?, ?)", (kind, key, dump(thing)))
