@@ -362,6 +362,8 @@ class Foresight:
         if outcome is Outcome.KEEP or outcome is Outcome.UPDATE and self.is_still(name):
             outcome, cause = Outcome.KEEP, ""
         else:
+            if outcome is Outcome.REFUSE:
+                cause = self._mask.text(cause)
             try:
                 wanted = self._filled(name)
             except HeatliteError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
+from heatlite.core.masking import Mask
 from heatlite.engine.plan import Outcome
 from heatlite.engine.planner import choose, evaluate
 from heatlite.engine.scope import PlannedValues, Resources
@@ -10,13 +11,9 @@ from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
 
 
-def may_object(definition: Definition, resources: Resources) -> list[str]:
-    """The names of the resources whose types are to be asked."""
-    return [name for name in definition.resources if resources.kind(definition, name).has("objection")]
-
-
 def check_changes(definition: Definition, rows: Mapping[str, Sequence[ResourceRecord]], resources: Resources) -> None:
-    """Raise StackValidationFailed where a change cannot be made; `rows` are those of the resources to ask, by name.
+    """Raise StackValidationFailed where a change cannot be made; `rows` are those of the resources whose types may
+    have an objection, by name.
 
     What follows from values that only the update will bring, or from what the objects are, fails when its turn comes.
     """
@@ -30,5 +27,5 @@ def check_changes(definition: Definition, rows: Mapping[str, Sequence[ResourceRe
         except HeatliteError:
             continue  # the step meets it again, and tells of it
         if decision.outcome is Outcome.REFUSE:
-            text = f"resources.{name}: {decision.cause}"
+            text = Mask(definition.secrets).text(f"resources.{name}: {decision.cause}")
             raise StackValidationFailed(text, problems=(Problem(("resources", name, "properties"), text),))

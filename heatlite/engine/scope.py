@@ -168,6 +168,10 @@ class Resources:
                 text = f"resources.{wanted.name}: there is no {wanted.type} with the id {wanted.external_id}"
                 raise StackValidationFailed(text, problems=(Problem(where, text),))
 
+    def may_object(self, definition: Definition) -> list[str]:
+        """The names of the resources whose types may know beforehand that a change is in vain."""
+        return [name for name, one in definition.resources.items() if self._type(one.mapped_type).has("objection")]
+
     def may_have_accounts(self, definition: Definition) -> bool:
         """Whether a resource of the definition may get an account, which is a secret of its stack."""
         if self._surroundings.accounts is None:

@@ -30,7 +30,7 @@ from heatlite.engine.foresight import Foresight
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error
-from heatlite.engine.objections import check_changes, may_object
+from heatlite.engine.objections import check_changes
 from heatlite.engine.offer import check_types
 from heatlite.engine.planner import by_name
 from heatlite.engine.prepare import Preparation, Prepared
@@ -189,7 +189,7 @@ class Stacks:
         """Raises StackValidationFailed where a part of an update is known to be in vain."""
         resources = self._reading.resources_of(stack)
         resources.check_external(definition)
-        names = may_object(definition, resources)
+        names = resources.may_object(definition)
         if names:
             check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
 
