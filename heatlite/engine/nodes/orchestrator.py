@@ -12,7 +12,8 @@ from heatlite.core.ids import new_id
 from heatlite.engine.nodes.agents import Agents
 from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.ledger import Ledger
-from heatlite.engine.nodes.orchestration import Interrupted, Orchestration
+from heatlite.engine.nodes.orchestration import Orchestration
+from heatlite.engine.nodes.turn import Interrupted, Turn
 from heatlite.store.errors import Fenced
 from heatlite.store.node_records import OrchestrationRecord
 from heatlite.store.store import Store
@@ -99,28 +100,21 @@ class Orchestrator:
         return pause
 
     def _do(self, claimed: OrchestrationRecord) -> None:
-        orchestration = Orchestration(
-            self._store,
-            self._clock,
-            self._settings,
-            self._agents,
-            self._ledger,
-            self._deployments,
-            claimed,
-            self._stopping,
+        turn = Turn(
+            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._stopping
         )
         root_id, began = claimed.root_id, time.monotonic()
         try:
             try:
-                orchestration.run()
+                Orchestration(turn, self._deployments).run()
             except Interrupted:
-                orchestration.finish(self._clock.now())
+                turn.finish(self._clock.now())
             except (Fenced, DatabaseUnavailable):
                 raise
             except Exception:
                 # A fault of ours: it must not be met again and again without a pause.
                 log.exception("the nodes of stack %s cannot be looked after", root_id)
-                orchestration.finish(self._clock.now() + self._settings.node_orchestration_interval)
+                turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
         except Fenced:
             log.warning("the nodes of stack %s: another engine looks after them by now", root_id)
         except DatabaseUnavailable as error:
