@@ -173,8 +173,8 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         steps = [step for step, is_wanted in wanted.items() if is_wanted]
         parts = "joined" in self.data or not set(steps).isdisjoint(WITHOUT_SERVERS)
         server = attaching.booted_by(self.cloud, thing) if parts else None
-        if server is not None and "restore" in steps:
-            raise ReplaceResource
+        if "restore" in steps and (server is not None or self.status_of(thing) == "ERROR_RESTORING"):
+            raise ReplaceResource  # the service restores only what is available
         if server is not None and "set_readonly" in steps:
             text = f"read_only cannot change while server {server} boots from volume {self.physical_id}"
             raise CloudError("block_storage.set_volume_readonly", f"{text}: leave it as it was, and update again")

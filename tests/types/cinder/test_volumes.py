@@ -171,6 +171,16 @@ class TestUpdate:
         assert "ERROR_EXTENDING" in cloudy.row(stack, "v").status_reason
         assert "no room" in cloudy.row(stack, "v").status_reason
 
+    def test_a_backup_that_could_not_be_restored_becomes_another_volume(self, troubled: Callable[..., Cloudy]) -> None:
+        cloudy = troubled(faults=[{"verb": "block_storage.restore_backup", "number": 1, "goes": "error_restoring"}])
+        stack = cloudy.made({"v": volume()})
+        before = cloudy.row(stack, "v").physical_id
+        made(cloudy, "create_backup", volume_id=before, name="kept")
+        stack = cloudy.put(stack, template(v=volume(backup_id="kept")))
+        assert "ERROR_RESTORING" in cloudy.row(stack, "v").status_reason
+        cloudy.changed(stack, {"v": volume(backup_id="kept")})
+        assert (cloudy.row(stack, "v").physical_id != before, cloudy.count(VOLUME)) == (True, 1)
+
     def test_a_failed_one_that_is_well_is_kept(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": "block_storage.extend_volume", "number": 1, "raises": "refused"}])
         stack = cloudy.made({"v": volume()})
