@@ -13,9 +13,9 @@ from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import MEMBER, Engine, attr, ref, resource, template
 
 
-def cluster(wait: float = 0.0) -> Any:
-    """A scaling group of nodes that take `wait` seconds to make, and what a user scales it with."""
-    node = resource("OS::Heat::TestResource", value="v", action_wait_secs={"create": wait})
+def cluster(wait: float = 0.0, leave: float = 0.0) -> Any:
+    """A scaling group of nodes that take `wait` seconds to make, and `leave` to go; what a user scales it with."""
+    node = resource("OS::Heat::TestResource", value="v", action_wait_secs={"create": wait, "delete": leave})
     nodes = resource("OS::Heat::AutoScalingGroup", resource=node, min_size=1, max_size=9, desired_capacity=2)
     sized = {"auto_scaling_group_id": ref("nodes"), "adjustment_type": "change_in_capacity"}
     return template(
@@ -98,7 +98,7 @@ def test_what_is_only_queued_conflicts_too(engine: Engine) -> None:
 
 def test_the_data_of_a_scale_in_says_who_goes(engine: Engine) -> None:
     """The sequence of the seed: how many, then which; and the action removes these."""
-    stack = engine.create(cluster())
+    stack = engine.create(cluster(leave=60))
     nodes = nodes_of(engine, stack)
     scale(engine, stack, "out")
     engine.settle(nodes)

@@ -1,6 +1,6 @@
 """By whose right resources are made where callers have tokens of Keystone: decision 0014."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +9,11 @@ import pytest
 from heatlite import wiring
 from heatlite.clients.cloud import Cloud, CloudUnavailable
 from heatlite.clients.clouds import Clouds
+from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import StackExists, StackValidationFailed
 from heatlite.core.json import JsonMap
-from heatlite.store.store import Store
 from tests.engine.conftest import MEMBER, resource, template
 from tests.types.conftest import Cloudy
 
@@ -58,12 +58,16 @@ def notary(monkeypatch: pytest.MonkeyPatch) -> list[Notary]:
     notaries = []
     real = wiring._clouds
 
-    def with_delegation(settings: Settings, store: Store, *more: object) -> Clouds:
-        clouds = real(settings, store, *more)  # type: ignore[arg-type]
+    def with_delegation(
+        settings: Settings,
+        database: Path | None,
+        clock: Clock,
+        opens: bool,
+        credential_of: Callable[[str], JsonMap | None],
+    ) -> Clouds:
+        clouds = real(settings, database, clock, opens, credential_of)
         notaries.append(Notary(clouds))
-        return Clouds(
-            "simulated", lambda: 0.0, lambda project: clouds.of(project).cloud, notaries[-1], store.credentials.of
-        )
+        return Clouds("simulated", clock.now, lambda project: clouds.of(project).cloud, notaries[-1], credential_of)
 
     monkeypatch.setattr(wiring, "_clouds", with_delegation)
     return notaries
