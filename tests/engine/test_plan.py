@@ -9,7 +9,7 @@ import pytest
 from heatlite.core.errors import PlanChanged
 from heatlite.engine.requests import PlannedResource, Request, ShownPlan
 from heatlite.store.records import StackRecord
-from tests.databases import dump
+from tests.databases import PLACES, dump
 
 from .conftest import ADMIN, Engine, attr, param, ref, resource, template, thing
 from .test_nested import child
