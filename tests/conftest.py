@@ -8,12 +8,18 @@ from functools import cache
 from importlib.metadata import EntryPoints
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from heatlite.plugin import registry
 from heatlite.plugin.registry import announced
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
+
+# The same examples each time: whoever changes something is told of his own faults. To look for others, run the tests
+# with `--hypothesis-profile=default`.
+hypothesis.settings.register_profile("same", derandomize=True)
+hypothesis.settings.load_profile("same")
 
 NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
 """Set where everything is installed (.ci/run): a test in one of these folders that skips then is a failure."""

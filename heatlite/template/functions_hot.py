@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 from urllib import parse as urls
 
-from heatlite.core.errors import StackValidationFailed, UserParameterMissing
+from heatlite.core.errors import InvalidTemplateReference, StackValidationFailed, UserParameterMissing
 from heatlite.template.expression import (
     OMIT,
     UNKNOWN,
@@ -80,9 +80,7 @@ def _early_name(call: Call, value: object, what: str) -> str:
     """A resource's name, which has to be known before any resource is."""
     try:
         name = resolve(value, NoResources())
-    except StackValidationFailed as error:
-        raise call.fault(error.message) from error
-    except UserParameterMissing as error:
+    except (StackValidationFailed, InvalidTemplateReference, UserParameterMissing) as error:
         raise call.fault(error.message) from error
     if name is UNKNOWN:
         return ""

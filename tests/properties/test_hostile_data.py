@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.json import Json
@@ -72,5 +72,8 @@ def test_environments(documents: list[dict[str, Json]]) -> None:
 
 @more
 @given(DATA)
+@example({"get_resource": {"Ref": "a"}})
+@example({"get_attr": [{"Ref": "a"}, "b"]})
+@example({"if": [{"Ref": "a"}, 1, 2]})
 def test_functions(value: Json) -> None:
     function(json.dumps(value).encode())
