@@ -193,9 +193,7 @@ def live_on(server: Embedded, place: Path) -> None:
 
 
 WHOLE = "HEATLITE_TEST_NO_SKIP" in os.environ
-SHOWN_ALWAYS = frozenset(
-    {"create", "update", "update, rolled back", "delete", "lock", "tree, update", "groups, rolling update", "restore"}
-)
+SHOWN_ALWAYS = frozenset({"create", "update", "delete", "tree, update", "groups, rolling update"})
 KILLS = [
     pytest.param(name, after, id=f"{name}-{'after' if after else 'before'}")
     for name in SCENARIOS
