@@ -3,9 +3,10 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.clouds.serving import Serving, serving
 
 TROUBLE = ("unheard", "unanswered", "late", "503", "html", "empty")
 """What befalls the first request that makes something of this name: the service does not hear it; it does, and its
@@ -39,10 +40,8 @@ def relay(port: int) -> Iterator[Relay]:
     """A way to the service at a port, for as long as the context lasts."""
     way, ended = Relay(port), threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _do(self) -> None:
+    class Handler(Serving):
+        def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             trouble = way.trouble(self.command, body)
             if trouble == "unheard":
@@ -50,8 +49,8 @@ def relay(port: int) -> Iterator[Relay]:
                 return
             service = HTTPConnection("127.0.0.1", way.target, timeout=60)
             service.request(self.command, self.path, body, dict(self.headers))
-            answer = service.getresponse()
-            status, data, kind = answer.status, answer.read(), answer.headers.get("Content-Type", "")
+            heard = service.getresponse()
+            status, data, kind = heard.status, heard.read(), heard.headers.get("Content-Type", "")
             service.close()
             match trouble:
                 case "unanswered":
@@ -65,30 +64,8 @@ def relay(port: int) -> Iterator[Relay]:
                     data, kind = b"<html>Welcome</html>", "text/html"
                 case "empty":
                     data = b"{}"
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.send(status, data, Content_Type=kind)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # whoever asked has not waited
-                super().handle()
-
-    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-        setattr(Handler, f"do_{method}", Handler._do)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    way.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Handler, ended) as own:
+        way.url = f"http://127.0.0.1:{own}"
         yield way
-    finally:
-        ended.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()

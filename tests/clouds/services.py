@@ -3,13 +3,14 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.clouds.serving import Serving, serving
 
 EXPIRES = "2099-01-01T00:00:00.000000Z"
 
@@ -101,48 +102,24 @@ def fake_cloud(network: Service | None) -> Iterator[FakeCloud]:
     """A cloud on a free port of this machine, for as long as the context lasts."""
     ended = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _do(self) -> None:
+    class Handler(Serving):
+        def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            answer = cloud.answer(self.command, self.path, self.headers.get("X-Auth-Token"), body)
-            if answer is None:
+            said = cloud.answer(self.command, self.path, self.headers.get("X-Auth-Token"), body)
+            if said is None:
                 self.close_connection = True
                 return
-            ended.wait(answer.seconds)
-            data = (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.content_type)
-            self.send_header("X-Openstack-Request-Id", answer.request_id)
+            ended.wait(said.seconds)
+            data = (said.body if isinstance(said.body, str) else json.dumps(said.body)).encode()
+            more = {}
             if self.command == "POST" and self.path.endswith("/auth/tokens"):
-                self.send_header("X-Subject-Token", f"token-{cloud.tokens}")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+                more["X_Subject_Token"] = f"token-{cloud.tokens}"
+            self.send(said.status, data, Content_Type=said.content_type, X_Openstack_Request_Id=said.request_id, **more)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # whoever asked has not waited
-                super().handle()
-
-    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-        setattr(Handler, f"do_{method}", Handler._do)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    cloud = FakeCloud(server.server_address[1], network)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Handler, ended) as port:
+        cloud = FakeCloud(port, network)
         yield cloud
-    finally:
-        ended.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def clouds_yaml(folder: Path, **clouds: Any) -> Path:
