@@ -64,6 +64,19 @@ class Program:
 
         return [(step.name, step.applied) for step in wiring.migration_status(settings)]
 
+    def back_up(self, settings: Settings, target: Path, overwrite: bool) -> Path | None:
+        from heatlite import wiring
+
+        return wiring.back_up(settings, target, overwrite).key
+
+    def restore(
+        self, settings: Settings, source: Path, force: bool
+    ) -> tuple[bool, Path | None, Sequence[tuple[str, str, str, str]]]:
+        from heatlite import wiring
+
+        done = wiring.restore(settings, source, force)
+        return done.installed, done.aside, [(one.rule, one.entity, one.id, one.detail) for one in done.found]
+
     def new_key(self) -> str:
         from heatlite.store.encryption import new_key
 

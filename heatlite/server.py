@@ -7,7 +7,6 @@ import gc
 import logging
 import signal
 import socket
-import struct
 from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
@@ -20,18 +19,17 @@ from gunicorn.glogging import Logger
 from gunicorn.http.errors import ParseException
 
 from heatlite import __version__, wiring
-from heatlite.api.app import App
+from heatlite.api.app import INSTANT, App
 from heatlite.api.faults import on_malformed
 from heatlite.core import logs
-from heatlite.core.config import Settings
+from heatlite.core.bulkhead import answer_requests
+from heatlite.core.config import Auth, Settings
+from heatlite.frontend import Frontend
 
 log = logging.getLogger(__name__)
 
 GRACE = 30
 """Seconds that a drain may take before the process is killed; what was cut off is taken up at the next start."""
-
-PATIENCE = 10
-"""Seconds that a client may be silent in the middle of a request, or leave an answer lying."""
 
 
 class Log(Logger):  # type: ignore[misc]
@@ -51,6 +49,9 @@ class Log(Logger):  # type: ignore[misc]
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """The gunicorn application. What it is the face of starts in the worker process, after the fork."""
 
+    instant = INSTANT
+    """Paths whose answers need neither a thread nor the database."""
+
     def __init__(self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
         self._settings = settings
         self._build = build
@@ -64,7 +65,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         options: dict[str, Any] = {
             "bind": settings.address,
             "workers": self._processes,
-            "worker_class": "gthread",
+            "worker_class": Frontend,
             "threads": settings.threads,
             "graceful_timeout": GRACE,
             "timeout": 60,
@@ -87,17 +88,21 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         _spare_the_collector()
         return self._embedded.app
 
+    @property
+    def max_body(self) -> int:
+        """The most bytes that a request's body may have."""
+        return self._settings.max_json_body_size
+
+    def begin_thread(self) -> None:
+        """In each thread that answers requests, before its first one."""
+        answer_requests()
+        if self._embedded is not None:
+            self._embedded.store.database.hurry()
+
     def _listen(self, server: Arbiter) -> None:
         """In the watching process, before there is a worker: finish what gunicorn leaves open."""
         for listener in server.LISTENERS:
-            # Whoever connects and says nothing is not let in, where the system knows how.
-            if defer := getattr(socket, "TCP_DEFER_ACCEPT", None):
-                listener.sock.setsockopt(socket.IPPROTO_TCP, defer, PATIENCE)
-            # A connection inherits these: half a request, or an answer that nobody fetches, holds a thread no longer.
-            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", PATIENCE, 0))
             self._settings = replace(self._settings, port=listener.sock.getsockname()[1])  # it may have been 0
-        server.log.error_log.addFilter(_is_ours)
         settings = self._settings
         server.log.info("heatlite %s at http://%s, %s", __version__, settings.address, settings.shown_database)
         server.log.info('Point the openstack command at it: eval "$(heatlite env)"')
@@ -106,11 +111,6 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = None
-
-
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a record tells of more than a client that fell silent, for which gunicorn has a whole traceback."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], BlockingIOError)
 
 
 def _spare_the_collector() -> None:
@@ -146,6 +146,8 @@ def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], proce
     logs.configure(settings.log_format)
     if settings.public_url is None and settings.host in ("0.0.0.0", "::"):
         log.warning("public_url is not set: signed URLs that machines get lead to %s, where nobody is", settings.host)
+    if settings.auth is Auth.BASIC and settings.public_url is not None and not settings.trusted_proxies:
+        log.warning("trusted_proxies is not set: where one caller behind a proxy guesses passwords, all have to wait")
     Server(settings, build, processes).run()
 
 

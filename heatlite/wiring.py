@@ -50,6 +50,7 @@ from heatlite.engine.nodes.runs import Runs
 from heatlite.engine.offer import Offer
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.prepare import Preparation
+from heatlite.engine.protection import Protection
 from heatlite.engine.reading import Reading
 from heatlite.engine.regions import Regions, endpoints
 from heatlite.engine.schedule import Schedule
@@ -58,6 +59,7 @@ from heatlite.engine.signals import Signals
 from heatlite.engine.sinks import Sinks
 from heatlite.engine.snapshots import Snapshots
 from heatlite.engine.software import Software
+from heatlite.engine.stack_clouds import StackClouds
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.template_types import TemplateTypes
 from heatlite.engine.watch import watch
@@ -66,6 +68,7 @@ from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.store import backup
 from heatlite.store.consistency import Inconsistency
 from heatlite.store.errors import EngineRunning
 from heatlite.store.exclusive import EngineLock, engine_of
@@ -183,7 +186,7 @@ def open_store(settings: Settings) -> Store:
 
     On a database server that is an operator's decision: raises NotUpgraded until it was taken.
     """
-    store = Store.open(settings.database, settings.encryption_keys)
+    store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
     missing = [step.name for step in store.migrations if not step.applied]
     if missing and store.database.path is not None:
         store.upgrade()
@@ -286,12 +289,13 @@ def installed_types(settings: Settings) -> Registry:
 
 def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Rooms:
     """All rooms. Who only looks (not `works`) needs no cloud that is in order."""
-    gate = Gate(store, clock, settings)
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
     clouds = _clouds(settings, store.database.path, clock, works, store.credentials.of)
+    stack_clouds = StackClouds(store, types, clouds)
+    gate = Gate(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.sealing.cipher
     ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
@@ -306,7 +310,18 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         clouds,
         accounts,
     )
-    surroundings = Surroundings(types, clock.now, services, store, definitions, TemplateTypes(types), accounts)
+    surroundings = Surroundings(
+        types,
+        clock.now,
+        services,
+        store,
+        definitions,
+        TemplateTypes(types),
+        stack_clouds,
+        accounts,
+        settings.max_resource_data,
+        settings.max_stack_data,
+    )
     reading = Reading(store, surroundings, definitions)
     containers = None
     if settings.files_containers is not None:
@@ -323,10 +338,11 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     Runs(store, clock, ledger).attach()
     agents = Agents(settings)
     return Rooms(
-        stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds),
+        stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds, stack_clouds),
         handover=Handover(store, clock, settings, gate),
         snapshots=Snapshots(store, clock, settings, gate, preparation, definitions, surroundings),
         maintenance=Maintenance(store, clock, gate),
+        protection=Protection(store, clock, gate),
         schedule=schedule,
         health=Health(store, clock, definitions, gate, reading),
         offer=offer,
@@ -541,13 +557,27 @@ def migration_status(settings: Settings) -> list[Migration]:
     return Store.open(settings.database).status()
 
 
+def back_up(settings: Settings, target: Path, overwrite: bool) -> backup.Backup:
+    """Copy the SQLite database, see `backup.backup`."""
+    return backup.backup(settings.database, settings.encryption_keys, target, overwrite)
+
+
+def restore(settings: Settings, source: Path, force: bool) -> backup.Restored:
+    """Put a backup in the place of the SQLite database, see `backup.restore`. Raises EngineBusy."""
+    try:
+        return backup.restore(settings.database, settings.encryption_keys, source, force)
+    except EngineRunning as error:
+        raise _busy(error.info, settings.database) from error
+
+
 def rotate_keys(settings: Settings) -> Rotated:
     """Encrypt all stored secrets with the first key, also those in clear. Raises BadSetting where there is no key."""
     store = open_store(settings)
     try:
         if store.sealing.cipher is None:
             raise BadSetting(NO_CIPHER)
-        return store.rotate_keys()
+        with store.database.unhurried():
+            return store.rotate_keys()
     finally:
         store.close()
 
@@ -557,6 +587,7 @@ def inconsistencies(settings: Settings) -> list[Inconsistency]:
     store = open_store(settings)
     try:
         # Whose lease has just run out is taken over within a second; whoever is slow may take a lease for it.
-        return store.inconsistencies(Clock().now(), settings.lease_seconds)
+        with store.database.unhurried():
+            return store.inconsistencies(Clock().now(), settings.lease_seconds)
     finally:
         store.close()

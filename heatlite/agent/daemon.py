@@ -118,10 +118,23 @@ def _folder(folder: Path) -> Path:
     folder = folder.absolute()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _own(folder)
         folder.chmod(0o700)
     except OSError as error:
         raise BadSettings(f"folder: {folder}: {error.strerror}") from None
     return folder
+
+
+def _own(path: Path) -> None:
+    """Raise BadSettings for a folder or file that another user owns or may write: it may hold that user's secret.
+
+    Raises OSError where there is none.
+    """
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise BadSettings(f"folder: {path} belongs to another user (id {found.st_uid}): remove it, or choose another")
+    if found.st_mode & 0o022:
+        raise BadSettings(f"folder: other users may write {path}: remove it, or choose another; or chmod go-w {path}")
 
 
 def _locked(folder: Path) -> int:
@@ -137,9 +150,20 @@ def _locked(folder: Path) -> int:
 
 
 def _secret(folder: Path) -> str:
-    """The one of this folder; drawn when it is missing."""
-    file = folder / _SECRET
+    """The one of this folder; drawn when it is missing, or when the database is.
+
+    What was signed with a secret was meant for the queue that knew it: an agent with an empty one would do it again.
+    """
+    file, database = folder / _SECRET, folder / _DATABASE
+    try:
+        _own(database)
+        is_lost = not database.stat().st_size
+    except FileNotFoundError:
+        is_lost = True
     with contextlib.suppress(FileNotFoundError):
+        _own(file)
+        if is_lost:
+            file.unlink()
         secret = file.read_text().strip()
         if len(secret) < 32:
             raise BadSettings(f"folder: {file} holds no secret; remove it, and the agent draws another")

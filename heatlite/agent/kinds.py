@@ -51,8 +51,9 @@ def kinds(settings: Settings) -> dict[str, Kind]:
         "test/success": _Instant("Ends well, at once.", DONE, ""),
         "test/fail": _Instant("Fails, at once.", FAILED, "test/fail fails"),
         "test/loop": _Loop(),
-        "script": _Script(settings.limits),
     }
+    if settings.script:
+        found["script"] = _Script(settings.limits)
     if settings.services is not None:
         for verb in ("start", "stop", "restart"):
             found[f"service.{verb}"] = _Service(verb, settings.services, settings.limits)

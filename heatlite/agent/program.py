@@ -45,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
 
     one = add("run", "be the agent, until SIGTERM")
     one.add_argument("--listen", metavar="ADDRESS:PORT", help="loopback, or TLS is set in the file; port 0: any")
-    one.add_argument("--register", metavar="URL", help="where to register")
+    one.add_argument(
+        "--register-from", type=Path, metavar="FILE", help="a file with the URL to register at, which is a secret"
+    )
     one.add_argument("--deployments", action="store_true", help="carry out software deployments, too")
     add("queue", "list what waits or runs, oldest first")
     add("finished", "list what has ended, newest first")
@@ -68,9 +70,18 @@ def _settings(given: argparse.Namespace) -> Settings:
     if given.listen is not None:
         host, port = listening(given.listen)
         settings = replace(settings, host=host, port=port)
-    if given.register is not None:
-        settings = replace(settings, register=register_address("--register", given.register))
+    if given.register_from is not None:
+        settings = replace(settings, register=_register_from(given.register_from))
     return replace(settings, deployments=settings.deployments or given.deployments)
+
+
+def _register_from(file: Path) -> str:
+    """The URL in a file. It is signed, so it is not for the command line, which every user of the machine can list."""
+    try:
+        text = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"--register-from: {file}: {error}") from None
+    return register_address("--register-from", text)
 
 
 def _operate(given: argparse.Namespace, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The agent's settings: a TOML file, and a few flags for a laptop."""
 
 import ipaddress
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from heatlite.agent import form
+from heatlite.agent.log import log
 
 FILE = Path("/etc/heatlite-agent.toml")
 """Where the settings are, if it is there and no other is named."""
@@ -80,6 +82,8 @@ class Settings:
     """Who signs the certificate of the server, if it is not one of the machine's own authorities."""
     deployments: bool = False
     """Whether the agent carries out software deployments."""
+    script: bool = True
+    """Whether the agent runs scripts."""
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
     services: Services | None = None
@@ -95,10 +99,13 @@ def load(file: Path | None) -> Settings:
     try:
         with file.open("rb") as stream:
             given = tomllib.load(stream)
+            mode = os.fstat(stream.fileno()).st_mode
     except OSError as error:
         raise BadSettings(f"{file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSettings(f"{file} is no TOML: {error}") from None
+    if "register" in given and mode & 0o044:
+        log("settings-readable", file=str(file), warning="other users may read register, which is a secret: chmod 600")
     try:
         return _settings(_Table(given, ""))
     except BadSettings as error:
@@ -112,6 +119,8 @@ def check(settings: Settings) -> Settings:
             f"listen: {settings.host} is not loopback. Beyond it the agent listens with TLS only, to those that have a"
             " certificate: set certificate, key and authority under [tls], or listen on 127.0.0.1."
         )
+    if settings.deployments and not settings.script:
+        raise BadSettings("deployments: software deployments are scripts, and script is false. Set one of them.")
     if settings.url is None and settings.host in ("0.0.0.0", "::"):
         raise BadSettings(f"url: the server cannot connect to {settings.host}. Set url to an address of this machine.")
     return settings
@@ -140,6 +149,8 @@ def web_address(name: str, text: str) -> str:
         good = False
     if not good or not text.isascii() or any(character.isspace() for character in text):
         raise BadSettings(f"{name} is no http or https URL")
+    if "@" in parts.netloc:
+        raise BadSettings(f"{name}: no user and password belong into the URL")
     return text
 
 
@@ -188,8 +199,8 @@ class _Table:
         value = self.text(name)
         return None if value is None else Path(value)
 
-    def flag(self, name: str) -> bool:
-        value = self._left.pop(name, False)
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self._left.pop(name, default)
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
         return value
@@ -244,6 +255,7 @@ def _settings(table: _Table) -> Settings:
         metadata=table.file("metadata"),
         server_authority=table.file("server_authority"),
         deployments=table.flag("deployments"),
+        script=table.flag("script", default=True),
         tls=_tls(table.table("tls")),
         limits=_limits(table.table("limits")),
         services=_services(table.table("services")),

@@ -26,6 +26,14 @@ def _unlock(rooms: Rooms, caller: Context, stack: StackRecord, value: Json) -> N
     rooms.maintenance.unlock(caller, stack)
 
 
+def _protect(rooms: Rooms, caller: Context, stack: StackRecord, value: Json) -> None:
+    rooms.protection.protect(caller, stack, *bodies.protection("protect", value))
+
+
+def _unprotect(rooms: Rooms, caller: Context, stack: StackRecord, value: Json) -> None:
+    rooms.protection.unprotect(caller, stack, *bodies.protection("unprotect", value))
+
+
 ACTIONS: dict[str, Start] = {
     "check": lambda rooms, caller, stack, value: rooms.stacks.check(caller, stack, bodies.timing("check", value)),
     "suspend": lambda rooms, caller, stack, value: rooms.stacks.suspend(caller, stack, bodies.timing("suspend", value)),
@@ -35,6 +43,9 @@ ACTIONS: dict[str, Start] = {
     "cancel_without_rollback": lambda rooms, caller, stack, _: rooms.stacks.cancel(caller, stack, rollback=False),
     "lock": _lock,
     "unlock": _unlock,
+    "rotate_keys": lambda rooms, caller, stack, _: rooms.signals.rotate_keys(caller, stack),
+    "protect": _protect,
+    "unprotect": _unprotect,
     "complete_lifecycle": lambda rooms, _, stack, value: rooms.signals.complete_lifecycle(
         stack, bodies.lifecycle_token(value)
     ),

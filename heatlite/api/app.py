@@ -47,6 +47,9 @@ P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
 R = S + "/resources/{resource_name}"
 
+INSTANT = frozenset({"/", "/versions", "/v1", "/healthcheck"})
+"""Paths that are answered at once: without the database, and without waiting for a thread."""
+
 
 def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
     """The WSGI application."""

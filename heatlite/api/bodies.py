@@ -39,6 +39,7 @@ _DEFINITION: JsonMap = {
         "clear_parameters": _STRINGS,
         "tags": {"type": ["string", "array", "null"], "items": {"type": "string"}},
         "plan_digest": {"type": ["string", "null"]},
+        "adopt_cloud": {"type": ["boolean", "null"]},
     },
 }
 DEFINITION = Draft202012Validator(_DEFINITION)
@@ -49,6 +50,16 @@ LOCK = Draft202012Validator(
             "level": {"enum": [str(level) for level in LockLevel]},
             "reason": {"type": ["string", "null"], "maxLength": 255},
             "expires_at": {"type": ["string", "null"]},
+        },
+        "additionalProperties": False,
+    }
+)
+PROTECTION = Draft202012Validator(
+    {
+        "type": ["object", "null"],
+        "properties": {
+            "resource": {"type": ["string", "null"]},
+            "reason": {"type": ["string", "null"], "maxLength": 255},
         },
         "additionalProperties": False,
     }
@@ -158,6 +169,13 @@ class Lock(NamedTuple):
     level: LockLevel
     reason: str | None
     expires_at: float | None
+
+
+class Protection(NamedTuple):
+    """What is to be protected, or no longer; `resource` None: the stack."""
+
+    resource: str | None
+    reason: str | None
 
 
 # -- bytes → JSON ---------------------------------------------------------------------------------
@@ -281,6 +299,8 @@ def create(req: Request) -> requests.Request:
     if body.get("plan_digest") is not None:
         raise HTTPBadRequest("plan_digest only makes sense for an update.")
     record = body.get("adopt_stack_data")
+    if record is None and body.get("adopt_cloud") is not None:
+        raise HTTPBadRequest("adopt_cloud only makes sense for an update, or with adopt_stack_data.")
     if record is None:
         return _definition(body, "required")
     return dataclasses.replace(_definition(body, "optional"), adopted=read_record(record))
@@ -323,6 +343,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
         timeout_mins=None if timeout is None else query.non_negative("timeout_mins", timeout),
         disable_rollback=None if rollback is None else query.truth("disable_rollback", rollback, InvalidValue),
         converge=converge is not None and query.truth("converge", converge),
+        adopt_cloud=body.get("adopt_cloud") is True,
         plan_digest=_as_text(body.get("plan_digest")),
         body=body,
     )
@@ -432,6 +453,14 @@ def unlock(value: Json) -> None:
     """What stands beside `unlock` is null; nothing else means anything."""
     if value not in (None, {}, ""):
         raise HTTPBadRequest("unlock: has to be null.")
+
+
+def protection(name: str, value: Json) -> Protection:
+    """What stands beside `protect` and `unprotect`: null, "" and {} mean the stack."""
+    value = None if value == "" else value
+    _check(PROTECTION, value, name)
+    given = _as_map(value)
+    return Protection(_as_text(given.get("resource")), _as_text(given.get("reason")))
 
 
 def lifecycle_token(value: Json) -> str:

@@ -24,8 +24,8 @@ def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
         resource_type=query.values(req, "resource_type"),
         sort_keys=query.values(req, "sort_keys"),
         sort_dir=query.direction(req) or "desc",
-        limit=query.number(req, "limit"),
-        marker=query.text(req, "marker"),
+        limit=query.number(req, "limit", blank=True),
+        marker=query.text(req, "marker", blank=True),
     )
 
 
@@ -62,7 +62,10 @@ class Events(Handler):
         record = self.store.events.get(stack.id, event_id)
         if record is None or record.resource_name != resource_name:
             raise EventNotFound(event_id=event_id)
-        resp.media = {"event": views.event_detail(views.stack_url(req.base, stack), record)}
+        detail = views.event_detail(views.stack_url(req.base, stack), record)
+        # The properties are those of that time: what they referred to is not known any more.
+        detail["resource_properties"] = self.reading.masks(req.caller, stack)("").json(record.properties)
+        resp.media = {"event": detail}
 
     def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[JsonMap]:
         url = views.stack_url(req.base, stack)

@@ -93,7 +93,7 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("%s %r: %s", req.method, req.path, error)
     fault(resp, status, wire_name(error), error.message)
-    if isinstance(error, Conflict | TooManyFailures) and error.retry_after is not None:
+    if isinstance(error, Conflict | TooManyFailures | Unavailable) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))
     if isinstance(error, Unauthorized):
         resp.set_header("WWW-Authenticate", error.challenge)

@@ -21,6 +21,7 @@ from heatlite.engine.nodes.registration import Nodes
 from heatlite.engine.nodes.requests import NodeRequests
 from heatlite.engine.offer import Offer
 from heatlite.engine.ourselves import Ourselves
+from heatlite.engine.protection import Protection
 from heatlite.engine.reading import Reading
 from heatlite.engine.schedule import Schedule
 from heatlite.engine.scope import Surroundings
@@ -40,6 +41,7 @@ class Rooms:
     stacks: Stacks
     handover: Handover
     maintenance: Maintenance
+    protection: Protection
     schedule: Schedule
     snapshots: Snapshots
     health: Health

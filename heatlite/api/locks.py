@@ -10,6 +10,7 @@ from falcon import Response
 from heatlite.api import views
 from heatlite.api.handler import Handler, Rooms
 from heatlite.api.request import REPLAY, Request
+from heatlite.core.context import Replay
 from heatlite.core.errors import NotFound
 from heatlite.core.json import dump
 from heatlite.store.records import StackRecord, SuppressedRecord
@@ -26,7 +27,9 @@ class Lock(Handler):
         """The lock and the suppressed requests."""
         stack = self.find_live(req, stack_name, stack_id)
         holder = next((one for one in (stack, *self.store.stacks.ancestors(stack)) if one.lock is not None), None)
-        resp.media = views.lock(stack, holder, self.store.suppressed.list(stack.id))
+        suppressed, dropped = self.maintenance.listed(stack)
+        tree = {one.id: one.name for one in (stack, *self.store.stacks.descendants(stack))}
+        resp.media = views.lock(stack, holder, suppressed, dropped, tree)
 
     def on_delete_suppressed(
         self, req: Request, resp: Response, stack_name: str, stack_id: str, suppressed_id: str
@@ -37,9 +40,9 @@ class Lock(Handler):
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_post_replay(self, req: Request, resp: Response, stack_name: str, stack_id: str, suppressed_id: str) -> None:
-        """Make a suppressed request again and answer as it does; once it has gone through, forget it."""
+        """Make a suppressed request again and answer as it does; once it has gone through, it is off the list."""
         stack = self.find_live(req, stack_name, stack_id)
-        entry = self.maintenance.suppressed(stack, entry_id(suppressed_id))
+        target, entry, replay = self.maintenance.replay(req.caller, stack, entry_id(suppressed_id))
         written: list[bytes] = []
 
         def start_response(
@@ -49,10 +52,10 @@ class Lock(Handler):
             resp.set_headers(headers)
             return written.append
 
-        chunks = self._app(original(req, stack, entry), start_response)
+        chunks = self._app(original(req, target, entry, replay), start_response)
         resp.data = b"".join([*written, *chunks])
         if resp.status_code < HTTPStatus.BAD_REQUEST:
-            self.maintenance.replayed(req.caller, stack, entry)
+            self.maintenance.replayed(req.caller, entry, replay)
 
 
 def entry_id(text: str) -> int:
@@ -62,13 +65,13 @@ def entry_id(text: str) -> int:
     return int(text)
 
 
-def original(req: Request, stack: StackRecord, entry: SuppressedRecord) -> dict[str, object]:
-    """The suppressed request, with the headers and the id of the one that replays it."""
+def original(req: Request, stack: StackRecord, entry: SuppressedRecord, replay: Replay) -> dict[str, object]:
+    """The suppressed request, with the headers of the one that replays it."""
     body = b"" if entry.body is None else dump(entry.body).encode()
     path = f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{entry.path}"
     return {
         **req.env,
-        REPLAY: req.request_id,
+        REPLAY: replay,
         "REQUEST_METHOD": entry.method,
         "PATH_INFO": path.encode().decode("latin-1"),
         "QUERY_STRING": "",

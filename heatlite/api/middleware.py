@@ -4,6 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -86,7 +87,8 @@ class Frame:
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
         """The caller, and whether he may."""
         rule = self._rules[req.uri_template or ""].get(req.method)
-        self._door.admit(req, params.pop("project", None), rule, params)
+        req.admit = partial(self._door.admit, req, params.pop("project", None), rule, params)
+        req.admit()
 
     def guard(self, template: str, rules: Mapping[str, str]) -> None:
         """Ask for these rules, by method, at a route. One that nobody has guarded answers nobody."""

@@ -44,10 +44,10 @@ def values(req: Request, name: str) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else tuple(found)
 
 
-def text(req: Request, name: str) -> str | None:
-    """The last value of a key."""
+def text(req: Request, name: str, blank: bool = False) -> str | None:
+    """The last value of a key. With `blank` an empty one counts as none, as in Heat's lists."""
     found = values(req, name)
-    return found[-1] if found else None
+    return (found[-1] or None if blank else found[-1]) if found else None
 
 
 def proof(req: Request) -> Proof:
@@ -55,21 +55,21 @@ def proof(req: Request) -> Proof:
     return Proof(parse_qsl(req.query_string, keep_blank_values=True), req.get_header("X-Auth-Token"))
 
 
-def flag(req: Request, name: str, default: bool = False) -> bool:
-    """A boolean (`truth`)."""
-    found = text(req, name)
+def flag(req: Request, name: str, default: bool = False, blank: bool = False) -> bool:
+    """A boolean (`truth`); `blank` as in `text`."""
+    found = text(req, name, blank)
     return default if found is None else truth(name, found)
 
 
-def number(req: Request, name: str) -> int | None:
-    """A non-negative integer (`non_negative`)."""
-    found = text(req, name)
+def number(req: Request, name: str, blank: bool = False) -> int | None:
+    """A non-negative integer (`non_negative`); `blank` as in `text`."""
+    found = text(req, name, blank)
     return None if found is None else non_negative(name, found)
 
 
 def direction(req: Request) -> str | None:
-    """`sort_dir`: asc or desc. Raises InvalidValue."""
-    found = text(req, "sort_dir")
+    """`sort_dir`: asc or desc; an empty value counts as none. Raises InvalidValue."""
+    found = text(req, "sort_dir", blank=True)
     if found not in (None, "asc", "desc"):
         raise InvalidValue(f'Unknown sort direction "{found}", acceptable values are: asc, desc.')
     return found
@@ -121,5 +121,5 @@ def sort(req: Request, keys: Collection[str]) -> list[tuple[str, bool]]:
 
 
 def filters(req: Request, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The values of those keys that are there: each means one of them."""
-    return {name: values(req, name) for name in names if name in req.params}
+    """The values of those keys that have one: each means one of them."""
+    return {name: values(req, name) for name in names if any(values(req, name))}

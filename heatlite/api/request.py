@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable
 from contextvars import Token
 from random import getrandbits
 from typing import Any
@@ -9,19 +10,20 @@ from typing import Any
 import falcon
 from falcon import RequestOptions
 
-from heatlite.core.context import Context
-from heatlite.core.errors import Forbidden
+from heatlite.core.context import Context, Replay
 from heatlite.core.logs import Ids
 
 REPLAY = "heatlite.replay"
-"""In the environment of a request that an operator makes again from the list of suppressed ones: his request's id."""
+"""In the environment of a request that is made again from the list of suppressed ones: its `Replay`."""
 
 
 class Request(falcon.Request):
     """A Falcon request that knows its id, its caller and how the client reaches us."""
 
-    __slots__ = ("base", "caller", "logged", "max_body", "queued", "request_id", "started")
+    __slots__ = ("admit", "base", "caller", "logged", "max_body", "queued", "replay", "request_id", "started")
 
+    admit: Callable[[], None]
+    """Asks the door once more; set with `caller`. Raises Unauthorized, Forbidden, Unavailable."""
     base: str
     """Scheme, host and prefix of the server as clients reach it, without a slash at the end."""
     caller: Context
@@ -35,13 +37,15 @@ class Request(falcon.Request):
 
     def __init__(self, env: dict[str, Any], options: RequestOptions | None = None) -> None:
         super().__init__(env, options)
+        self.replay: Replay | None = env.get(REPLAY)
         # uuid4() asks the kernel, and lets another thread have the interpreter while it does.
-        self.request_id = env.get(REPLAY) or f"req-{uuid.UUID(int=getrandbits(128), version=4)}"
+        self.request_id = f"req-{uuid.UUID(int=getrandbits(128), version=4)}"
+        if self.replay is not None:
+            self.request_id = self.replay.request_id
         self.started = time.perf_counter()
         self.base = ""
         self.queued = []
 
     def require(self, rule: str) -> None:
         """Raise Forbidden unless the caller may do what the rule names."""
-        if not self.caller.may(rule):
-            raise Forbidden(action=rule)
+        self.caller.require(rule)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.access.policy import SIGNAL
 from heatlite.api.handler import Handler
-from heatlite.api.request import REPLAY, Request
+from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.scope import current_rows
@@ -48,20 +49,21 @@ class Resources(Handler):
         stack = self.find(req, stack_name, stack_id)
         nested = self.store.stacks.descendants(stack) if depth else []
         shown = [one for one in (stack, *nested) if one.depth - stack.depth <= depth]
-        resp.media = {"resources": [item for one in shown for item in self._list(req.base, one, wanted, detailed)]}
+        resp.media = {"resources": [item for one in shown for item in self._list(req, one, wanted, detailed)]}
 
     def _list(
-        self, base: str, stack: StackRecord, wanted: dict[str, tuple[str, ...]], detailed: bool
+        self, req: Request, stack: StackRecord, wanted: dict[str, tuple[str, ...]], detailed: bool
     ) -> Iterator[JsonMap]:
         """The resources of one stack that pass the filters."""
         rows = current_rows(self.store.resources.of(stack.id))
-        required_by, mask = views.dependents(rows), self.reading.mask(stack)
+        required_by, masks = views.dependents(rows), self.reading.masks(req.caller, stack)
         for row in rows:
             if matches(row, wanted):
                 nested = self.reading.nests(stack, row)
-                item = views.resource(base, stack, row, required_by.get(row.name, ()), nested)
+                item = views.resource(req.base, stack, row, required_by.get(row.name, ()), nested)
                 if detailed:
-                    item.update(views.details(row, self.reading.attributes(stack, row, (), mask)))
+                    attributes = self.reading.attributes(req.caller, stack, row, (), masks(row.name))
+                    item.update(views.details(row, attributes))
                 yield item
 
 
@@ -73,7 +75,7 @@ class Resource(Handler):
         stack = self.find(req, stack_name, stack_id)
         row = self.reading.resource(stack, resource_name)
         required_by = views.dependents(current_rows(self.store.resources.of(stack.id))).get(row.name, ())
-        attributes = self.reading.attributes(stack, row, query.values(req, "with_attr"))
+        attributes = self.reading.attributes(req.caller, stack, row, query.values(req, "with_attr"))
         shown = views.resource(req.base, stack, row, required_by, self.reading.nests(stack, row))
         resp.media = {"resource": {**shown, **views.details(row, attributes)}}
 
@@ -91,8 +93,11 @@ class Resource(Handler):
         row = self.reading.resource(stack, resource_name)
         deployed = self.store.software_configs.of_server(stack.project, row.physical_id) if row.physical_id else []
         for_agent = req.caller.may(SIGNAL)
-        deployments: JsonMap = {"deployments": [views.config(one, for_agent) for one in deployed]} if deployed else {}
-        resp.media = {"metadata": {**self.reading.metadata(stack, row, for_agent), **deployments}}
+        told = self.reading.metadata(stack, row, for_agent)
+        if not for_agent:
+            told = cast(JsonMap, self.reading.masks(req.caller, stack)(row.name).json(told))
+        deployments = [views.config(one, views.unseen(req.caller, by_agent=True)) for one in deployed]
+        resp.media = {"metadata": {**told, **({"deployments": deployments} if deployments else {})}}
 
     def on_post_signal(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Tell it something."""
@@ -104,5 +109,5 @@ class Resource(Handler):
         else:
             stack = self.find_live(req, stack_name, stack_id)
             row = self.reading.resource(stack, resource_name)
-        self.signals.signal(req.caller, stack, row, details, replayed=REPLAY in req.env)
+        self.signals.signal(req.caller, stack, row, details)
         resp.text = "null"

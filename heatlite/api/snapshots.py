@@ -17,7 +17,7 @@ class Snapshots(Handler):
         """All of them, oldest first."""
         stack = self.find_live(req, stack_name, stack_id)
         found = self.store.snapshots.of(stack.id)
-        resp.media = {"snapshots": [views.snapshot(self.snapshots.shown(one)) for one in found]}
+        resp.media = {"snapshots": [views.snapshot(self.snapshots.shown(req.caller, stack, one)) for one in found]}
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Take one."""
@@ -28,7 +28,8 @@ class Snapshots(Handler):
     def on_get_one(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
         """Show one, with what the stack was."""
         stack = self.find_live(req, stack_name, stack_id)
-        resp.media = {"snapshot": views.snapshot(self.snapshots.shown(self.snapshots.get(stack, snapshot_id)))}
+        found = self.snapshots.get(stack, snapshot_id)
+        resp.media = {"snapshot": views.snapshot(self.snapshots.shown(req.caller, stack, found))}
 
     def on_delete_one(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
         """Remove one."""

@@ -11,6 +11,7 @@ from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
+from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine import requests
 from heatlite.store.records import StackRecord
@@ -41,19 +42,20 @@ def redirect(req: Request, resp: Response, url: str) -> None:
 
 
 def list_query(req: Request) -> StackQuery:
-    """What a list asks for."""
+    """What a list asks for. No stack is hidden, so `show_hidden` changes nothing; it is checked as in Heat."""
+    query.flag(req, "show_hidden", blank=True)
     return StackQuery(
         filters=query.filters(req, FILTERS),
         tags=query.words(req, "tags"),
         tags_any=query.words(req, "tags_any"),
         not_tags=query.words(req, "not_tags"),
         not_tags_any=query.words(req, "not_tags_any"),
-        show_deleted=query.flag(req, "show_deleted"),
-        show_nested=query.flag(req, "show_nested"),
+        show_deleted=query.flag(req, "show_deleted", blank=True),
+        show_nested=query.flag(req, "show_nested", blank=True),
         sort_keys=query.values(req, "sort_keys"),
         sort_dir=query.direction(req),
-        limit=query.number(req, "limit"),
-        marker=query.text(req, "marker"),
+        limit=query.number(req, "limit", blank=True),
+        marker=query.text(req, "marker", blank=True),
     )
 
 
@@ -78,7 +80,7 @@ class Stacks(Handler):
         listed: JsonMap = {"stacks": [views.summary(req.base, stack, agents, everybody) for stack in found]}
         if found and len(found) == asked.limit:
             listed["links"] = [views.link("next", next_page(req, "stacks", found[-1].id))]
-        if query.flag(req, "with_count"):
+        if query.flag(req, "with_count", blank=True):
             listed["count"] = self.store.stacks.count(project, asked)
         resp.media = listed
 
@@ -145,9 +147,10 @@ class Stack(Handler):
         resolve = query.flag(req, "resolve_outputs", default=True)
         stack = self.find(req, stack_name, stack_id)
         shown = views.show(req.base, stack, self.definitions.of(stack))
+        cloud = self.store.stacks.cloud_of(stack)
+        shown["cloud"] = None if cloud is None else cloud.to_json()
         shown["stack_user_project_id"] = self.agents_of([stack]).get(stack.id)
-        # What the stack that it is nested in has given it may be hidden there.
-        shown["parameters"] = self.reading.mask(stack).json(shown["parameters"])
+        shown["parameters"] = self._mask(req, stack).json(shown["parameters"])
         if resolve and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
             shown["outputs"] = self.reading.outputs(stack)
         resp.media = {"stack": shown}
@@ -187,13 +190,20 @@ class Stack(Handler):
         stack = self.find(req, stack_name, stack_id)
         document = self.definitions.of(stack).template.document
         # A group's is made of what it was given; the root's is its author's, who may want to use it again.
-        resp.media = self.reading.mask(stack).json(document) if stack.parent_id else document
+        resp.media = self._mask(req, stack).json(document) if stack.parent_id else document
 
     def on_get_environment(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The environment."""
         stack = self.find(req, stack_name, stack_id)
         shown = views.environment(self.definitions.of(stack), self.reading.hidden(stack))
-        resp.media = self.reading.mask(stack).json(shown)
+        resp.media = self._mask(req, stack).json(shown)
+
+    def _mask(self, req: Request, stack: StackRecord) -> Mask:
+        """What the caller must not read of what the stack was given.
+
+        A nested stack is given values by its parent, which may be hidden there, or secrets of its resources.
+        """
+        return self.reading.mask(stack) if stack.parent_id is None else self.reading.masks(req.caller, stack)("")
 
     def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """The files."""

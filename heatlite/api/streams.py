@@ -1,23 +1,23 @@
 """Events as they happen: server-sent events (HTML standard, section 9.2).
 
-The server's threads are for requests, and there are few of them. So the connection of a stream is taken away from the
-server, and one thread serves all streams: it looks for new events once for all of them.
+The server's threads are for requests, and there are few of them. So the server hands the connection of a stream over,
+and one thread serves all streams: it looks for new events once for all of them.
 """
 
 import logging
-import os
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
+from typing import Protocol, runtime_checkable
 
 from heatlite.api import views
 from heatlite.api.request import Request
-from heatlite.core.errors import DatabaseUnavailable, NotSupported, Unavailable
+from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
 from heatlite.store.events import EventQuery, event_number
 from heatlite.store.records import EventRecord, StackRecord
@@ -37,10 +37,22 @@ LONGEST = 600.0
 """Seconds after which a stream ends where callers are asked who they are: whoever goes on proves it again."""
 PAGE = 100
 """Events of one stack that are sent at once."""
+MOST_OF_ONE = 10
+"""Streams of one caller, where callers are asked who they are."""
+ASK_AGAIN = 30.0
+"""Seconds between two looks at what callers have proved themselves with: it may have been taken back."""
 
 
 class TooManyStreams(Unavailable):
-    text = "All {most} event streams of this server are in use. Try again later, or ask for pages of events."
+    text = "All {most} event streams of {whom} are in use. Try again later, or ask for pages of events."
+
+
+@runtime_checkable
+class Connection(Protocol):
+    """What the server has of a client."""
+
+    def hand_over(self) -> tuple[socket.socket, bytes]:
+        """Let go of the client: the socket, which does not block, and what is still to be sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +70,11 @@ class _Stream:
     depth: int
     query: EventQuery
     start: int
+    caller: str
+    """Who follows; empty where nobody is asked."""
+    admit: Callable[[], None]
+    """Raises what keeps the caller from beginning the same stream now."""
+    is_refused: bool = False
     seen: dict[str, int] = field(default_factory=dict)
     unsent: bytes = b""
     begun: float = field(default_factory=time.monotonic)
@@ -91,15 +108,18 @@ class _Stream:
 class Streams:
     """All streams of this process. `wake` when something was committed; `close` ends them."""
 
-    def __init__(self, store: Store, most: int, heartbeat: float = HEARTBEAT, longest: float = inf) -> None:
+    def __init__(
+        self, store: Store, most: int, heartbeat: float = HEARTBEAT, longest: float = inf, ask_again: float = ASK_AGAIN
+    ) -> None:
         self._store = store
         self._most = most
         self._heartbeat = heartbeat
         self._longest = longest
+        self._ask_again = ask_again
         self._lock = threading.Lock()
         self._new: list[_Stream] = []
         self._streams: set[_Stream] = set()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._closing = threading.Event()
         self._called = False
         self._caller, self._bell = socket.socketpair()
@@ -112,36 +132,35 @@ class Streams:
         Ends when the stack is deleted, the client goes, or `close` is called. Raises TooManyStreams, and NotSupported
         where the server does not let go of connections (the command line without a server).
         """
-        sock = req.env.get("gunicorn.socket")
-        if type(sock) is not socket.socket:
+        connection = req.env.get("gunicorn.socket")
+        if not isinstance(connection, Connection):
             raise NotSupported("Streaming of events is not supported without a server.")
-        if len(self._streams) + len(self._new) >= self._most:
-            raise TooManyStreams(most=self._most)
-        chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
-        return self._hand_over(sock, chunked, req.base, stack, depth, query, event_number(query.marker) or 0)
-
-    def _hand_over(
-        self,
-        sock: socket.socket,
-        chunked: bool,
-        base: str,
-        stack: StackRecord,
-        depth: int,
-        query: EventQuery,
-        start: int,
-    ) -> Iterator[bytes]:
-        yield b":\n\n"  # now the server sends the head
-        ours = sock.dup()
-        ours.setblocking(False)
-        # The server goes on with a connection whose other end is closed: to it, the client has gone.
-        dead, end = socket.socketpair()
-        with dead, end:
-            os.dup2(dead.fileno(), sock.fileno())
+        asked = self._longest < inf
+        caller = (req.caller.user_id or req.caller.user) if asked else ""
         with self._lock:
-            self._new.append(_Stream(ours, chunked, base, stack, depth, query, start))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="streams", daemon=True)
-                self._thread.start()
+            callers = [one.caller for one in (*self._streams, *self._new)]
+        if len(callers) >= self._most:
+            raise TooManyStreams(most=self._most, whom="this server")
+        if caller and callers.count(caller) >= MOST_OF_ONE:
+            raise TooManyStreams(most=MOST_OF_ONE, whom="one caller")
+        chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
+        start = event_number(query.marker) or 0
+        return self._hand_over(
+            connection,
+            lambda sock: _Stream(sock, chunked, req.base, stack, depth, query, start, caller, req.admit),
+        )
+
+    def _hand_over(self, connection: Connection, begin: Callable[[socket.socket], _Stream]) -> Iterator[bytes]:
+        yield b":\n\n"  # now there is a head
+        sock, unsent = connection.hand_over()
+        stream = begin(sock)
+        stream.unsent = unsent
+        with self._lock:
+            self._new.append(stream)
+            if not self._threads:
+                for run in (self._run, self._ask):
+                    self._threads.append(threading.Thread(target=run, name="streams", daemon=True))
+                    self._threads[-1].start()
         self._ring()
 
     def wake(self) -> None:
@@ -154,8 +173,8 @@ class Streams:
         self._closing.set()
         self._ring()
         with self._lock:
-            thread = self._thread
-        if thread is not None:
+            threads = [*self._threads]
+        for thread in threads:
             thread.join()
         self._caller.close()
         self._bell.close()
@@ -186,10 +205,25 @@ class Streams:
                     self._new.clear()
                 wait = 0.0 if self._look(selector) else min(LOOK, self._heartbeat)
             self._look(selector)
+            with self._lock:
+                self._streams.update(self._new)  # a stream may have come since the last round
+                self._new.clear()
             for stream in self._streams:
                 stream.end()
             self._streams.clear()
         self._store.close()
+
+    def _ask(self) -> None:
+        """Now and then ask the door again about whoever follows. A thread of its own: Keystone may take its time."""
+        while not self._closing.wait(self._ask_again):
+            for stream in [*self._streams]:
+                try:
+                    stream.admit()
+                except (Unavailable, TooManyFailures) as error:  # it ends after `longest` anyway
+                    log.warning("cannot tell whether an event stream may go on: %s", error)
+                except HeatliteError:
+                    stream.is_refused = True
+            self._store.close()
 
     def _attend(self, selector: selectors.BaseSelector, stream: _Stream) -> None:
         """The client has taken something, has sent something, which nobody asked for, or has gone."""
@@ -230,7 +264,7 @@ class Streams:
                 self._drop(selector, stream)
                 continue
             late = not stream.unsent and now - stream.begun > self._longest
-            if late or look.is_over(stream) or (stream.unsent and now - stream.taken > STALLED):
+            if late or stream.is_refused or look.is_over(stream) or (stream.unsent and now - stream.taken > STALLED):
                 self._drop(selector, stream)
             else:
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if stream.unsent else 0)

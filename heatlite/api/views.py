@@ -2,19 +2,26 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import cast
 from urllib.parse import quote
 
+from heatlite.api.access.policy import SIGNAL
 from heatlite.core.clock import to_text
+from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import MASK
+from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import Verb, state
 from heatlite.engine.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
-from heatlite.plugin.ports import PASSWORD_INPUT
+from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
 from heatlite.store.records import (
     REPORT_INTERVAL,
     ActionRecord,
+    DroppedRecord,
     EventRecord,
+    HealthRecord,
     LockRecord,
+    ProtectionRecord,
     Relations,
     ResourceRecord,
     ServiceRecord,
@@ -89,6 +96,7 @@ def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: 
         "stack_user_project_id": agents.get(stack.id),
         "tags": list(stack.tags) or None,
         "locked": stack.locked,
+        "protected": stack.protected,
     }
 
 
@@ -102,7 +110,15 @@ def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
         "stack_status": state(stack.verb, stack.status),
         "stack_status_reason": stack.status_reason,
         "locked": stack.locked,
+        "protection": _protection(stack.protection),
     }
+
+
+def _protection(record: ProtectionRecord | None) -> JsonMap | None:
+    """Since when, by whom and why something is protected; null where it is not."""
+    if record is None:
+        return None
+    return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
 
 
 def _described(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
@@ -172,8 +188,17 @@ def resource(
         "updated_time": to_text(row.updated_at if row.updated_at is not None else row.created_at),
         "required_by": list(required_by),
         "links": links,
+        "protection": _protection(row.protection),
         **({} if stack.parent_resource is None else {"parent_resource": stack.parent_resource}),
+        **health(row.health),
     }
+
+
+def health(record: HealthRecord | None) -> JsonMap:
+    """The key ``health`` of a resource; empty where its state says all that is known."""
+    if record is None or record.since is None:
+        return {}
+    return {"health": {"state": "unknown", "since": to_text(record.since), "reason": record.reason}}
 
 
 def details(row: ResourceRecord, attributes: Mapping[str, Json]) -> JsonMap:
@@ -244,6 +269,8 @@ def _planned(plan: ShownPlan) -> list[JsonMap]:
                 for difference in item.differences
             ],
             "metadata_differs": item.metadata_differs,
+            "protected": item.is_protected,
+            **health(item.health),
         }
         for item in plan.resources
     ]
@@ -327,28 +354,34 @@ def config_summary(record: SoftwareConfigRecord, project: bool = False) -> JsonM
     }
 
 
-def config(record: SoftwareConfigRecord, for_agent: bool = False) -> JsonMap:
-    """A software configuration with its content; nobody but the agent is shown the password that it signals with."""
-    inputs = [
-        {**one, "value": MASK} if one.get("name") == PASSWORD_INPUT and not for_agent else one for one in record.inputs
-    ]
-    return {
+def unseen(caller: Context, by_agent: bool = False) -> frozenset[str]:
+    """The inputs of a software configuration whose values a caller is not shown; `by_agent`: where agents read it."""
+    if not caller.may(SIGNAL):
+        return frozenset({PASSWORD_INPUT, SIGNAL_INPUT})
+    return frozenset() if by_agent else frozenset({PASSWORD_INPUT})
+
+
+def config(record: SoftwareConfigRecord, unseen: frozenset[str]) -> JsonMap:
+    """A software configuration with its content; the values of inputs in `unseen` are stars, wherever they stand."""
+    shown: JsonMap = {
         **config_summary(record),
         "config": record.config,
-        "inputs": inputs,
+        "inputs": record.inputs,
         "outputs": record.outputs,
         "options": record.options,
     }
+    mask = Mask(lambda: [one.get("value") for one in record.inputs if one.get("name") in unseen])
+    return cast(JsonMap, mask.json(shown))
 
 
-def deployment(record: SoftwareDeploymentRecord) -> JsonMap:
-    """A software deployment; `updated_time` once it has changed."""
+def deployment(record: SoftwareDeploymentRecord, unseen: frozenset[str]) -> JsonMap:
+    """A software deployment without the values of inputs in `unseen`; `updated_time` once it has changed."""
     return {
         "id": record.id,
         "server_id": record.server_id,
         "config_id": record.config_id,
         "input_values": {
-            name: MASK if name == PASSWORD_INPUT else value for name, value in record.input_values.items()
+            name: MASK if name in unseen else value for name, value in record.input_values.items()
         },
         "output_values": record.output_values,
         "action": record.action,
@@ -441,22 +474,37 @@ def snapshot(record: SnapshotRecord) -> JsonMap:
     }
 
 
-def lock(stack: StackRecord, holder: StackRecord | None, suppressed: Iterable[SuppressedRecord]) -> JsonMap:
-    """The lock that covers `stack` (lock-and-health §2); `holder` is the stack that it was set on."""
+def lock(
+    stack: StackRecord,
+    holder: StackRecord | None,
+    suppressed: Iterable[SuppressedRecord],
+    dropped: DroppedRecord | None = None,
+    tree: Mapping[str, str] = MappingProxyType({}),
+) -> JsonMap:
+    """The lock that covers `stack` (lock-and-health §2); `holder` is the stack that it was set on.
+
+    `tree` maps the ids of the stack and of all nested in it to their names.
+    """
     held = None if holder is None or holder.lock is None else _held(stack, holder, holder.lock)
+    shown: JsonMap = {"lock": held, "suppressed": [_suppressed(entry, tree) for entry in suppressed]}
+    if dropped is not None:
+        shown["dropped"] = {"count": dropped.count, "last_time": to_text(dropped.last_time)}
+    return shown
+
+
+def _suppressed(entry: SuppressedRecord, tree: Mapping[str, str]) -> JsonMap:
     return {
-        "lock": held,
-        "suppressed": [
-            {
-                "id": str(entry.id),
-                "time": to_text(entry.time),
-                "request": entry.request,
-                "target": entry.target,
-                "requested_by": entry.requested_by,
-                "detail": entry.detail,
-            }
-            for entry in suppressed
-        ],
+        "id": str(entry.id),
+        "stack": {"id": entry.stack_id, "name": tree.get(entry.stack_id)},
+        "time": to_text(entry.time),
+        "last_time": to_text(entry.last_time or entry.time),
+        "count": entry.count,
+        "request": entry.request,
+        "target": entry.target,
+        "requested_by": entry.requested_by,
+        "effect": entry.effect,
+        "replayable": entry.replayable,
+        "detail": entry.detail,
     }
 
 

@@ -8,6 +8,7 @@ from heatlite.cli.errors import CommandError
 from heatlite.cli.maintenance import moment
 from heatlite.cli.session import Host, Projects, settings
 from heatlite.core.clock import Clock, from_text
+from heatlite.core.context import ADMIN
 
 DEFAULT_PROJECT, DEFAULT_ROLE = "default", "member"
 
@@ -17,14 +18,23 @@ def add(arguments: argparse.Namespace, host: Host) -> int:
     projects = _projects(arguments.project)
     path = host.add_user(settings(arguments), arguments.user, _new_password(arguments.user), projects)
     print(f"Wrote {path}. A server with auth = basic knows {arguments.user} from now on.")
+    _tell_of_admin(arguments.user, projects)
     return 0
 
 
 def token(arguments: argparse.Namespace, host: Host) -> int:
     """Give out a token, which is printed now and never again."""
     expires = None if arguments.expires is None else from_text(moment(arguments.expires, Clock()))
-    print(host.give_token(settings(arguments), arguments.user, _projects(arguments.project), expires))
+    projects = _projects(arguments.project)
+    print(host.give_token(settings(arguments), arguments.user, projects, expires))
+    _tell_of_admin(arguments.user, projects)
     return 0
+
+
+def _tell_of_admin(user: str, projects: Projects) -> None:
+    """Say what the role `admin` means, which is not what it looks like."""
+    if any(ADMIN in roles for roles in projects.values()):
+        print(f"{user} is an administrator of all projects: the role admin in one counts for all.", file=sys.stderr)
 
 
 def _projects(given: list[str]) -> Projects:

@@ -50,6 +50,11 @@ def an_object(answer: Json, key: str | None = None) -> Object:
     return found
 
 
+def health_of(resource: Object) -> str:
+    """The health of a resource beside its status: ``unknown``; "" where there is nothing to say."""
+    return text(an_object(resource, "health").get("state")) if resource.get("health") else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """A stack as `show` tells it, without outputs."""

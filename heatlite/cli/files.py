@@ -3,9 +3,14 @@
 The server never reads our files. So what a template or an environment names by a path travels along in `files`, under
 its absolute ``file://`` address, and the name becomes that address, as the real clients do: templates as JSON,
 `get_file` contents as they are (base64 if they are no UTF-8). Other addresses (``https://…``) stay; the server decides.
+
+A template of another author could name any file of its user. So files outside of the folder of the template or
+environment on the command line are told apart (`Bundle.outside`), and sent with consent only.
 """
 
 import base64
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +47,8 @@ class Bundle:
     """Their names in `files`, where the server has to merge them."""
     children: dict[str, Source] = field(default_factory=dict)
     """By their names in `files`: the templates that stand for types, with their places."""
+    outside: dict[Path, Path] = field(default_factory=dict)
+    """Files outside of the folders that files may be sent from → the document that names each."""
 
     def body(self, parameters: Mapping[str, str]) -> JsonMap:
         """The part of a request that all routes with a template have in common."""
@@ -65,11 +72,16 @@ def parameters(given: list[str]) -> dict[str, str]:
 
 
 def read(path: Path, wanted_by: Path | None = None) -> bytes:
-    """A file's content. Raises CommandError naming the file that asks for it."""
+    """A file's content. Raises CommandError naming the file that asks for it.
+
+    What a document names has to be a regular file: a pipe or a device may never end. A user may name a pipe.
+    """
     suffix = f" (named in {wanted_by})" if wanted_by else ""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_SIZE + 1)
+        with open(path, "rb", opener=_open_now if wanted_by else None) as stream:
+            if wanted_by and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise CommandError(f"{path}: no regular file{suffix}")
+            content: bytes = stream.read(MAX_FILE_SIZE + 1)
     except FileNotFoundError:
         raise CommandError(f"{path}: no such file{suffix}") from None
     except OSError as error:
@@ -77,6 +89,11 @@ def read(path: Path, wanted_by: Path | None = None) -> bytes:
     if len(content) > MAX_FILE_SIZE:
         raise CommandError(f"{path}: larger than {MAX_FILE_SIZE // 1024 // 1024} MiB{suffix}")
     return content
+
+
+def _open_now(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
@@ -95,14 +112,20 @@ class _Gatherer:
     What is wrong with them goes to `faults`; where there is no such list, the first of it is raised.
     """
 
-    def __init__(self, faults: list[Problem] | None) -> None:
+    def __init__(self, faults: list[Problem] | None, folders: Sequence[Path]) -> None:
+        """`folders`: what files may be sent from beside the folder of the document on the command line."""
         self.files: dict[str, str] = {}
         self.children: dict[str, Source] = {}
+        self.outside: dict[Path, Path] = {}
+        self._folders = [folder.resolve() for folder in folders]
+        self._root = Path()
         self._documents: dict[Path, Source] = {}
         self._faults = faults
 
     def document(self, path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
         """A document whose files are to be collected. Raises as `load_file` does."""
+        if wanted_by is None:
+            self._root = path.parent.resolve()
         self._documents[path] = source = load_file(path, kind, wanted_by)
         return source
 
@@ -112,6 +135,13 @@ class _Gatherer:
         if parts.scheme == "file":
             return Path(unquote(parts.path))
         return None if "://" in name else base / name
+
+    def _address(self, path: Path, document: Path) -> str:
+        """The address under which a file is sent that a document names."""
+        real = path.resolve()
+        if not any(real.is_relative_to(folder) for folder in (self._root, *self._folders)):
+            self.outside.setdefault(real, document)
+        return real.as_uri()
 
     def _wrong(self, error: CommandError, document: Path, where: Place) -> None:
         """A file that cannot be read, named in `document` at `where`."""
@@ -126,7 +156,7 @@ class _Gatherer:
         path = self._locate(name, document.parent)
         if path is None:
             return name
-        address = path.resolve().as_uri()
+        address = self._address(path, document)
         if address not in self.files:
             try:
                 content = read(path, document)
@@ -143,7 +173,7 @@ class _Gatherer:
         path = self._locate(name, base)
         if path is None:
             return name
-        address = path.resolve().as_uri()
+        address = self._address(path, document)
         if address not in self.files:
             self.files[address] = ""  # a template that names itself ends here; the server refuses it
             try:
@@ -215,14 +245,17 @@ def _merge(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonMap:
     return out
 
 
-def gather(template: Path, environments: Sequence[Path] = ()) -> Bundle:
+def gather(template: Path, environments: Sequence[Path] = (), folders: Sequence[Path] = ()) -> Bundle:
     """Read a template, its environments and every file that they name. Raises CommandError.
+
+    Files in the folder of the template, of an environment that names them, and in `folders` may be sent without
+    asking; `Bundle.outside` has the others.
 
     Environments are merged here, later ones over earlier ones, so that parameters of the command line win over them;
     the server would let `environment_files` win. Only environments with merge strategies travel as files.
     """
     try:
-        return _gather(template, environments, None)
+        return _gather(template, environments, None, folders)
     except Invalid as error:
         raise CommandError("\n".join(map(describe, error.problems)) or error.message) from None
 
@@ -236,8 +269,10 @@ def gather_all(template: Path, environments: Sequence[Path], faults: list[Proble
     return _gather(template, environments, faults)
 
 
-def _gather(template: Path, environments: Sequence[Path], faults: list[Problem] | None) -> Bundle:
-    gatherer = _Gatherer(faults)
+def _gather(
+    template: Path, environments: Sequence[Path], faults: list[Problem] | None, folders: Sequence[Path] = ()
+) -> Bundle:
+    gatherer = _Gatherer(faults, folders)
     sources = []
     merged: JsonMap = {}
     for path in environments:
@@ -259,4 +294,4 @@ def _gather(template: Path, environments: Sequence[Path], faults: list[Problem] 
         sent = {Path(one.name).resolve().as_uri(): dump(one.data) for one in sources}
     source = gatherer.document(template)
     source.data = cast(JsonMap, gatherer.template(source.data, template))
-    return Bundle(source, {**gatherer.files, **sent}, sources, merged, list(sent), gatherer.children)
+    return Bundle(source, {**gatherer.files, **sent}, sources, merged, list(sent), gatherer.children, gatherer.outside)

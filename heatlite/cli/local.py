@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 
@@ -17,6 +17,8 @@ from heatlite.core.config import Settings
 from heatlite.core.json import Json
 
 SERVICE_COLUMNS = ("engine_id", "host", "status", "updated_at", "running", "actions")
+
+FSCK_COLUMNS = ("entity", "id", "detail", "rule")
 
 MOST_NAMED = 10
 """Rows that are named when no key opens them."""
@@ -54,12 +56,41 @@ def schema(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - 
 
 
 def database(arguments: argparse.Namespace, host: Host) -> int:
-    """Bring the database up to date, or say how it stands."""
+    """Bring the database up to date, show its migrations, back it up or restore it."""
     chosen = settings(arguments)
+    file: Path | None = arguments.file
+    if (file is not None) != (arguments.what in ("backup", "restore")):
+        raise CommandError("Either: heatlite db upgrade | status, or: heatlite db backup | restore FILE")
+    if file is not None:
+        return (_back_up if arguments.what == "backup" else _restore)(arguments, host, chosen, file)
     if arguments.what == "upgrade":
         host.upgrade(chosen)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
     render.rows(steps, ("migration", "applied"), arguments.format, arguments.column)
+    return 0
+
+
+def _back_up(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
+    key = host.back_up(chosen, file, arguments.force)
+    print(f"Wrote {file}.")
+    if key is not None:
+        print(f"Wrote {key}, the key of the secrets in it: keep it with the backup, in another place.")
+    elif chosen.encryption_keys:
+        print("Its secrets are encrypted with the setting encryption_keys: keep these with the backup.")
+    return 0
+
+
+def _restore(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
+    installed, aside, found = host.restore(chosen, file, arguments.force)
+    if found:
+        render.rows(_rules(found), FSCK_COLUMNS, arguments.format, arguments.column)
+    if not installed:
+        raise CommandError(
+            f"Nothing is restored: heatlite fsck finds these faults in {file}. Add --force to install it as it is."
+        )
+    print(f"Restored {file} as {chosen.shown_database}.", file=sys.stderr)
+    if aside is not None:
+        print(f"The database of before is {aside}.", file=sys.stderr)
     return 0
 
 
@@ -84,12 +115,16 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
 def fsck(arguments: argparse.Namespace, host: Host) -> int:
     """Prove that nothing is held, leased or in progress of which nobody takes care; list what is."""
     found = host.inconsistencies(settings(arguments))
-    rows: list[Object] = [dict(zip(("rule", "entity", "id", "detail"), row, strict=True)) for row in found]
+    rows = _rules(found)
     if not rows and arguments.format == "table":
         print("Nothing is orphaned.")
     else:
-        render.rows(rows, ("entity", "id", "detail", "rule"), arguments.format, arguments.column)
+        render.rows(rows, FSCK_COLUMNS, arguments.format, arguments.column)
     return 1 if rows else 0
+
+
+def _rules(found: Sequence[tuple[str, str, str, str]]) -> list[Object]:
+    return [dict(zip(("rule", "entity", "id", "detail"), row, strict=True)) for row in found]
 
 
 def services(arguments: argparse.Namespace, host: Host) -> int:

@@ -133,6 +133,22 @@ def _stack_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--name", help="name of the stack (default: the template's file name)")
 
 
+def _send_from(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--send-from",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="send files below this folder, too, that the template names (repeatable; default: those below its own)",
+    )
+
+
+def _adopt_cloud(parser: argparse.ArgumentParser) -> None:
+    text = "have the stack adopt the cloud that is set, whatever cloud it has recorded"
+    parser.add_argument("--adopt-cloud", action="store_true", help=text)
+
+
 def _cloud(parser: argparse.ArgumentParser, what: str = "where resources are made") -> None:
     parser.add_argument(
         "--cloud",
@@ -149,13 +165,17 @@ def build_parser() -> argparse.ArgumentParser:
 
     one = commands.add_template("up", stacks.up, "create or update a stack, and wait for it")
     _stack_name(one)
+    _send_from(one)
     one.add_argument("--timeout", type=_minutes, metavar="MINUTES", help="give up after so long")
     one.add_argument("--confirm", action="store_true", help="show the plan, and ask; do that or nothing")
     one.add_argument("--rollback", action="store_true", help="if it fails, go back to what was")
     one.add_argument("--tags", metavar="A,B", help="tags of the stack")
+    _adopt_cloud(one)
 
     one = commands.add_template("plan", stacks.plan, "show what `up` would do")
     _stack_name(one)
+    _send_from(one)
+    _adopt_cloud(one)
     one.add_argument("-f", "--format", choices=render.FORMATS, default="table")
     _columns(one)
 
@@ -194,6 +214,15 @@ def build_parser() -> argparse.ArgumentParser:
         one.add_argument("resource", metavar="RESOURCE", help="name or physical id")
         one.add_argument("--reason", help="why")
 
+    for name, run, summary in (
+        ("protect", maintenance.protect, "keep a stack from deletion, or a resource from deletion and replacement"),
+        ("unprotect", maintenance.unprotect, "lift such a protection"),
+    ):
+        one = commands.add(name, run, summary)
+        _stack(one)
+        one.add_argument("resource", metavar="RESOURCE", nargs="?", help="name; without it: the stack itself")
+        one.add_argument("--reason", help="why; shown in events, and to those who are refused")
+
     one = commands.add("check", maintenance.check, "look whether every object is there and well")
     _stack(one)
     one.add_argument("--every", metavar="PAUSE", help="again and again, so long after each: 30s, 10m, 1h, 1d")
@@ -208,6 +237,8 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("--expires", metavar="TIME", help="unlock by itself then: 2026-11-21T18:00:00Z, +30m, +2h, +1d")
 
     _stack(commands.add("unlock", maintenance.unlock, "lift the lock", aliases=["action-unlock"]))
+
+    _stack(commands.add("rotate-keys", maintenance.rotate_keys, "draw new keys for signed URLs and tokens of a stack"))
 
     one = commands.add_listing("lock-status", maintenance.lock_status, "show the lock and what it has refused")
     _stack(one)
@@ -239,8 +270,14 @@ def build_parser() -> argparse.ArgumentParser:
 
     commands.add_listing("services", local.services, "list the engines, and what each is doing")
     commands.add_listing("fsck", local.fsck, "prove that nothing in the database is orphaned", server=False)
-    one = commands.add_listing("db", local.database, "bring the database up to date, or show how it stands", False)
-    one.add_argument("what", choices=("upgrade", "status"), metavar="{upgrade,status}")
+    summary = "bring the database up to date, show its migrations, back it up or restore it"
+    one = commands.add_listing("db", local.database, summary, False)
+    verbs = ("upgrade", "status", "backup", "restore")
+    one.add_argument("what", choices=verbs, metavar=f"{{{','.join(verbs)}}}")
+    one.add_argument("file", nargs="?", type=Path, metavar="FILE", help="backup of a SQLite database, key in FILE.key")
+    one.add_argument(
+        "--force", action="store_true", help="backup: overwrite FILE; restore: install it whatever fsck finds in it"
+    )
 
     _add_users(commands.group("user", "say who may use a server with `auth` basic or tokens"))
 
@@ -262,7 +299,8 @@ def _add_users(commands: _Commands) -> None:
             metavar="PROJECT[=ROLE,ROLE]",
             action="append",
             default=[],
-            help="his roles in a project: reader, member, admin, heat_stack_user (repeatable; default: default=member)",
+            help="roles in a project: reader, member, heat_stack_user, or admin, which is administrator of all projects"
+            " (repeatable; default: default=member)",
         )
     one.add_argument("--expires", metavar="TIME", help="not valid any more then: 2026-11-21T18:00:00Z, +2h, +30d")
 

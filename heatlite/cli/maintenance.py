@@ -1,4 +1,4 @@
-"""Commands on health and on the maintenance lock."""
+"""Commands on health, on protection and on the maintenance lock."""
 
 import argparse
 import re
@@ -12,7 +12,9 @@ from heatlite.cli.session import Host, Session, connect
 from heatlite.core.clock import Clock, from_text, to_text
 from heatlite.core.json import JsonMap
 
-SUPPRESSED_COLUMNS = ("id", "time", "request", "target", "requested_by", "detail")
+SUPPRESSED_COLUMNS = ("id", "time", "count", "stack", "request", "target", "requested_by", "effect")
+MORE_COLUMNS = (*SUPPRESSED_COLUMNS, "last_time", "detail")
+"""Beside those that are shown, what `--column` can ask for."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -53,6 +55,50 @@ def mark_unhealthy(arguments: argparse.Namespace, host: Host) -> int:
 def mark_healthy(arguments: argparse.Namespace, host: Host) -> int:
     """Take the mark back."""
     return _mark(arguments, host, unhealthy=False)
+
+
+def rotate_keys(arguments: argparse.Namespace, host: Host) -> int:
+    """Draw new keys for the signed URLs and tokens of a stack, and of those nested in it."""
+    with connect(arguments, host) as session:
+        stack = session.client.find(arguments.stack)
+        session.client.request("POST", f"{stack.path}/actions", {"rotate_keys": None})
+    print(f"{stack.name}: new keys. Signed URLs and tokens of before prove nothing any more.")
+    return 0
+
+
+def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
+    value: JsonMap = {}
+    if arguments.resource is not None:
+        value["resource"] = arguments.resource
+    if arguments.reason is not None:
+        value["reason"] = arguments.reason
+    with connect(arguments, host) as session:
+        client = session.client
+        stack = client.find(arguments.stack)
+        client.action(stack, action, value)
+        where, found = stack.name, client.find(arguments.stack).fields
+        if arguments.resource is not None:
+            where += f".{arguments.resource}"
+            answer = client.request("GET", f"{stack.path}/resources/{part(arguments.resource)}")
+            found = an_object(answer, "resource")
+    held = found.get("protection")
+    if held is None:
+        print(f"{where}: not protected")
+    else:
+        now = an_object(held)
+        reason = f": {text(now.get('reason'))}" if now.get("reason") else ""
+        print(f"{where}: protected by {text(now.get('protected_by'))} since {text(now.get('protected_at'))}{reason}")
+    return 0
+
+
+def protect(arguments: argparse.Namespace, host: Host) -> int:
+    """Protect a stack from deletion, or a resource from deletion and replacement."""
+    return _protection(arguments, host, "protect")
+
+
+def unprotect(arguments: argparse.Namespace, host: Host) -> int:
+    """Lift that."""
+    return _protection(arguments, host, "unprotect")
 
 
 def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int:
@@ -106,6 +152,14 @@ def unlock(arguments: argparse.Namespace, host: Host) -> int:
         return _start(session, stack, lambda: session.client.action(stack, "unlock"))
 
 
+def _row(entry: Object) -> Object:
+    """An entry with its stack and its effect as texts."""
+    effect = an_object(entry.get("effect"))
+    shown = ", ".join(f"{key}: {text(value)}" for key, value in effect.items() if value not in ([], {}, None))
+    shown += "" if entry.get("replayable") else " (too large to be replayed)"
+    return {**entry, "stack": an_object(entry.get("stack")).get("name"), "effect": shown}
+
+
 def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     """The lock and what it has refused; replay or drop one of those."""
     reads_only = arguments.replay is None and arguments.drop is None
@@ -124,9 +178,10 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
         render.one(found, arguments.format, arguments.column)
         return 0
     held = found.get("lock")
-    suppressed: list[Object] = objects(found, "suppressed")
+    columns = MORE_COLUMNS if arguments.column else SUPPRESSED_COLUMNS
+    suppressed: list[Object] = [_row(entry) for entry in objects(found, "suppressed")]
     if arguments.format == "value":
-        render.rows(suppressed, SUPPRESSED_COLUMNS, "value", arguments.column)
+        render.rows(suppressed, columns, "value", arguments.column)
         return 0
     since = ""
     if held is None:
@@ -134,10 +189,15 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     else:
         render.one(an_object(held), "table", ())
         since = text(an_object(held).get("locked_at"))
-    meanwhile = [entry for entry in suppressed if since and text(entry.get("time")) >= since]
+    meanwhile = [entry for entry in suppressed if since and text(entry.get("last_time")) >= since]
     before = [entry for entry in suppressed if entry not in meanwhile]
     for listed, when in ((meanwhile, f"since {since}"), (before, "before that" if since else "while it was locked")):
         if listed:
             print(f"\nRefused or ignored {when} (--replay ID does it now, --drop ID forgets it):")
-            render.rows(listed, SUPPRESSED_COLUMNS, "table", arguments.column)
+            render.rows(listed, columns, "table", arguments.column)
+    dropped = found.get("dropped")
+    if dropped is not None:
+        lost = an_object(dropped)
+        count, last = text(lost.get("count")), text(lost.get("last_time"))
+        print(f"\nThe list was full: {count} older entries were dropped to make room, the last one at {last}.")
     return 0

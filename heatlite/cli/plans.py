@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from heatlite.cli import render
-from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
+from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
 from heatlite.core.json import JsonMap
 
 MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "refuse": "!", "restrict": "!"}
@@ -15,7 +15,7 @@ _STYLES = {"+": "green", "~": "yellow", "±": "magenta", "-": "red", "!": "bold 
 WORDS = {"create": "added", "update": "updated", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
 """Heat's words."""
 
-COLUMNS = ("change", "resource_name", "resource_type", "cause", "properties")
+COLUMNS = ("change", "resource_name", "resource_type", "cause", "health", "properties")
 
 _ORDERS = {"delete_first": "the old one goes first", "rebuild": "made anew in place"}
 
@@ -44,10 +44,16 @@ def draw(plan: Sequence[Object]) -> None:
                 print(f"    {_difference(difference, mark)}")
             if item.get("metadata_differs"):
                 print("    its metadata changes")
+        if item.get("health"):
+            reason = text(an_object(item, "health").get("reason"))
+            render.line(f"? {_path(item)}  ({text(item.get('resource_type'))})  its health is unknown: {reason}", "dim")
     found = Counter(text(item.get("action")) for item in plan)
     counts = [f"{found[action]} {word}" for action, word in WORDS.items()]
     failing = found["refuse"] + found["restrict"]
-    print(f"Plan: {', '.join(counts)}{f', {failing} would fail' if failing else ''}.")
+    unknown = sum(bool(item.get("health")) for item in plan)
+    more = [f"{failing} would fail"] if failing else []
+    more += [f"the health of {unknown} is unknown"] if unknown else []
+    print(f"Plan: {', '.join([*counts, *more])}.")
 
 
 def _path(item: Object) -> str:
@@ -74,6 +80,7 @@ def rows(plan: Sequence[Object]) -> list[Object]:
             "resource_name": _path(item),
             "resource_type": item.get("resource_type"),
             "cause": item.get("cause"),
+            "health": health_of(item),
             "properties": item.get("properties"),
         }
         for item in plan

@@ -45,6 +45,15 @@ class Host(Protocol):
     def migration_status(self, settings: config.Settings) -> Sequence[tuple[str, bool]]:
         """The steps of the database's form, oldest first, and whether each is applied."""
 
+    def back_up(self, settings: config.Settings, target: Path, overwrite: bool) -> Path | None:
+        """Copy the SQLite database and its key file; the copy of that, None where there is none."""
+
+    def restore(
+        self, settings: config.Settings, source: Path, force: bool
+    ) -> tuple[bool, Path | None, Sequence[tuple[str, str, str, str]]]:
+        """Put a backup in the place of the SQLite database: whether that was done, where the database of before is
+        now, and what `inconsistencies` would tell of the backup."""
+
     def new_key(self) -> str:
         """A key for `encryption_keys`."""
 

@@ -1,7 +1,9 @@
 """Commands on stacks: up, plan, down, ls, show, events, resources, outputs."""
 
 import argparse
+import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -9,9 +11,9 @@ from contextlib import contextmanager
 from http import HTTPStatus
 
 from heatlite.cli import plans, progress, render
-from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
+from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
 from heatlite.cli.errors import CommandError, Refused, describe
-from heatlite.cli.files import gather, parameters
+from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.session import Host, connect
 from heatlite.cli.validate import of_file, of_server
 from heatlite.core.config import SIMULATED
@@ -24,6 +26,7 @@ RESOURCE_COLUMNS = (
     "physical_resource_id",
     "resource_type",
     "resource_status",
+    "health",
     "resource_status_reason",
     "updated_time",
 )
@@ -49,7 +52,26 @@ def stack_name(arguments: argparse.Namespace) -> str:
 
 
 def _body(arguments: argparse.Namespace) -> JsonMap:
-    return gather(arguments.file, arguments.environment).body(parameters(arguments.parameter))
+    bundle = gather(arguments.file, arguments.environment, arguments.send_from)
+    _ask_for(bundle)
+    return bundle.body(parameters(arguments.parameter))
+
+
+def _ask_for(bundle: Bundle) -> None:
+    """List what would be sent from elsewhere than the template's folder. Raises CommandError unless the user consents.
+
+    Only a terminal can be asked.
+    """
+    if not bundle.outside:
+        return
+    print("These files are outside of the folder of the template, and would be sent to the server:", file=sys.stderr)
+    for path, document in sorted(bundle.outside.items()):
+        print(f"  {path} (named in {document})", file=sys.stderr)
+    if not sys.stdin.isatty() or not _confirmed("Send them?"):
+        folder = os.path.commonpath([path.parent for path in bundle.outside])
+        raise CommandError(
+            f"Nothing was sent. If you trust the template with these: --send-from {shlex.quote(folder)}"
+        )
 
 
 def up(arguments: argparse.Namespace, host: Host) -> int:
@@ -69,6 +91,8 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         if stack is not None and stack.in_progress:
             print(f"{name} is {stack.status}: waiting for that first.", file=sys.stderr)
             stack = progress.wait(session, stack, client.last_event(stack), again)
+        if arguments.adopt_cloud and stack is not None:
+            body["adopt_cloud"] = True
         after = None
         with _all_told(arguments, host, client, body):
             if arguments.confirm:
@@ -108,8 +132,8 @@ def _tell_cloud(arguments: argparse.Namespace, client: Client) -> None:
         print("The cloud is simulated: nothing in it is real.", file=sys.stderr)
 
 
-def _confirmed() -> bool:
-    print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
+def _confirmed(question: str = "Do it?") -> bool:
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -119,8 +143,11 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     body = _body(arguments)
     with connect(arguments, host, reads_only=True) as session:
         client = session.client
+        stack = client.find_or_none(name)
+        if arguments.adopt_cloud and stack is not None:
+            body["adopt_cloud"] = True
         with _all_told(arguments, host, client, body):
-            found, _ = plans.fetch(client, client.find_or_none(name), name, body)
+            found, _ = plans.fetch(client, stack, name, body)
     if arguments.format == "table" and not arguments.column:
         plans.draw(found)
     else:
@@ -150,7 +177,7 @@ def _all_told(arguments: argparse.Namespace, host: Host, client: Client, body: J
 
 def _seen_there(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
     """All that the server has against the body; nothing where it refuses to tell: its first fault is told anyway."""
-    sent = {name: value for name, value in body.items() if name != "plan_digest"}
+    sent = {name: value for name, value in body.items() if name not in ("plan_digest", "adopt_cloud")}
     try:
         bundle = gather(arguments.file, arguments.environment)
         answer = client.request("POST", "/validate", sent, {"all_errors": "true"})
@@ -212,7 +239,8 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.resources(session.client.find(arguments.stack))
     found.sort(key=lambda item: text(item.get("resource_name")))
-    render.rows(found, RESOURCE_COLUMNS, arguments.format, arguments.column)
+    shown = [{**item, "health": health_of(item)} for item in found]
+    render.rows(shown, RESOURCE_COLUMNS, arguments.format, arguments.column)
     return 0
 
 

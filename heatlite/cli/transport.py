@@ -20,6 +20,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from heatlite.cli.errors import CommandError
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump
+from heatlite.core.masking import origin
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -95,15 +96,15 @@ class HTTPTransport(Transport):
 
     def __init__(self, url: str, credentials: Mapping[str, str] = {}) -> None:
         """`credentials` are the headers that prove who asks (`credentials`)."""
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
-            host = port = None
+            parts, host, port = urlsplit(""), None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise CommandError(f"{url!r} is no address of a server; one looks like http://127.0.0.1:8004.")
+            raise CommandError(f"{origin(url)!r} is no address of a server; one looks like http://127.0.0.1:8004.")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self.url = f"{parts.scheme}://{parts.netloc}"
+        self.url = origin(url)
         self._credentials = credentials
         self._connect = partial(kind, host, port, timeout=TIMEOUT_SECONDS)
 

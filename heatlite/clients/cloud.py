@@ -7,7 +7,8 @@ are what Heat's properties and attributes are called, too. A verb that lists giv
 
 from typing import Protocol
 
-from heatlite.core.errors import HeatliteError, Unavailable, Unsupported
+from heatlite.core.clouds import CloudIdentity
+from heatlite.core.errors import Conflict, HeatliteError, Unavailable, Unsupported
 from heatlite.core.json import Json
 
 
@@ -17,6 +18,14 @@ class Cloud(Protocol):
     @property
     def simulated(self) -> bool:
         """Whether it only stands in for a real one."""
+
+    @property
+    def place(self) -> CloudIdentity:
+        """Which cloud it is, as far as that is known without asking it."""
+
+    @property
+    def identity(self) -> CloudIdentity:
+        """Which project of which cloud it is. The cloud is asked once. Raises CloudError."""
 
     def has(self, service: str) -> bool:
         """Whether its catalog has a service (``block_storage``). Raises CloudUnavailable, CredentialsRefused."""
@@ -58,6 +67,10 @@ class CloudNotFound(CloudError):
     """There is no such object, or not for this project."""
 
     status = 404
+
+
+class NameNotFound(CloudNotFound):
+    """Nothing has a name that a property gives. It tells nothing about the object that has the property."""
 
 
 class CloudConflict(CloudError):
@@ -103,3 +116,20 @@ class NoCloud(Unsupported):
     """A type needs a cloud, and there is none."""
 
     text = "No cloud is set: give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated for a trial."
+
+
+class OtherCloud(Conflict):
+    """A stack has its objects in another cloud than the one that is set here."""
+
+    text = (
+        "{stack} has its objects in the cloud {recorded}, and {here}. Nothing was changed. Use the recorded cloud"
+        " (--cloud NAME, the setting `cloud`). If it is to have its objects in the cloud that is set here, adopt that"
+        " one with an update (heatlite up FILE --adopt-cloud, or adopt_cloud: true in the body). To give the stack up"
+        " and leave its objects where they are: heatlite down --force."
+    )
+
+
+def other_cloud(stack: str, recorded: CloudIdentity, here: CloudIdentity | None) -> OtherCloud:
+    """The refusal of an operation on a stack whose objects are elsewhere; `here` None: no cloud is set."""
+    text = "no cloud is set here" if here is None else f"the cloud that is set here is {here}"
+    return OtherCloud(stack=stack, recorded=recorded, here=text)

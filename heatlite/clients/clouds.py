@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from heatlite.clients.cloud import Cloud, CloudError, NoCloud
+from heatlite.clients.cloud import Cloud, CloudError, NoCloud, other_cloud
 from heatlite.clients.finders import Finders
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
 
@@ -55,6 +56,18 @@ class Clouds:
         self._known: OrderedDict[tuple[str, str], Finders] = OrderedDict()
         self._lock = threading.Lock()
 
+    def at_home(self, project: str, stack_id: str, stack_name: str, home: CloudIdentity | None) -> Finders:
+        """As `of`, and it is the cloud in which the stack has its objects: what another one answers tells nothing about
+        these. `home` None: none is recorded. Raises OtherCloud, NoCloud, CloudError."""
+        found = self.of(project, stack_id)
+        if home is not None:
+            now = found.cloud.place
+            if now.project_id is None and home.project_id is not None and home.is_same(now):
+                now = found.cloud.identity
+            if not home.is_same(now):
+                raise other_cloud(f"Stack {stack_name}", home, now)
+        return found
+
     def of(self, project: str, stack_id: str = "") -> Finders:
         """The cloud as a stack sees it, and what is found in it. Raises NoCloud, CloudError."""
         if self._connect is None:
@@ -75,15 +88,19 @@ class Clouds:
         assert self._connect is not None
         return self._connect(project)
 
+    def delegates(self, context: Context) -> bool:
+        """Whether a new stack acts for its caller, in the caller's own project of the cloud."""
+        return self._delegation is not None and "token" in context.secrets
+
     def asked_by(self, context: Context) -> Finders:
         """The cloud as a caller sees it. Raises NoCloud, CloudError."""
-        if self._delegation is None or "token" not in context.secrets:
+        if self._delegation is None or not self.delegates(context):
             return self.of(context.project)
         return Finders(self._delegation.by_token(context), self._now)
 
     def delegate(self, context: Context) -> JsonMap | None:
         """What a new stack is to act with; None: the operator's own right. Raises CloudError."""
-        if self._delegation is None or "token" not in context.secrets:
+        if self._delegation is None or not self.delegates(context):
             return None
         return self._delegation.delegate(context)
 

@@ -18,8 +18,10 @@ from heatlite.clients.cloud import (
     NoService,
     OverQuota,
 )
+from heatlite.core.bulkhead import Bulkhead, for_requests
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import BadSetting
-from heatlite.core.errors import Invalid
+from heatlite.core.errors import Invalid, Unavailable
 from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
@@ -53,8 +55,25 @@ class RealCloud:
 
     simulated = False
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "Connection", name: str = "", project_id: str | None = None) -> None:
+        """`name` is what the operator calls the cloud; `project_id` saves asking for it."""
         self._connection = connection
+        self._name = name
+        self._project_id = project_id
+
+    @property
+    def place(self) -> CloudIdentity:
+        """See `Cloud`."""
+        auth_url = str(self._connection.config.get_auth_args().get("auth_url") or "")
+        return CloudIdentity(self._name, auth_url, self.region, self._project_id)
+
+    @property
+    def identity(self) -> CloudIdentity:
+        """See `Cloud`."""
+        if self._project_id is None:
+            with _translated(TOKEN):
+                self._project_id = str(self._connection.current_project_id or "")
+        return self.place
 
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """See `Cloud`."""
@@ -104,18 +123,30 @@ TOKEN = "identity.token"
 """In place of a verb: proving who one is."""
 
 
+REQUESTS = Bulkhead(
+    4, 100, 2.0, lambda: Unavailable(service="The cloud", reason="too many requests wait for it; try again later")
+)
+"""Calls for requests, of which a server answers eight at once by default. More wait only while these go on."""
+
+
 @contextmanager
 def _translated(verb: str, *arguments: Json) -> Iterator[None]:
-    """What the SDK raises inside comes out as CloudError."""
+    """What the SDK raises inside comes out as CloudError. Raises Unavailable where too many requests wait."""
     from keystoneauth1 import exceptions as auth
     from openstack import exceptions as sdk
 
     try:
-        yield
+        with for_requests(REQUESTS):
+            yield
     except sdk.HttpException as error:
         raise _refusal(verb, error.status_code, _details(error), error.request_id) from error
     except auth.HttpError as error:
-        raise _refusal(verb, error.http_status, str(error.message), error.request_id) from error
+        # It comes from the log-in: services' own answers are the SDK's errors. A 404 says that a trust, a project or
+        # Keystone is gone, and nothing about an object.
+        refusal = _refusal(verb, error.http_status, str(error.message), error.request_id)
+        if isinstance(refusal, CloudNotFound):
+            refusal = CredentialsRefused(verb, refusal.reason, refusal.status, refusal.request_id)
+        raise refusal from error
     except auth.EndpointNotFound as error:
         raise NoService(verb) from error
     except sdk.DuplicateResource as error:
@@ -142,7 +173,7 @@ class Connections:
         """The cloud as the configured user sees it; its services are not asked yet. Raises BadSetting, NoSdk."""
         with self._lock:
             if self._own is None:
-                self._own = RealCloud(self._connect())
+                self._own = RealCloud(self._connect(), self._cloud)
             return self._own
 
     def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
@@ -154,10 +185,13 @@ class Connections:
         """The region of the cloud's entry. Raises BadSetting, NoSdk."""
         return self.open().region
 
-    def by(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin]") -> RealCloud:
+    def by(
+        self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin]", project_id: str | None = None
+    ) -> RealCloud:
         """The cloud as somebody else sees it: `prove` is given how the configured user proves himself (``auth_url``,
-        ``username`` …), and gives how that one does. Raises BadSetting, NoSdk."""
-        return RealCloud(self._connect(prove))
+        ``username`` …), and gives how that one does; `project_id` is the project, where known. Raises BadSetting,
+        NoSdk."""
+        return RealCloud(self._connect(prove), self._cloud, project_id)
 
     def _connect(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin] | None" = None) -> "Connection":
         try:

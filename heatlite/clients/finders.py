@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heatlite.clients.cloud import Cloud, CloudError, CloudNotFound, CloudUnavailable, CredentialsRefused
+from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable, CredentialsRefused, NameNotFound
 from heatlite.core.json import Json, JsonMap
 
 REMEMBERED: Final = 60.0
@@ -92,7 +92,7 @@ class Finders:
         finder = FINDERS[constraint]
         answer = self.cloud.call(finder.verb, name.rpartition("/")[2] if finder.ref else name)
         if not isinstance(answer, dict):
-            raise CloudNotFound(finder.verb, f"The {finder.entity} ({name}) could not be found.")
+            raise NameNotFound(finder.verb, f"The {finder.entity} ({name}) could not be found.")
         found = str(answer[finder.ref]) if finder.ref else identity(answer)
         with self._lock:
             self._known[constraint, name] = (found, self._now() + REMEMBERED)

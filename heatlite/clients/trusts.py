@@ -45,7 +45,7 @@ class Trusts:
         assert isinstance(made, dict)
         return {"trust_id": made["id"]}
 
-    def by_credential(self, project: str, credential: JsonMap) -> RealCloud:  # noqa: ARG002 - the trust names it
+    def by_credential(self, project: str, credential: JsonMap) -> RealCloud:
         """See `clouds.Delegation`."""
 
         def auth(own: Mapping[str, str]) -> "Auth":
@@ -61,7 +61,7 @@ class Trusts:
                 trust_id=str(credential["trust_id"]),
             )
 
-        return self._connections.by(auth)
+        return self._connections.by(auth, project or None)
 
     def revoke(self, credential: JsonMap) -> None:
         """See `clouds.Delegation`."""

@@ -4,6 +4,7 @@ Where a value comes from, the later one wins: the default here, `heatlite.toml`,
 environment, a flag of the command line.
 """
 
+import logging
 import math
 import os
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 from heatlite.core.errors import Invalid
 from heatlite.core.logs import LogFormat
 from heatlite.core.status import Kind
+
+log = logging.getLogger(__name__)
 
 SIMULATED = "simulated"
 """The name of the cloud in memory, where the name of a real one would stand."""
@@ -78,6 +81,9 @@ class Settings:
     """A file that says how the simulated cloud behaves (docs/clouds.md)."""
     public_url: str | None = None
     """How clients reach the server, for links and redirects; None: as the request says."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks (``127.0.0.1``, ``10.0.0.0/8``) of the proxies whose X-Forwarded-For is believed: it says
+    where a request comes from. A list as `template_hosts`; none: that header is not looked at."""
     auth: Auth = Auth.NONE
     """How callers prove who they are. ``none``: nobody is asked, and only this machine may connect. ``basic``: a name
     and a password of `users_file`. ``tokens``: a token of `tokens_file`. ``keystone``: one of OpenStack's Keystone."""
@@ -133,6 +139,8 @@ class Settings:
     """Calls of resource types that may block, at once."""
     lease_seconds: float = 30.0
     """How long an engine may be silent before another one takes its actions over."""
+    takeover_limit: int = 5
+    """How often an action is taken over without progress before it ends FAILED."""
     default_action_timeout: int = 3600
     """How long an action may take where its stack does not say (`timeout_mins`)."""
     execution_retry_limit: int = 8
@@ -143,6 +151,11 @@ class Settings:
     """How often a create or a delete is tried again that has failed for a reason that may pass (Heat's); may be 0."""
     max_template_size: int = 2 * 1024 * 1024
     max_json_body_size: int = 4 * 1024 * 1024
+    max_resource_data: int = 8 * 1024 * 1024
+    """Characters of JSON that the properties and the metadata of a resource may come to; so may the outputs that an
+    answer shows."""
+    max_stack_data: int = 64 * 1024 * 1024
+    """Characters of JSON that a stack may come to, with what is nested in it; so may what a preview shows."""
     max_resources_per_stack: int = 20_000
     """Those of nested stacks count as well. -1: no limit."""
     max_nested_stack_depth: int = 5
@@ -341,6 +354,19 @@ def _read_file(path: Path) -> dict[str, object]:
         raise BadSetting(f"{path}: not valid TOML: {error}.") from None
 
 
+def _warn_of_readers(path: Path, given: Mapping[str, object]) -> None:
+    """Log a warning where users other than the owner may read secrets in a file of settings."""
+    secret = {field.name for field in fields(Settings) if not field.repr}
+    found = [name for name, value in given.items() if name in secret or "@" in _authority(value)]
+    if found and path.stat().st_mode & 0o044:
+        log.warning("%s: other users may read %s in it: chmod 600 %s", path, ", ".join(sorted(found)), path)
+
+
+def _authority(value: object) -> str:
+    """The part of a URL that may have a user and a password."""
+    return value.partition("://")[2].partition("/")[0] if isinstance(value, str) else ""
+
+
 def load(
     flags: Mapping[str, str | int | float | None] | None = None,
     file: Path | None = None,
@@ -360,10 +386,12 @@ def load(
 
     path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
     if file is not None or path.exists():
-        for name, value in _read_file(path).items():
+        in_file = _read_file(path)
+        for name, value in in_file.items():
             if name not in kinds:
                 raise BadSetting(f"{path}: there is no setting {name!r}; there are: {', '.join(sorted(kinds))}.")
             values[name] = _convert(name, kinds[name], value, str(path))
+        _warn_of_readers(path, in_file)
     for name, kind in kinds.items():
         variable = f"HEATLITE_{name.upper()}"
         text = environ.get(variable)

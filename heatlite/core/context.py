@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from heatlite.core.errors import Forbidden
+
 ANONYMOUS = "anonymous"
 """Who asks where nobody is asked who he is."""
 
@@ -11,6 +13,10 @@ ADMIN = "admin"
 
 TYPE = "resource_types:"
 """What the rule of a resource type begins with (`Context.may`), or of all types of a service (``OS::Keystone::*``)."""
+
+
+EXPORT = "stacks:export"
+"""The rule of the record that a stack is handed over with. A caller who may export is shown secrets of resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +38,37 @@ class Context:
     """Whether the caller may do what a rule of the access policy names, as long as his request is answered."""
     queued: list[str] = field(default_factory=list, repr=False, compare=False)
     """The ids of the actions that the request has put into the queue so far."""
+    replay: "Replay | None" = field(default=None, repr=False, compare=False)
+    """The suppressed request that the caller makes again."""
 
     @property
     def is_admin(self) -> bool:
         """Whether the caller may lift what an administrator has set."""
         return ADMIN in self.roles
+
+    def require(self, rule: str) -> None:
+        """Raise Forbidden unless the caller, and the author of a replayed request, may do what the rule names."""
+        if self.may(rule):
+            return
+        author, action = None if self.replay is None else self.replay.author, rule.removeprefix(TYPE)
+        if author is None or author.may(rule):
+            raise Forbidden(action=action)
+        raise Forbidden(f"{author.user}, who made the request that is replayed, is not authorized to use {action}.")
+
+
+@dataclass(slots=True)
+class Replay:
+    """A suppressed request that is made again. It runs with the rights that both callers have."""
+
+    stack_id: str
+    entry_id: int
+    author: Context
+    """The caller who made the request first, with the roles that the caller had then."""
+    request_id: str
+    """The id of the request that replays it."""
+    is_settled: bool = False
+    """True once the entry was taken off the list in the transaction that wrote the effect."""
+
+    def settled(self) -> None:
+        """Note that the entry is gone for good."""
+        self.is_settled = True

@@ -69,7 +69,7 @@ class Unauthorized(HeatliteError):
 class TooManyFailures(HeatliteError):
     """Somebody has tried too many passwords. `retry_after` is in seconds."""
 
-    text = "Too many wrong passwords: nothing from your address is looked at for this name for {seconds} seconds."
+    text = "Too many wrong passwords: no other one from your address is looked at for {seconds} seconds."
 
     def __init__(self, retry_after: int) -> None:
         self.retry_after = retry_after
@@ -99,9 +99,13 @@ class Unsupported(HeatliteError):
 
 
 class Unavailable(HeatliteError):
-    """Something that we need is out of order now; nothing was changed; trying again may help."""
+    """Something that we need is out of order now; nothing was changed; trying again may help.
+
+    `retry_after` is in seconds.
+    """
 
     text = "{service} is not available now: {reason}"
+    retry_after = 5
 
 
 # -- leaves: forbidden ---------------------------------------------------------------------------
@@ -285,6 +289,12 @@ class StackLocked(Conflict):
 
     locked_at = 0.0
     """Since when that lock is there: seconds since the epoch."""
+    lock = ""
+    """Which lock it is: a sentence that stays true when the lock is lifted."""
+
+
+class DeletionProtected(Conflict):
+    """What is protected would be deleted or replaced; nothing was changed (decision 0024)."""
 
 
 class InvalidStackState(Conflict):

@@ -16,6 +16,29 @@ def dump(value: object) -> str:
     return _encode(value)
 
 
+def size(value: object, most: int) -> int:
+    """About how many characters of JSON a value is; counted no further than `most`.
+
+    A part that is there twice counts twice, as in the text. So a small graph of shared parts cannot pass for small.
+    """
+    total, todo = 0, [value]
+    while todo and total <= most:
+        one = todo.pop()
+        if isinstance(one, str):
+            total += len(one) + 3
+        elif isinstance(one, Mapping):
+            total += 2 + sum(len(str(key)) + 4 for key in one)
+            todo.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            total += 2
+            todo.extend(one)
+        elif isinstance(one, int):
+            total += 2 + one.bit_length() // 3
+        else:
+            total += 5
+    return total
+
+
 def canonical(value: object) -> str:
     """JSON text that is equal for equal values, whatever the order of their keys."""
     return _encode_sorted(value)

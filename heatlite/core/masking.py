@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import cached_property
 from itertools import islice
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlsplit
 
 from heatlite.core.json import Json, dump
 
@@ -28,6 +28,24 @@ LEAST = 3
 
 MOST_VALUES = 1000
 """Where there are more, a text is replaced whole: to look for each would take longer than anybody waits."""
+
+
+def origin(url: str, path: bool = False) -> str:
+    """A URL for messages and logs: ``scheme://host:port``, with its path if that cannot be a secret.
+
+    User, password and query are never shown.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path if path else ''}"
+
+
+def scheme(url: str) -> str:
+    """The scheme of a URL for messages; "" where there is none, and the text may begin with a user and password."""
+    found, colon, _ = url.partition("://")
+    return found if colon else ""
 
 
 class Mask:

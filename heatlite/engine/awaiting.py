@@ -8,6 +8,7 @@ from functools import partial
 from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
+from heatlite.engine.checks import Tally, cause_of
 from heatlite.engine.children import Children, Order, nested_failure
 from heatlite.engine.patience import patiently
 from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, failure_text, give_up
@@ -65,7 +66,7 @@ class Awaiting:
             self._awaited[work.awaits] = work
             return
         ordered = None
-        if work.silent:  # its row does not tell of it
+        if work.silent:  # its row does not tell of it, nor whether that has ended already
             ordered = patiently(self._clock, partial(self._children.derived, work.resource.physical_id))
         if ordered is None:
             self._order(work)
@@ -74,7 +75,7 @@ class Awaiting:
 
     def _order(self, work: Work) -> None:
         """Ask for the next thing; with nothing more to ask for, the work is done."""
-        order, stop, deadline = None, self._stopping.stop, self._stopping.deadline
+        order, stop, deadline = None, self._stopping.cause, self._stopping.deadline
         try:
             if work.verb not in CONVERGING:
                 order = patiently(self._clock, partial(self._children.forward, work, deadline))
@@ -87,6 +88,7 @@ class Awaiting:
         except Exception as error:
             log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
             work.failure = failure_text(work.row.name, error)
+            work.unknown = cause_of(error) if work.verb is Verb.CHECK else ""
         if order is None:
             work.done = work.failure is None
             self._settle(work)
@@ -121,8 +123,12 @@ class Awaiting:
         for action in patiently(self._clock, partial(self._children.ended, list(self._awaited))):
             work = self._awaited.pop(action.id)
             self._stopped.pop(action.id, None)
+            if work.verb is Verb.CHECK:
+                work.below = Tally.read(action.outputs)
             if action.status is not ActionStatus.SUCCEEDED:
                 work.failure = nested_failure(work.row.name, action.status_reason)
+                if work.verb is Verb.CHECK and (work.below is None or not work.below.fails):
+                    work.unknown = action.status_reason
                 self._settle(work)
             elif work.verb in CONVERGING:
                 work.round += 1
@@ -152,7 +158,7 @@ class Awaiting:
         for action_id, work in self._awaited.items():
             if self._stopping.must_abort(work):
                 wanted.setdefault(Control.FORCE_CANCEL, []).append(action_id)
-            elif self._stopping.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
+            elif self._stopping.cause in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
                 wanted.setdefault(Control.CANCEL, []).append(action_id)
         for control, action_ids in wanted.items():
             self._ask(control, action_ids)
@@ -163,9 +169,9 @@ class Awaiting:
 
     def stop_all(self, action_ids: Sequence[str]) -> None:
         """Ask all of these to stop, at once or when what runs in them has ended."""
-        if self._stopping.is_late or self._stopping.stop in AT_ONCE:
+        if self._stopping.is_late or self._stopping.cause in AT_ONCE:
             self._ask(Control.FORCE_CANCEL, action_ids)
-        elif self._stopping.stop in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
+        elif self._stopping.cause in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
             self._ask(Control.CANCEL, action_ids)
 
     def _ask(self, control: Control, action_ids: Sequence[str]) -> None:

@@ -8,24 +8,28 @@ without the other; then the resource waits until the action has ended.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from sys import maxsize
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import size as json_size
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
+from heatlite.engine.budget import Budget
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error, maintenance_refusal
 from heatlite.engine.nesting import becoming, check_immutable
-from heatlite.engine.planner import described
+from heatlite.engine.planner import described, made_anew
 from heatlite.engine.scope import Resources, inherited
 from heatlite.engine.step import Work
 from heatlite.engine.template_types import TemplateResource
 from heatlite.plugin.nested import ChildStack, StackResource
-from heatlite.plugin.resource import Resource
+from heatlite.plugin.resource import Resource, Unhealthy
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.stack_sizes import DefinitionSize
 from heatlite.store.store import Store
 from heatlite.template.document import Definition, Template
 
@@ -45,6 +49,8 @@ class Order:
     definition: Definition | None = None
     pause: float = 0.0
     """Seconds until it is to begin."""
+    size: int | None = None
+    """What its definition comes to, where that changes (`_definition_size`)."""
 
 
 class Children:
@@ -58,6 +64,7 @@ class Children:
         resources: Resources,
         action: ActionRecord,
         most_resources: int,
+        budget: Budget,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -65,6 +72,7 @@ class Children:
         self._resources = resources
         self._action = action
         self._most_resources = most_resources
+        self._budget = budget
         self._room: int | None = None
         """How many resources the tree may still get."""
         self._placed: list[Order] = []
@@ -90,14 +98,14 @@ class Children:
             raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
         assert work.wanted is not None
         row = described(work.row, work.wanted)
-        stack, template, bound = self._bound(row, resource, definition, child, before)
+        stack, template, bound, size = self._bound(row, resource, definition, child, before)
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
         inputs = self._inputs(work)
         action = self._derived(stack, urgent, deadline, inputs)
         if before is not None and not isinstance(resource, TemplateResource):
             action = replace(action, data=self._membership(before, bound))
-        return Order(stack, action, view is None, template, bound, child.pause)
+        return Order(stack, action, view is None, template, bound, child.pause, size)
 
     def _inputs(self, work: Work) -> JsonMap:
         """What an action on a nested stack has from the one on its parent."""
@@ -131,9 +139,9 @@ class Children:
         """
         view = self._resources.nested(row.physical_id)
         assert view is not None
-        stack, template, bound = self._bound(row, resource, definition, child, view.stack)
+        stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
         action = replace(self._action, data=self._membership(view.stack, bound))
-        return Order(stack, action, False, template, bound)
+        return Order(stack, action, False, template, bound, size=size)
 
     def _membership(self, before: StackRecord, after: Definition) -> JsonMap:
         """What a change of a group has decided about its members, as an action's data tells it (seed: senlin-actions):
@@ -152,8 +160,8 @@ class Children:
         definition: Definition,
         child: ChildStack,
         before: StackRecord | None,
-    ) -> tuple[StackRecord, Template, Definition]:
-        """The nested stack as it becomes, with its definition."""
+    ) -> tuple[StackRecord, Template, Definition, int | None]:
+        """The nested stack as it becomes, with its definition, and the size of that where it changes."""
         deepest = self._resources.types.installation.max_nested_stack_depth
         stack = becoming(self._resources.stack, row, before, self._clock.now(), deepest)
         environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
@@ -164,17 +172,30 @@ class Children:
             stack,
             template_id=address,
             environment=environment.to_dict(),
-            inherited={"facade": facade, "without": without},
+            inherited={"facade": facade, "without": without, **self._made_anew(row, definition)},
             # All that is hidden in a tree is known beforehand, but for what only a type's own template brings.
             sealed=stack.sealed or bool(template.hidden) or self._resources.may_have_accounts(bound),
         )
-        known = 0
+        known = held = 0
+        makes_template = not isinstance(resource, TemplateResource)
         if before is not None:
             earlier = self._definitions.of(before)
             known = len(earlier.resources)
             check_immutable(earlier, bound)
+            held = _definition_size(before, earlier.template if makes_template else None)
         self._take_room(len(bound.resources) - known)
-        return stack, template, bound
+        size = _definition_size(stack, template if makes_template else None)
+        self._budget.take_definition(row.id, size - held)
+        return stack, template, bound, None if before is not None and size == held else size
+
+    def _made_anew(self, row: ResourceRecord, definition: Definition) -> JsonMap:
+        """The types of what was made anew of that which the nested stack uses, and members may be joined to."""
+        chosen = self._resources.chosen
+        used = [chosen[name] for name in definition.resources[row.name].requires if name in chosen]
+        anew = set(made_anew(self._resources.stack))
+        if set(row.uses) - {one.id for one in used}:
+            anew |= {one.mapped_type for one in used}
+        return {"anew": [*sorted(anew)]} if anew else {}
 
     def _template(self, document: Mapping[str, Json], definition: Definition) -> tuple[Template, str]:
         """The nested template, with the parent's files, and its address in the store."""
@@ -201,7 +222,10 @@ class Children:
         if view is None:
             if verb in (Verb.DELETE, Verb.LOCK, Verb.UNLOCK):
                 return None
-            raise NotFound(entity="nested stack", name=work.resource.physical_id or work.row.name)
+            missing = NotFound(entity="nested stack", name=work.resource.physical_id or work.row.name)
+            if verb is Verb.CHECK:
+                raise Unhealthy(missing.message) from missing
+            raise missing
         own = view.stack.lock
         if verb in (Verb.LOCK, Verb.UNLOCK):
             verb = self._action.verb  # A change of level unlocks resources, and never a stack.
@@ -263,6 +287,13 @@ class Children:
             self._store.templates.put(order.template.document, order.template.files, address, order.stack.sealed)
         self._store.stacks.insert_many([order.stack for order in orders if order.is_new])
         self._store.stacks.save_many([order.stack for order in orders if not order.is_new])
+        self._store.stack_sizes.record_definitions(
+            [
+                DefinitionSize(order.stack.id, order.stack.root_id or order.stack.id, order.size, order.is_new)
+                for order in orders
+                if order.size is not None
+            ]
+        )
         self._store.events.append_many([stack_event(order.stack, now) for order in orders])
         self._store.actions.put_many([order.action for order in orders if order.action.verb is not Verb.DELETE])
         for order in orders:
@@ -292,7 +323,7 @@ class Children:
         return self._store.actions.ended(action_ids)
 
     def derived(self, stack_id: str | None) -> str | None:
-        """The id of the action on a nested stack that an earlier attempt has ordered and that has not ended."""
+        """The id of the action on a nested stack that an earlier attempt has ordered, ended or not."""
         action = None if stack_id is None else self._store.actions.derived(self._action.id, stack_id)
         return None if action is None else action.id
 
@@ -305,6 +336,11 @@ class Children:
         with self._store.transaction():
             for action_id in action_ids:
                 self._store.actions.signal(action_id, control, self._clock.now())
+
+
+def _definition_size(stack: StackRecord, template: Template | None) -> int:
+    """Return what a nested stack's row holds, in characters of JSON, and its `template` where only it has that."""
+    return json_size([stack.environment, stack.inherited, None if template is None else template.document], maxsize)
 
 
 def keeps_objects(action: ActionRecord) -> bool:

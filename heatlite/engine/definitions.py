@@ -12,7 +12,6 @@ from heatlite.store.store import Store
 from heatlite.template.check import Nested, examine
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
-from heatlite.template.loader import load_mapping
 from heatlite.template.types import TypeCatalog
 
 MOST_RESOURCES = 30_000
@@ -51,7 +50,7 @@ class Definitions:
                 kept.refill()
                 return kept
         template = self.template(stack.template_id)
-        environment = Environment.parse(load_mapping(stack.environment, "environment", "Environment"))
+        environment = Environment.stored(stack.environment)
         facade = None
         if stack.inherited is not None:
             without, facade = stack.inherited["without"], stack.inherited["facade"]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
+from heatlite.engine import checks
 from heatlite.engine.breakpoints import waits_at
 from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.store.errors import Fenced
@@ -113,25 +114,35 @@ class Endings:
         return failed
 
     def _fail_rows(self, stack_id: str, reason: str, now: float) -> list[ResourceRecord]:
-        """Fail what is in progress of a stack's resources; those rows."""
-        rows = [
-            replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
-            for row in self._store.resources.of(stack_id)
-            if row.status is Status.IN_PROGRESS
-        ]
+        """Fail what is in progress of a stack's resources; those rows as their events show them.
+
+        A check that is cut short has found out nothing: its row is as before.
+        """
+        rows, told = [], []
+        for row in self._store.resources.of(stack_id):
+            if row.status is Status.IN_PROGRESS:
+                before = checks.unseen(row, reason, now) if row.verb is Verb.CHECK else None
+                failed = replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
+                rows.append(before or failed)
+                told.append(failed if before is None else checks.told(row, reason))
         self._store.resources.save_many(rows)
-        return rows
+        return told
 
     def _end_waits(self, rows: Sequence[ResourceRecord]) -> None:
         """At a hook of what has ended nobody waits: what comes next would take that for its own."""
         self._store.resources.save_many([replace(row, token=None) for row in rows if waits_at(row) is not None])
 
 
-def outputs(result: Result, reason: str, stack: StackRecord | None = None) -> JsonMap:
-    """What an action that has ended tells: ``result``, ``stack_status`` where it has led the stack there, ``error``."""
+def outputs(
+    result: Result, reason: str, stack: StackRecord | None = None, checked: JsonMap | None = None
+) -> JsonMap:
+    """What an action that has ended tells: ``result``, ``stack_status`` where it has led the stack there, ``error``,
+    and ``checked`` of a check (`checks.Tally`)."""
     told: JsonMap = {"result": result}
     if stack is not None:
         told["stack_status"] = f"{stack.verb}_{stack.status}"
     if result is not Result.OK:
         told["error"] = reason
+    if checked is not None:
+        told["checked"] = checked
     return told

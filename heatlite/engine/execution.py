@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,11 +10,13 @@ from functools import partial
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, DatabaseUnavailable
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
 from heatlite.core.status import STATUS_AFTER, Control, LockLevel, Result, Status, Verb
 from heatlite.engine import planner
 from heatlite.engine.breakpoints import Breakpoints, parked_as, verb_of, waits_at
+from heatlite.engine.checks import Tally
 from heatlite.engine.children import Children, Order, keeps_objects
 from heatlite.engine.controls import suspend_derived
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
@@ -24,6 +26,7 @@ from heatlite.engine.handover import stack_record
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.patience import patiently
 from heatlite.engine.plan import Outcome
+from heatlite.engine.protection import declare
 from heatlite.engine.scope import PlannedValues, Resources, Surroundings
 from heatlite.engine.snapshots import parts
 from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, drop_saved
@@ -36,7 +39,6 @@ from heatlite.store.records import ActionRecord, ResourceRecord, SnapshotRecord,
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
-from heatlite.template.loader import load_mapping
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """What is rolled back where the stack is to be (heat-engine §8)."""
@@ -46,6 +48,13 @@ GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
 
 ROLLED_BACK_AFTER = "rolled_back_after"
 """Key of an action's data: the Result for which it has turned back."""
+
+STOPPING = "stopping"
+"""Key of an action's data: why the phase that runs stops (`Stopping.record`), and the ``failures`` so far."""
+CHECKED = "checked"
+"""Key of a check's data: what it has found so far (`Tally.record`)."""
+MOST_OF_FAILURES = 64 * 1024
+"""Characters of failures that are kept for the next attempt: the first ones, of which there may be thousands."""
 
 CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
@@ -68,6 +77,11 @@ class Parts:
     meter: Meter
 
 
+def phase_of(action: ActionRecord, stack: StackRecord) -> str:
+    """The name of a phase of an action, which rows keep: its way there, or the rollback that follows."""
+    return f"{action.id}/rollback" if stack.verb is Verb.ROLLBACK else action.id
+
+
 class Execution:
     """One attempt at one action. `execute` returns when the action has ended or is to be given back."""
 
@@ -82,6 +96,7 @@ class Execution:
         self._resources = Resources(stack, parts.surroundings)
         self._breakpoints = Breakpoints(parts.store.mail, action)
         self._resources.suspended = action.suspended
+        self._resources.phase = phase_of(action, stack)
         self._resources.retries = bool(action.inputs.get("retry"))
         self._left: list[str] = []
         """What of its snapshots a deletion could not remove."""
@@ -101,7 +116,10 @@ class Execution:
             self._resources,
             action,
             parts.settings.max_resources_per_stack,
+            self._transitions.budget,
         )
+        self._recorded: int | None = None
+        """What other walks of the tree know that this stack's rows hold."""
         self._stopping = Stopping(
             parts.clock,
             lambda: parts.store.actions.asked(self.action),
@@ -120,6 +138,14 @@ class Execution:
             lambda: patiently(parts.clock, self._set_aside),
             self._stopping,
         )
+        self._transitions.tally = Tally.read(action.data) or self._transitions.tally
+        stopped = action.data.get(STOPPING)
+        if isinstance(stopped, dict):
+            # An earlier attempt has failed or was stopped: this one only brings it to its end.
+            self._stopping.restore(stopped, action.suspended)
+            self._executor.failures += [str(text) for text in stopped.get("failures", [])]
+        self._suspected = action.takeovers
+        """How often it was taken over, until this attempt has progressed."""
         self._control: Control | None = None
         self._result: Result | None = None
         self.reason = ""
@@ -166,7 +192,10 @@ class Execution:
         Raises `Fenced` when another worker has taken it over.
         """
         try:
-            yield from self._run()
+            for until in self._run():
+                self._count_takeovers(0)  # nothing that it has called is under way: whatever ends the engine, not this
+                yield until
+                self._count_takeovers(self._suspected)
         except Fenced:
             # Somewhere else: a call may hang for ever, and the slot is wanted.
             self._parts.afterwards(self._clear_up)
@@ -176,6 +205,12 @@ class Execution:
             self.reason = error.message
             return Result.RETRY
         return self._result
+
+    def _count_takeovers(self, number: int) -> None:
+        """Say how many takeovers have brought nothing, should the engine end now; of most attempts, none anyway."""
+        if self._suspected:
+            count = partial(self._parts.store.actions.count_takeovers, self.action, number)
+            patiently(self._parts.clock, count)
 
     def _clear_up(self) -> None:
         """Once no handler is at work any more: remove what nobody knows of."""
@@ -189,6 +224,10 @@ class Execution:
         if self.action.failed_dependencies:
             self._end_unbegun()
             return
+        objection = "" if self._needs_no_cloud else self._parts.surroundings.stack_clouds.objection(self._stack)
+        if objection:
+            self._end_refused(objection)
+            return
         walk, transitions = self._executor.walk, self._transitions
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
@@ -196,29 +235,27 @@ class Execution:
             case Verb.DELETE:
                 yield from self._delete()
             case Verb.CHECK:
-                yield from walk(planner.plan_check(self._rows()), transitions.begin_check)
+                yield from walk(planner.plan_check(self._undone()), transitions.begin_check)
                 yield from self._end()
             case Verb.SNAPSHOT if "delete" in self.action.inputs:
                 self._delete_snapshot(str(self.action.inputs["delete"]))
             case Verb.SNAPSHOT:
                 transitions.snapshot = str(self.action.inputs["snapshot"])
-                plan = planner.plan_snapshot(self._rows(), self.action.created_at)
-                yield from walk(plan, transitions.begin_snapshot)
+                yield from walk(planner.plan_snapshot(self._undone()), transitions.begin_snapshot)
                 yield from self._end()
             case Verb.SUSPEND:
-                yield from walk(planner.plan_suspend(self._rows()), transitions.begin_suspend)
+                yield from walk(planner.plan_suspend(self._undone()), transitions.begin_suspend)
                 yield from self._end()
             case Verb.RESUME:
-                yield from walk(planner.plan_resume(self._rows()), transitions.begin_resume)
+                yield from walk(planner.plan_resume(self._undone()), transitions.begin_resume)
                 yield from self._end()
             case Verb.LOCK if self.action.inputs.get("level") == LockLevel.ALL:
-                yield from walk(planner.plan_lock(self._rows()), transitions.begin_lock)
+                yield from walk(planner.plan_lock(self._undone()), transitions.begin_lock)
                 yield from self._end()
             case Verb.LOCK | Verb.UNLOCK:
-                nested = planner.plan_nested(
-                    self._nested_rows(), Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
-                )
-                yield from walk(planner.plan_unlock(self._rows()), transitions.begin_unlock)
+                outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
+                nested = planner.plan_nested(self._nested(self._undone()), outcome)
+                yield from walk(planner.plan_unlock(self._undone()), transitions.begin_unlock)
                 yield from walk(nested, transitions.begin_nested)
                 yield from self._end()
             case _:
@@ -227,8 +264,13 @@ class Execution:
     def _rows(self) -> list[ResourceRecord]:
         return list(self._journal.rows.values())
 
-    def _nested_rows(self) -> list[ResourceRecord]:
-        return [row for row in self._rows() if issubclass(self._resources.type_of(row), StackResource)]
+    def _undone(self) -> list[ResourceRecord]:
+        """The rows with which an earlier attempt was not done, well or badly."""
+        phase = self._resources.phase
+        return [row for row in self._rows() if row.moved_in != phase or row.status is Status.IN_PROGRESS]
+
+    def _nested(self, rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
+        return [row for row in rows if issubclass(self._resources.type_of(row), StackResource)]
 
     # -- operations of several walks ---------------------------------------------------------------
 
@@ -263,11 +305,18 @@ class Execution:
         """Make the stack what `definition` says, then remove what it no longer needs."""
         self._breakpoints.start(self._stack.verb, definition.environment)
         plan = planner.plan_converge(definition, self._rows(), PlannedValues(self._resources))
+        refused = [f"DeletionProtected: {text}" for text in planner.protected(plan, self._rows(), self._resources)]
+        refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
+        if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
+            # Nothing is begun. What an earlier attempt has begun is seen through; the steps refuse by themselves.
+            self._executor.failures += refused
+            self._stopping.fail()
+            return
         self._transitions.start_converging(definition, plan)
         yield from self._executor.walk(plan, self._transitions.begin_converge)
         if self._stopping.stop is None:
-            # Everything that was asked for is there: that an old object does not go is no reason to undo it.
-            self._stopping.rolls_back = False
+            self._stopping.finish_making()
+        if self._stopping.is_made:
             keep = [row.id for row in self._transitions.chosen.values()]
             yield from self._executor.walk(planner.plan_cleanup(self._rows(), keep), self._transitions.begin_delete)
 
@@ -279,9 +328,9 @@ class Execution:
         failed = moved(self._stack, self._stack.verb, Status.FAILED, self._failure_reason())
         self._journal.tell(stack_event(failed, now))
         stack = moved(self._stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
-        if self.action.verb in (Verb.CREATE, Verb.ADOPT):
-            with self._parts.store.transaction():
-                nothing = self._parts.store.templates.put(EMPTY_TEMPLATE, {})
+        undoes_create = self.action.verb in (Verb.CREATE, Verb.ADOPT)
+        if undoes_create:
+            nothing = self._parts.store.templates.address(EMPTY_TEMPLATE, {})
             stack = replace(stack, previous_template_id=nothing, previous_environment={})
         elif stack.previous_template_id is not None and stack.previous_environment is not None:
             stack = replace(
@@ -294,9 +343,17 @@ class Execution:
         self._journal.tell(stack_event(stack, now))
         deadline = now + stack.timeout_seconds(self._parts.settings.default_action_timeout)
         # What led here must not keep the rollback from waiting for nested stacks, nor stop it after a crash.
-        self._data = {**self._data, ROLLED_BACK_AFTER: self._outcome()}
-        self._commit(stack, also=lambda: self._parts.store.actions.turn_back(self.action.id, deadline))
+        self._data = {**self._kept_data(), ROLLED_BACK_AFTER: self._outcome()}
+
+        def turn_back() -> None:
+            if undoes_create:
+                self._parts.store.templates.put(EMPTY_TEMPLATE, {})  # together with the reference, so that it stays
+            self._parts.store.actions.turn_back(self.action.id, deadline)
+
+        self._commit(stack, also=turn_back)
         self._resources.stack = stack
+        self._resources.phase = phase_of(self.action, stack)
+        self._transitions.cut_off.clear()
         self._stopping.restart(deadline)
         self._executor.failures.clear()
         if self._control is not Control.CANCEL_ROLLBACK:
@@ -304,21 +361,20 @@ class Execution:
 
     def _delete(self) -> Iterator[float | None]:
         if not self._forced:
-            environment = load_mapping(self._stack.environment, "environment", "Environment")
-            self._breakpoints.start(Verb.DELETE, Environment.parse(environment))
+            self._breakpoints.start(Verb.DELETE, Environment.stored(self._stack.environment))
         # Whatever a maintenance lock still holds might refuse to go. (Nested stacks see to that themselves.)
-        nested = {row.id for row in self._nested_rows()}
-        own = planner.plan_unlock(row for row in self._rows() if row.id not in nested)
-        yield from self._executor.walk(own, self._transitions.begin_unlock)
-        self._executor.failures.clear()
+        nested = {row.id for row in self._nested(self._rows())}
+        own = [row for row in self._undone() if row.id not in nested and not self._deletes(row)]
+        yield from self._executor.walk(planner.plan_unlock(own, optional=True), self._transitions.begin_unlock)
         yield from self._executor.rest()
         if self._stopping.stop is None and not self._transitions.keeps_objects:
             kept = self._drop_parts(self._parts.store.snapshots.of(self._stack.id))
-            self._executor.failures += kept
+            self._executor.failures += [text for text in kept if text not in self._executor.failures]
             self._left += kept
-        done = [row.id for row in self._rows() if row.verb is Verb.DELETE and row.status is Status.COMPLETE]
+        gone = [row.id for row in self._rows() if row.verb is Verb.DELETE and row.status is Status.COMPLETE]
+        failed = [row.id for row in self._rows() if row.status is Status.FAILED and self._deletes(row)]
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
-        plan = planner.plan_cleanup(self._rows(), {*done}.difference(waiting), goes_on=self._forced)
+        plan = planner.plan_cleanup(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
         yield from self._executor.walk(plan, self._transitions.begin_delete)
         if self._stack.parent_id is None and self._outcome() is Result.OK:
             # Before the stack's end is written: there is nobody to do it after that.
@@ -327,6 +383,10 @@ class Execution:
         if self._outcome() is Result.OK and self._parts.surroundings.accounts is not None:
             self._parts.surroundings.accounts.close_all(self._stack)
         yield from self._end()
+
+    def _deletes(self, row: ResourceRecord) -> bool:
+        """Whether this deletion has begun with the row, perhaps in an earlier attempt."""
+        return row.verb is Verb.DELETE and row.moved_in == self._resources.phase
 
     # -- snapshots -----------------------------------------------------------------------------------
 
@@ -376,10 +436,19 @@ class Execution:
         stack = self._completed() if result is Result.OK else self._failed()
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
         also = partial(self._write_snapshot, stack) if self.action.verb is Verb.SNAPSHOT else None
+        if result is Result.OK and self._makes:
+            entries = self.action.inputs.get("resources") if self.action.verb is Verb.ADOPT else None
+            by, now = self.action.requested_by, self._parts.clock.now()
+            also = partial(declare, self._parts.store, stack, by, now, entries=entries)
         if result is Result.OK:
             # What was rolled back did not succeed, however well the way back went.
             result = Result(str(self._data.get(ROLLED_BACK_AFTER, result)))
         self._commit(stack, result, also)
+
+    @property
+    def _makes(self) -> bool:
+        """Whether it makes a stack what a caller wants; what is nested in that is protected with it, at its end."""
+        return self.action.parent_id is None and self._stack.verb in ROLLED_BACK
 
     def _outcome(self) -> Result:
         """What the walks have come to."""
@@ -396,7 +465,17 @@ class Execution:
         """An action that this one depends on has not succeeded: nothing is begun."""
         needed = self._parts.store.actions.dependencies(self.action.id)
         failed = [one.depended for one in needed if one.dependent == self.action.id and one.state == "failed"]
-        reason = f"Action {', '.join(failed)}, on which it depends, has not succeeded"
+        self._end_refused(f"Action {', '.join(failed)}, on which it depends, has not succeeded")
+
+    @property
+    def _needs_no_cloud(self) -> bool:
+        """Whether the action asks no cloud about an object, or leaves behind what it cannot reach."""
+        if self.action.verb in (Verb.LOCK, Verb.UNLOCK):
+            return not any(row.is_locked for row in self._rows()) and self.action.inputs.get("level") != LockLevel.ALL
+        return self._forced or self._transitions.keeps_objects
+
+    def _end_refused(self, reason: str) -> None:
+        """End the action before anything is begun."""
         stack = moved(self._stack, self._stack.verb, Status.FAILED, reason)
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
         self._commit(stack, Result.ERROR)
@@ -444,15 +523,40 @@ class Execution:
                 return "Timed out"
             case Stop.CANCEL | Stop.FORCE_CANCEL | Stop.CANCEL_ROLLBACK | Stop.ABORT:
                 return f"Stack {self._stack.verb} cancelled"
+            case _ if self._transitions.tally.unknown:
+                return self._transitions.tally.reason()
             case _:
                 return "; ".join(self._executor.failures)
 
     # -- commits -----------------------------------------------------------------------------------
 
     def _commit_progress(self) -> None:
-        """Write what the tick has changed, if anything."""
-        if self._journal.dirty or self._children.placed:
+        """Write what the tick has changed, if anything, and what the next attempt has to know of it."""
+        data = self._kept_data()
+        stopped = self._stopping.record(self.action.suspended)
+        failures = self._first_failures()
+        if failures:
+            stopped["failures"] = failures
+        if stopped:
+            data[STOPPING] = stopped
+        if self._transitions.tally != Tally():
+            data[CHECKED] = self._transitions.tally.record()
+        is_news, self._data = data != self._data, data
+        if self._journal.dirty or self._children.placed or is_news:
             self._commit()
+
+    def _kept_data(self) -> JsonMap:
+        """The action's data but for what is only of the phase that runs."""
+        return {key: value for key, value in self._data.items() if key not in (STOPPING, CHECKED)}
+
+    def _first_failures(self) -> list[Json]:
+        room, found = MOST_OF_FAILURES, list[Json]()
+        for text in self._executor.failures:
+            room -= len(text)
+            if room < 0:
+                break
+            found.append(text)
+        return found
 
     def _commit(
         self,
@@ -466,13 +570,19 @@ class Execution:
 
         `also` writes what else belongs into it; `reason` is why the action ends so, where it has no `stack` to say it.
         """
-        writes, orders = self._journal.take(), self._children.take()
+        writes, orders, budget = self._journal.take(), self._children.take(), self._transitions.budget
+        if ends is not None:
+            budget.recount(self._rows())
+            self._data = self._kept_data()
         try:
             patiently(self._parts.clock, partial(self._write, writes, orders, stack, ends, also, reason))
         except AlreadyCommitted as committed:
             self._control = committed.control
         self.action = replace(self.action, data=self._data, commits=self.action.commits + 1)
+        self._suspected = 0
         self._executor.written()
+        self._recorded = budget.to_record()
+        budget.written()
         if stack is not None and self._control is not Control.ABORT:
             self._stack = stack
         self._stopping.control = self._control
@@ -532,6 +642,9 @@ class Execution:
             store.resources.save_many(writes.changed)
             store.resources.delete_many(writes.gone)
             self._children.write(orders)
+            held = self._transitions.budget.to_record()
+            if held is not None and held != self._recorded:
+                store.stack_sizes.record_resources(action.stack_id, action.root_id, held)
             if also is not None:
                 also()
             events = writes.events
@@ -553,4 +666,6 @@ class Execution:
             if ends is not None:
                 self._breakpoints.forget()
                 reason = reason if stack is None else stack.status_reason
-                store.actions.finish(action, STATUS_AFTER[ends], reason, now, outputs(ends, reason, stack))
+                checked = self._transitions.tally.counts() if action.verb is Verb.CHECK else None
+                ended = outputs(ends, reason, stack, checked)
+                store.actions.finish(action, STATUS_AFTER[ends], reason, now, ended)

@@ -77,6 +77,7 @@ class Executor:
         """What waits at breakpoints."""
         self._sequence = itertools.count()
         self._goes_on = False
+        self._optional = False
         self._ready: deque[str] = deque()
         self._open: dict[str, int] = {}
         self._dependents: dict[str, list[str]] = {}
@@ -122,7 +123,7 @@ class Executor:
         wait for, and goes on once it is claimed again. What the last tick has changed is left to the next commit, which
         is the next walk's, or tells how the stack has ended.
         """
-        self._goes_on = plan.goes_on
+        self._goes_on, self._optional = plan.goes_on, plan.optional
         self._open, self._dependents = waiting(plan.steps.values())
         self._ready = deque(key for key, count in self._open.items() if count == 0)
         while True:
@@ -136,7 +137,9 @@ class Executor:
             for _ in range(STEPS_PER_TICK):
                 if not self._can_begin():
                     break
-                self._go_on(patiently(self._clock, partial(begin, plan.steps[self._ready.popleft()])))
+                self._begin(plan.steps[self._ready.popleft()], begin)
+                if self._transitions.budget.wants_commit:
+                    break
             if self._is_over():
                 break
             self._commit()
@@ -171,14 +174,34 @@ class Executor:
 
     def _is_over(self) -> bool:
         """Whether nothing is under way and nothing can begin."""
-        has_more = bool(self._ready) and self._stopping.stop is None
-        if self._calling or self._after_commit or not self._answers.empty() or has_more:
+        if self._calling or self._after_commit or not self._answers.empty() or self._has_more():
             return False
         return self._stopping.stop is Stop.DRAIN or not (self._pauses or self._awaiting or self._held)
 
+    def _has_more(self) -> bool:
+        """Whether there are steps to begin."""
+        takes_up = self._stopping.takes_up and bool(self._transitions.cut_off)
+        return bool(self._ready) and (self._stopping.stop is None or takes_up)
+
     def _can_begin(self) -> bool:
         """Whether there is a step whose turn has come."""
-        return bool(self._ready) and self._stopping.stop is None and not self._stopping.pauses
+        return self._has_more() and not self._stopping.pauses
+
+    def _begin(self, step: Step, begin: Callable[[Step], Work]) -> None:
+        """Begin a step. While the walk stops, only let it end if an earlier attempt has begun it."""
+        if self._stopping.stop is None:
+            self._go_on(patiently(self._clock, partial(begin, step)))
+            return
+        work = patiently(self._clock, partial(self._transitions.take_up, step, begin))
+        if work is None:
+            return
+        # A cancel begins no call anew: it may be the call that has ended the engine.
+        is_called = work.handled or self._stopping.cause is Stop.FAILURE
+        is_ordered = isinstance(work.resource, StackResource) and work.handled  # asked to stop where it is at work
+        if work.ended or is_ordered or is_called and not self._stopping.must_abort(work):
+            self._go_on(work)
+        else:
+            self._give_up(work)
 
     def _go_on(self, work: Work) -> None:
         """A work has begun: call its handler at once if it is quick, after the commit of its intent otherwise."""
@@ -250,17 +273,19 @@ class Executor:
         return work.step.key in self._dependents
 
     def _settle(self, work: Work) -> None:
-        stop = self._stopping.stop
-        if stop not in (None, Stop.DRAIN):
+        cause = self._stopping.cause
+        if cause is not None:
             work.passes = False  # nothing is tried again
         follow_up = patiently(self._clock, partial(self._transitions.finish, work))
         if follow_up is not None:
-            if stop is not None and stop is not Stop.DRAIN:
-                follow_up.failure = aborted_text(follow_up.verb, stop)
+            if cause is not None:
+                follow_up.failure = aborted_text(follow_up.verb, cause)
             self._go_on(follow_up)
             return
         if work.failure is not None:
-            self.failures.append(f"Resource {work.verb} failed: {work.failure}")
+            text = f"Resource {work.verb} failed: {work.failure}"
+            if not self._optional and text not in self.failures:  # an earlier attempt may have met the same
+                self.failures.append(text)
             if not self._goes_on:
                 self._stopping.fail()
                 return
@@ -315,7 +340,6 @@ class Executor:
 
     def _abort(self) -> None:
         """Fail the works that nobody waits for any longer. A call that is under way is waited for."""
-        assert self._stopping.stop is not None
         aborted = [item for item in self._pauses if self._awaiting.must_abort(item[2])]
         if aborted:
             self._pauses = [item for item in self._pauses if not self._awaiting.must_abort(item[2])]
@@ -323,13 +347,18 @@ class Executor:
             for _, _, work in aborted:
                 self._awaiting.drop(work)
         # Who was suspended may have begun what nobody was called for yet.
-        uncalled = [] if self._stopping.stop is Stop.FAILURE else [one for one in self._after_commit if not one.handled]
+        calls_all = self._stopping.cause is Stop.FAILURE
+        uncalled = [one for one in self._after_commit if not (one.handled or calls_all)]
         self._after_commit = [work for work in self._after_commit if work not in uncalled]
-        # Its row tells of it; the stack's reason stays with what went wrong first.
         for work in [*(work for _, _, work in aborted), *self._held, *uncalled]:
-            give_up(work, aborted_text(work.verb, self._stopping.stop))
-            self._transitions.finish(work)
+            self._give_up(work)
         self._held.clear()
+
+    def _give_up(self, work: Work) -> None:
+        """Fail a work. Its row tells of it; the stack's reason stays with what went wrong first."""
+        assert self._stopping.cause is not None
+        give_up(work, aborted_text(work.verb, self._stopping.cause))
+        self._transitions.finish(work)
 
     @property
     def awaits_nested(self) -> bool:

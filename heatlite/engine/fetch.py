@@ -2,14 +2,26 @@
 
 import http.client
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.bulkhead import Bulkhead
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
+from heatlite.core.masking import origin
 from heatlite.engine.outside import Hosts, Refused, connection, left, path_of
 
 _MOST_REDIRECTS: Final = 5
+AT_ONCE: Final = 3
+"""Templates that are fetched at once, of the eight requests that a server answers at once."""
+IN_LINE: Final = 2
+"""Requests that wait for that."""
+IN_LINE_SECONDS: Final = 1.0
+"""How long they wait."""
+
+
+def _busy() -> Unavailable:
+    return Unavailable(service="The fetching of templates", reason="too many requests wait for it; try again later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,8 @@ class Fetcher:
     hosts: tuple[str, ...]
     most_bytes: int
     timeout: float
+    turns: Bulkhead = field(default_factory=lambda: Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy), compare=False)
+    """What is fetched in: a request that waits for a host has a thread of the server."""
 
     def lists(self, url: str) -> bool:
         """Whether `text` would ask the host of `url`."""
@@ -32,7 +46,14 @@ class Fetcher:
         return Hosts("template_hosts", self.hosts)
 
     def text(self, url: str) -> str:
-        """What is at `url`. Raises HTTPBadRequest, and RequestLimitExceeded for more than `most_bytes`."""
+        """What is at `url`.
+
+        Raises HTTPBadRequest, RequestLimitExceeded for more than `most_bytes`, Unavailable where too many are fetched.
+        """
+        with self.turns.turn():
+            return self._text(url)
+
+    def _text(self, url: str) -> str:
         end = time.monotonic() + self.timeout
         here = url
         for _ in range(_MOST_REDIRECTS + 1):
@@ -50,7 +71,7 @@ class Fetcher:
                 return self._content(url, status, body)
             following = urljoin(here, target)
             if parts.scheme == "https" and not following.startswith("https:"):
-                raise _failed(url, f"it redirects from https to {following}")
+                raise _failed(url, f"it redirects from https to {_shown(following)}")
             here = following
         raise _failed(url, f"there are more than {_MOST_REDIRECTS} redirects")
 
@@ -70,7 +91,7 @@ class Fetcher:
         if status != http.client.OK:
             raise _failed(url, f"the answer is {status}")
         if len(body) > self.most_bytes:
-            text = f"Template {url} exceeds maximum allowed size ({self.most_bytes} bytes)."
+            text = f"Template {_shown(url)} exceeds maximum allowed size ({self.most_bytes} bytes)."
             raise RequestLimitExceeded(f"Request limit exceeded: {text}")
         try:
             return body.decode()
@@ -79,5 +100,10 @@ class Fetcher:
 
 
 def _failed(url: str, reason: str) -> HTTPBadRequest:
-    shown = url if url.isprintable() else repr(url)
-    return HTTPBadRequest(f"Could not retrieve template {shown[:200]}: {reason}.")
+    return HTTPBadRequest(f"Could not retrieve template {_shown(url)}: {reason}.")
+
+
+def _shown(url: str) -> str:
+    """The URL of a template for messages, without user, password and query."""
+    shown = origin(url, path=True)
+    return (shown if shown.isprintable() else repr(shown))[:200]

@@ -5,25 +5,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.nesting import check_immutable, foreseen
 from heatlite.engine.plan import Outcome, waiting
-from heatlite.engine.planner import Wanted, deletes_first, evaluate, ordered, plan_cleanup, plan_converge
+from heatlite.engine.planner import (
+    Wanted,
+    evaluate,
+    ordered,
+    plan_cleanup,
+    plan_converge,
+    unremovable,
+)
 from heatlite.engine.requests import Changes, Difference, PlannedResource, PreviewResource, PreviewTree, ShownPlan
-from heatlite.engine.scope import NestedView, PlannedValues, Resources, without_unknown
+from heatlite.engine.scope import NestedView, PlannedValues, Resources, bounded, without_unknown
 from heatlite.engine.template_types import TemplateResource
 from heatlite.engine.veil import Level, Present, Veil, secrets, shown
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
-from heatlite.template.expression import fields, has_unknown, requires, resolve, select
+from heatlite.template.expression import fields, has_unknown, requires, select
 from heatlite.template.replacement import CREATE_FIRST, DELETE_FIRST, REBUILD
 
 _SAME = {Outcome.CONTINUE: Outcome.CREATE, Outcome.REBUILD: Outcome.REPLACE}
 """What is one thing to whoever reads a plan."""
+
+_FAILS = {Outcome.PROTECT: Outcome.REFUSE}
+"""What is one thing to whoever reads a plan, but not here."""
 
 _LISTS = {
     Outcome.KEEP: "unchanged",
@@ -103,6 +113,8 @@ class Foresight:
         self._faults: dict[str, str] = {}
         self._still: dict[str, bool] = {}
         self._veils: tuple[Veil, Veil | None] | None = None
+        self._size = 0
+        """How much the values of the tree are; the root counts."""
         self.values = _Values(self, resources)
         if converges:
             resources.observe(self._rows)
@@ -131,11 +143,26 @@ class Foresight:
         child = self.child(name)
         return _preview(self._fate(name)) if child is None else child.tree()
 
+    def protected(self) -> list[str]:
+        """Why it may not begin: each protected object of the tree that would be deleted or replaced."""
+        fates = (fate for fate in self._fates(nested=True) if fate.outcome is Outcome.PROTECT)
+        return [f"resources.{'.resources.'.join(fate.path)}: {fate.cause}" for fate in fates]
+
     def plan(self) -> ShownPlan:
         """All that would happen, with its digest; secrets are masked."""
         resources = tuple(_planned(fate) for fate in self._fates(nested=True))
-        digest = hashlib.sha256(canonical([asdict(item) for item in resources]).encode()).hexdigest()
+        done = [asdict(replace(item, health=None)) for item in resources]
+        digest = hashlib.sha256(canonical(done).encode()).hexdigest()
         return ShownPlan(resources, digest)
+
+    def refused(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What cannot be replaced as it would have to be, at any depth: its path, and why."""
+        for name, cause in self._plan.refused.items():
+            yield (*self._path, name), cause
+        for name in self.values.to_change:
+            child = self.child(name)
+            if child is not None:
+                yield from child.refused()
 
     # -- the fates of its resources, in the order in which things happen --------------------------------
 
@@ -152,8 +179,8 @@ class Foresight:
 
     def _gone(self, fate: _Fate) -> Iterator[_Fate]:
         """The fates of what is in a stack whose resource goes."""
-        retained = _is_retained(fate.row)
-        outcome, cause = (Outcome.KEEP, "") if retained else (Outcome.DELETE, "its stack is deleted")
+        stays = fate.outcome is Outcome.PROTECT or _is_retained(fate.row)
+        outcome, cause = (Outcome.KEEP, "") if stays else (Outcome.DELETE, "its stack is deleted")
         yield from _whole(self._nested_view(fate.row), fate.path, outcome, cause)
 
     def _fate(self, name: str) -> _Fate:
@@ -196,8 +223,9 @@ class Foresight:
             if _is_retained(row):
                 cause += "; its object is retained"
             after = tuple(sorted({steps[need].name for need in steps[key].requires}))
-            path = (*self._path, row.name)
-            yield _Fate(self._resources.stack, path, Outcome.DELETE, row, None, cause, after, leftover)
+            path, keeps = (*self._path, row.name), self._resources.protected(row)
+            outcome, cause = (Outcome.DELETE, cause) if keeps is None else (Outcome.PROTECT, unremovable(keeps))
+            yield _Fate(self._resources.stack, path, outcome, row, None, cause, after, leftover)
             for follower in dependents.get(key, ()):
                 open_count[follower] -= 1
                 if open_count[follower] == 0:
@@ -253,7 +281,7 @@ class Foresight:
         """An output as it will be, as far as that is known."""
         found = self.definition.outputs[name]
         try:
-            return resolve(found.value, self.values) if found.condition else None
+            return bounded(self.values).resolved(found.value) if found.condition else None
         except HeatliteError:
             return None
 
@@ -280,8 +308,21 @@ class Foresight:
 
     def _filled(self, name: str) -> Wanted:
         if name not in self._wanted:
-            self._wanted[name] = evaluate(self.definition, name, self._resources, self.values)
+            self._wanted[name] = wanted = evaluate(self.definition, name, self._resources, self.values)
+            self._count(wanted.size)
         return self._wanted[name]
+
+    def _count(self, size: int) -> None:
+        """Count values of so many characters for the whole tree. Raises RequestLimitExceeded."""
+        if self._parent is not None:
+            self._parent._count(size)
+            return
+        self._size += size
+        if self._size > self._resources.stack_data:
+            raise RequestLimitExceeded(
+                message=f"the values of the resources come to more than {self._resources.stack_data} characters of JSON"
+                " (max_stack_data). Have less in them, or divide the stack."
+            )
 
     def full(self, name: str) -> tuple[JsonMap, JsonMap]:
         """A resource's properties and metadata. Raises what is wrong with them."""
@@ -322,7 +363,7 @@ class Foresight:
         wanted, row = self.definition.resources[fate.name], fate.row
         properties, metadata = self._foreseen(wanted.properties), self._foreseen(wanted.metadata)
         row = replace(row, properties=properties, metadata=metadata)
-        if fate.outcome is Outcome.RESTRICT:
+        if fate.outcome in (Outcome.RESTRICT, Outcome.PROTECT):
             row = replace(row, status_reason=fate.cause)
         kind = self._resources.kind(self.definition, fate.name)
         row = replace(row, properties=kind.schema.masked(row.properties))
@@ -331,11 +372,13 @@ class Foresight:
         return PreviewResource(fate.stack, row, tuple(self._required_by.get(fate.name, ())), attributes, nested)
 
     def _foreseen(self, section: object) -> JsonMap:
+        budget = bounded(self.values)
         try:
-            value = without_unknown(resolve(section, self.values))
+            value = without_unknown(budget.resolved(section))
         except HeatliteError:
             # What a function makes of values that are still open is told when they are known.
             return {}
+        self._count(budget.size)
         covered = self._mask.json(value)
         return covered if isinstance(covered, dict) else {}
 
@@ -362,7 +405,7 @@ class Foresight:
         if outcome is Outcome.KEEP or outcome is Outcome.UPDATE and self.is_still(name):
             outcome, cause = Outcome.KEEP, ""
         else:
-            if outcome is Outcome.REFUSE:
+            if outcome in (Outcome.REFUSE, Outcome.PROTECT):
                 cause = self._mask.text(cause)
             try:
                 wanted = self._filled(name)
@@ -376,29 +419,32 @@ class Foresight:
                 differences = self._new(wanted, name) if is_new else self._differences(wanted, row)
                 metadata_differs = outcome is not Outcome.CREATE and row.metadata != wanted.metadata
                 if outcome is Outcome.REPLACE and not self._left:
-                    order = self._order(wanted, row)
+                    order = self._order(row)
         if differences:
             mask = self._secret(name)
             differences = tuple(replace(one, old=mask.json(one.old), new=mask.json(one.new)) for one in differences)
         step = self._plan.steps.get(name)
-        after = () if step is None else tuple(sorted(key for key in step.requires if not self.is_still(key)))
+        needed = [] if step is None else [key for key in step.requires if key in self.definition.resources]
+        after = tuple(sorted(key for key in needed if not self.is_still(key)))
         return PlannedResource(
             path=fate.path,
             type=self.definition.resources[name].type,
             physical_id=row.physical_id,
-            action=outcome.value,
+            action=_FAILS.get(outcome, outcome).value,
             cause=cause,
             order=order,
             after=after,
             differences=differences,
             metadata_differs=metadata_differs,
+            is_protected=row.protection is not None,
+            health=row.health,
         )
 
-    def _order(self, wanted: Wanted, row: ResourceRecord) -> str:
+    def _order(self, row: ResourceRecord) -> str:
         """How a resource is replaced, as the walk does it."""
         if self._plan.steps[row.name].outcome is Outcome.REBUILD:
             return REBUILD
-        return DELETE_FIRST if deletes_first(row, wanted, self._resources) else CREATE_FIRST
+        return DELETE_FIRST if self._plan.steps[row.name].deletes_first else CREATE_FIRST
 
     def _told(self, name: str, error: str) -> str:
         veil = self.veils()[0]
@@ -447,6 +493,18 @@ class Foresight:
         return tuple(sorted({other for other in used if not self.is_still(other)}))
 
 
+def check_protected(definition: Definition, resources: Resources) -> None:
+    """Raise DeletionProtected where a change of the stack to `definition` would delete or replace what is protected.
+
+    `resources` are of the stack as it becomes. A value that only the change will bring counts as another one.
+    """
+    if resources.any_protected:
+        found = Foresight(definition, resources, resources.nested(resources.stack.id)).protected()
+        if found:
+            name = resources.stack.name
+            raise DeletionProtected(f"Stack {name} is left as it is, because of what is protected: {' '.join(found)}")
+
+
 def _is_retained(row: ResourceRecord) -> bool:
     """Whether its object stays where the resource goes."""
     return row.deletion_policy.lower() == "retain"
@@ -460,6 +518,8 @@ def _preview(fate: _Fate) -> PreviewResource:
     if fate.level is not None:
         return fate.level.preview(fate)
     row = fate.row
+    if fate.outcome is Outcome.PROTECT:
+        row = replace(row, status_reason=fate.cause)
     if fate.stack.sealed:
         row = replace(row, metadata=dict.fromkeys(row.metadata, MASK))  # nobody looks what of it is hidden
     return PreviewResource(fate.stack, row, (), {})
@@ -470,7 +530,17 @@ def _planned(fate: _Fate) -> PlannedResource:
         return fate.level.planned(fate)
     row = fate.row
     return PlannedResource(
-        fate.path, row.type, row.physical_id, fate.outcome.value, fate.cause, None, fate.after, (), False
+        fate.path,
+        row.type,
+        row.physical_id,
+        _FAILS.get(fate.outcome, fate.outcome).value,
+        fate.cause,
+        None,
+        fate.after,
+        (),
+        False,
+        row.protection is not None,
+        row.health,
     )
 
 

@@ -1,24 +1,34 @@
 """The way that every operation on a stack takes: ask the lock, then write and queue in the transaction that asked.
 
-What a maintenance lock refuses is noted here, so that nothing is forgotten and nothing has to be kept elsewhere.
+What a maintenance lock refuses goes to the list of suppressed requests (`suppression.py`).
 """
 
-import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from heatlite.core.clock import Clock
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.errors import Forbidden, StackLocked, StackNotFound
+from heatlite.core.errors import (
+    DatabaseUnavailable,
+    DeletionProtected,
+    Forbidden,
+    HeatliteError,
+    NotFound,
+    StackLocked,
+    StackNotFound,
+)
 from heatlite.core.ids import random_id
-from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import DELETES, Operation, maintenance_refusal, refusal
 from heatlite.engine.offer import check_types
+from heatlite.engine.stack_clouds import StackClouds
+from heatlite.engine.suppression import Suppression, effect
 from heatlite.store.encryption import Cipher
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
@@ -27,19 +37,35 @@ from heatlite.store.store import Store
 audit = logging.getLogger("heatlite.audit")
 """Every lock, unlock, refusal and replay: who, when, why (lock-and-health §2)."""
 
-MOST_NOTED = 10_000
-
 ASKS_FOR_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
 """What is only for those who may use all of the types that the stack has (resource-types.md: Availability); where there
 is a definition to be checked, who checks that asks."""
 
 ZONE = "zone:"
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a request turns out to be when it is looked at more closely."""
+
+    types: frozenset[str]
+    """The types of resources that its caller must be allowed to use."""
+    effect: JsonMap
+    """What it would do, as it may be shown."""
+
+
 CHANGES_MACHINES = frozenset({
     Verb.CREATE, Verb.UPDATE, Verb.ROLLBACK, Verb.SUSPEND, Verb.RESUME, Verb.SNAPSHOT, Verb.RESTORE, Verb.ADOPT,
 })  # fmt: skip
 """What is not done while machines of the tree are at work themselves. A deletion waits for nobody, all else leaves them
 alone."""
+
+ASKS_CLOUD = frozenset({
+    Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
+    Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL,
+})  # fmt: skip
+"""What is not done in another cloud than the stack's, beside locks that touch resources. A forced delete passes: it
+leaves behind, and lists, what it cannot reach."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -53,18 +79,21 @@ class Attempt:
     """Below the stack: "" for the stack itself."""
     body: JsonMap | None
     target: str = ""
+    examine: Callable[[], Examined] | None = None
+    """Looks at what the body asks for. Raises what is wrong with it."""
+    cloud: CloudIdentity | None = None
+    """The cloud that the stack records as soon as the operation is let in; None: nothing new."""
 
 
 class Gate:
     """Lets operations in, or says why not."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: Settings, clouds: StackClouds) -> None:
         self._store = store
+        self._clouds = clouds
         self._clock = clock
         self._settings = settings
-        self._noted: set[bytes] = set()
-        """Digests of refusals that are in the store already: a client that hammers a locked stack must not write each
-        time. (The requests themselves would be gigabytes.)"""
+        self.suppression = Suppression(store, clock)
 
     def act(self, context: Context, operation: Operation, stack: StackRecord, options: Json = None) -> Attempt:
         """Begin an operation that came as POST …/actions; see `attempt`."""
@@ -79,10 +108,13 @@ class Gate:
         path: str,
         body: JsonMap | None,
         target: str = "",
+        examine: Callable[[], Examined] | None = None,
+        adopts_cloud: bool = False,
     ) -> Attempt:
         """Begin an operation. What the stack's own lock forbids is refused here, before anything is looked at; so is an
-        update of a stack that is busy, before its template is read: of a hundred at once ninety-nine cost little."""
-        attempt = Attempt(context, operation, stack, method, path, body, target or stack.name)
+        update of a stack that is busy, before its template is read: of a hundred at once ninety-nine cost little; and
+        what would run against another cloud than the stack's, unless it `adopts_cloud`."""
+        attempt = Attempt(context, operation, stack, method, path, body, target or stack.name, examine)
         if _is_gone(operation, stack):
             raise StackNotFound(name=stack.name)
         error = maintenance_refusal(operation, stack)
@@ -98,6 +130,8 @@ class Gate:
                 if isinstance(busy, StackLocked):
                     self._note(attempt, busy)
                 raise busy
+        if _acts_on_cloud(attempt):
+            return replace(attempt, cloud=self._clouds.admitted(stack, adopts=adopts_cloud))
         return attempt
 
     def ask_for_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
@@ -124,37 +158,73 @@ class Gate:
                 lifted = [stack, *below] if attempt.operation in DELETES else [stack]
                 if any(one.lock is not None and one.lock.by_admin for one in lifted) and not attempt.context.is_admin:
                     raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
+                self.settle(attempt.context)
+                if attempt.cloud is not None:
+                    self._store.stacks.record_cloud(stack.root_id or stack.id, attempt.cloud)
+                    stack = stack if stack.root_id is not None else replace(stack, cloud=attempt.cloud)
                 yield stack
         except StackLocked as error:
             self._note(attempt, error)
             raise
+        except DeletionProtected:
+            who = attempt.context.user
+            audit.info("protected stack=%s request=%s by=%s", attempt.stack.id, attempt.operation, who)
+            raise
+
+    def settle(self, context: Context) -> None:
+        """Take the request that the caller replays off the list, in the transaction that writes what comes of it.
+
+        So one entry takes effect once, however many replay it. Raises NotFound where another was first.
+        """
+        replay = context.replay
+        if replay is None:
+            return
+        if not self._store.suppressed.delete(replay.stack_id, replay.entry_id):
+            raise NotFound(entity="Suppressed request", name=replay.entry_id)
+        self._store.database.after_commit(replay.settled)
 
     def _note(self, attempt: Attempt, error: StackLocked) -> None:
-        """Put a refusal into the audit log and, once for each lock, into the list of suppressed requests."""
-        stack, user = attempt.stack, attempt.context.user
-        audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, attempt.operation, attempt.target, user)
-        if attempt.operation in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
+        """Put a refusal into the audit log and into the list of suppressed requests.
+
+        Raises Forbidden for a caller who may not use the types that the request asks for: nobody is to replay it.
+        """
+        stack, context = attempt.stack, attempt.context
+        operation, target = attempt.operation, attempt.target
+        audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, operation, target, context.user)
+        if context.replay is not None or operation in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
             return
-        same = (stack.id, error.locked_at, attempt.operation, attempt.target, user, attempt.path, attempt.body)
-        key = hashlib.sha256(canonical(same).encode()).digest()
-        if key in self._noted:
-            return
+        if operation is Operation.SIGNAL:
+            detail = f"The signal was answered with 200 and ignored. {error.lock}"
+        else:
+            detail = f"The request was refused with 409. {error.lock}"
         entry = SuppressedRecord(
             stack_id=stack.id,
             time=self._clock.now(),
-            request=attempt.operation.value,
-            target=attempt.target,
-            requested_by=user,
-            detail=error.message,
+            request=operation.value,
+            target=target,
+            requested_by=context.user,
+            detail=detail,
             method=attempt.method,
             path=attempt.path,
             body=attempt.body,
+            root_id=stack.root_id or stack.id,
+            author=context_stored(context),
         )
-        with self._store.transaction():
-            self._store.suppressed.add(entry, error.locked_at)
-        if len(self._noted) >= MOST_NOTED:
-            self._noted.clear()
-        self._noted.add(key)
+        self.suppression.note(entry, error.locked_at, lambda: self._effect(attempt))
+
+    def _effect(self, attempt: Attempt) -> JsonMap:
+        """What a refused request would do. Raises as `_note`."""
+        self.ask_for_types(attempt.context, attempt.operation, attempt.stack)
+        if attempt.examine is None:
+            return effect(attempt.operation, attempt.body)
+        try:
+            examined = attempt.examine()
+        except DatabaseUnavailable:
+            raise
+        except HeatliteError as error:  # The text of the error may tell what is hidden.
+            return {"problem": type(error).__name__}
+        check_types(attempt.context, examined.types)
+        return examined.effect
 
     def start(
         self, attempt: Attempt, verb: Verb, lock: LockRecord | None = None, cause: Cause = Cause.REQUEST
@@ -235,11 +305,17 @@ class Gate:
         cipher = self._store.sealing.cipher if context.secrets else None
         return None if cipher is None else cipher.encrypt({**context.secrets})
 
-    def forget(self, stack: StackRecord, entry_id: int) -> None:
-        """Take a refusal off the list of suppressed requests."""
-        with self._store.transaction():
-            self._store.suppressed.delete(stack.id, entry_id)
-        self._noted.clear()  # What comes again is to be listed again.
+
+def _acts_on_cloud(attempt: Attempt) -> bool:
+    """Whether an operation asks the cloud about objects of the stack, or changes them there."""
+    match attempt.operation:
+        case Operation.LOCK:
+            options = (attempt.body or {}).get(Operation.LOCK.value)
+            return not isinstance(options, dict) or options.get("level") != LockLevel.STACKS
+        case Operation.UNLOCK:
+            return attempt.stack.lock is not None and attempt.stack.lock.level is LockLevel.ALL
+        case operation:
+            return operation in ASKS_CLOUD
 
 
 def _is_gone(operation: Operation, stack: StackRecord) -> bool:
@@ -266,18 +342,28 @@ def context_stored(context: Context) -> JsonMap:
 
 def context_of(action: ActionRecord, cipher: Cipher | None) -> Context:
     """Who asked for an action; until it has ended with what he sent to prove himself. Raises UnreadableSecret."""
-    roles, secrets = action.context.get("roles"), {}
+    secrets = {}
     if action.secrets is not None:
         if cipher is None:
             raise UnreadableSecret(keys="encryption_keys")
         secrets = {name: str(value) for name, value in cipher.decrypt(action.secrets).items()}
+    return replace(_restored(action.project, action.requested_by, action.context), secrets=secrets)
+
+
+def author_of(entry: SuppressedRecord, project: str) -> Context:
+    """The caller who made a suppressed request, as that caller was then."""
+    return _restored(project, entry.requested_by, entry.author)
+
+
+def _restored(project: str, user: str, stored: JsonMap) -> Context:
+    """The caller of whom `context_stored` is kept."""
+    roles = stored.get("roles")
     return Context(
-        project=action.project,
-        user=action.requested_by,
+        project=project,
+        user=user,
         roles=frozenset(str(role) for role in roles) if isinstance(roles, list) else frozenset(),
-        request_id=str(action.context.get("request_id", "")),
-        user_id=str(action.context.get("user_id", "")),
-        user_domain_id=str(action.context.get("user_domain_id", "")),
-        project_domain_id=str(action.context.get("project_domain_id", "")),
-        secrets=secrets,
+        request_id=str(stored.get("request_id", "")),
+        user_id=str(stored.get("user_id", "")),
+        user_domain_id=str(stored.get("user_domain_id", "")),
+        project_domain_id=str(stored.get("project_domain_id", "")),
     )

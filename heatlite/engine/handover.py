@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, to_text
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, Invalid, NotSupported
@@ -19,7 +20,7 @@ from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation
 from heatlite.engine.requests import Adopted
 from heatlite.engine.scope import current_rows
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Template
 from heatlite.template.loader import load_mapping, load_template
@@ -88,6 +89,8 @@ def _stack(
         "stack_user_project_id": None,
         "tags": list(stack.tags),
         "resources": resources,
+        "stack_protection": _protection(stack.protection),
+        "cloud": None if stack.cloud is None else stack.cloud.to_json(),
     }
 
 
@@ -102,7 +105,26 @@ def _resource(row: ResourceRecord) -> JsonMap:
         "status": row.status.value,
         "metadata": row.metadata,
         "resource_data": row.data,
+        "protection": _protection(row.protection),
     }
+
+
+def without_data(record: Mapping[str, Json]) -> JsonMap:
+    """A stack's record without what the types of its resources keep, and of nested stacks likewise."""
+    shown = {**record}
+    if isinstance(resources := record.get("resources"), Mapping):
+        shown["resources"] = {
+            name: without_data(entry) if isinstance(entry, Mapping) else entry for name, entry in resources.items()
+        }
+    if "resource_data" in shown:
+        shown["resource_data"] = {}
+    return shown
+
+
+def _protection(record: ProtectionRecord | None) -> JsonMap | None:
+    if record is None:
+        return None
+    return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
 
 
 def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[object]:
@@ -146,6 +168,8 @@ def read_record(value: Json) -> Adopted:
         _map(data, "environment"),
         {name: content for name, content in files.items() if isinstance(content, str)},
         _resources(data, "adopt_stack_data"),
+        data.get("stack_protection") is not None,
+        CloudIdentity.from_json(data.get("cloud")),
     )
 
 

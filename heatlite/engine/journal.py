@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
-from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
+from heatlite.store.records import EarlierState, EventRecord, ResourceRecord, StackRecord
 
 STACK_TYPE = "OS::Heat::Stack"
 LONGEST_REASON = 255
@@ -48,6 +48,34 @@ def moved(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackR
     before = stack.before_lock if stack.verb in LOCKING else state(stack.verb, stack.status)
     before = before if verb in LOCKING else None
     return replace(stack, verb=verb, status=status, status_reason=reason, before_lock=before)
+
+
+def row_moved(
+    row: ResourceRecord, verb: Verb, status: Status, reason: str, now: float, phase: str | None = None
+) -> ResourceRecord:
+    """The resource in another state. What a lock hides is kept as in `moved`.
+
+    `phase`: that of the action which moves it; None: no action does.
+
+    What a check or a mark hides is kept where the resource had failed or was never made: a mark that is taken back
+    must not make it look whole.
+    """
+    before_check = row.before_check if verb in (Verb.CHECK, Verb.LOCK, Verb.UNLOCK) else None
+    if verb is Verb.CHECK and status is Status.COMPLETE:
+        before_check = None
+    elif verb is Verb.CHECK and row.verb not in (Verb.CHECK, Verb.LOCK, Verb.UNLOCK) and before_check is None:
+        hidden = row.verb is Verb.INIT or row.status is not Status.COMPLETE
+        before_check = EarlierState(row.verb, row.status, row.status_reason, row.updated_at) if hidden else None
+    return replace(
+        row,
+        verb=verb,
+        status=status,
+        status_reason=reason,
+        updated_at=now,
+        before_lock=row.before_lock if verb in LOCKING else None,
+        before_check=before_check,
+        moved_in=phase,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,12 @@ class Operation(StrEnum):
     DELETE_SNAPSHOT = "delete_snapshot"
     MARK = "mark_unhealthy"
     SIGNAL = "signal"
+    ROTATE_KEYS = "rotate_keys"
     LOCK = "lock"
     UNLOCK = "unlock"
     PLAYBOOK = "playbook"
+    PROTECT = "protect"
+    UNPROTECT = "unprotect"
 
 
 DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
@@ -61,9 +64,9 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
-PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK}
+PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT}
 """What may leave nested stacks alone that are locked. Who plans the update, or knows the marked resource, looks; a
-cancel asks nothing of what its operation leaves alone."""
+cancel asks nothing of what its operation leaves alone; protection changes the addressed stack alone."""
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
     Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),
@@ -86,6 +89,7 @@ def locked_error(operation: Operation, stack: StackRecord) -> StackLocked:
     error = StackLocked(_locked_text(operation, stack))
     if stack.lock is not None:
         error.locked_at = stack.lock.locked_at
+        error.lock = f"Stack {stack.name} was under maintenance ({state(stack.verb, stack.status)}).{_described(stack)}"
     return error
 
 
@@ -161,12 +165,15 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
         return InvalidStackState(f"Stack {stack.name} is {now}: it is not locked, so there is nothing to unlock.")
     if operation is Operation.LOCK and (stack.status is Status.IN_PROGRESS or now in NOT_LOCKABLE):
         return InvalidStackState(f"Stack {stack.name} is {now}: only a stack in a final state can be locked.")
-    if operation is Operation.RETRY and (stack.status is not Status.FAILED or stack.verb not in RETRIES):
+    verb, status = stack.state_without_lock
+    if (verb, status) != (stack.verb, stack.status):
+        now += f" (before its lock: {state(verb, status)})"
+    if operation is Operation.RETRY and (status is not Status.FAILED or verb not in RETRIES):
         text = f"Stack {stack.name} is {now}: there is no failed create or update to go on with."
-        if stack.verb is Verb.RESTORE:
+        if verb is Verb.RESTORE:
             text += " To go on with a restore, restore the snapshot again, or update the stack."
         return InvalidStackState(text)
-    if operation is Operation.UPDATE and stack.verb in (Verb.SUSPEND, Verb.DELETE):
+    if operation is Operation.UPDATE and verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
     return None
 
@@ -176,10 +183,7 @@ def _locked_text(operation: Operation, stack: StackRecord) -> str:
     now = state(stack.verb, stack.status)
     text = f"Stack {stack.name} is under maintenance ({now}), so {operation} is refused and nothing was changed."
     lock = stack.lock
-    if lock is not None:
-        text += f" Locked at level '{lock.level}' since {to_text(lock.locked_at)} by {lock.locked_by}"
-        text += f", reason: {lock.reason}" if lock.reason else ", no reason given"
-        text += f", expires at {to_text(lock.expires_at)}." if lock.expires_at else ", does not expire."
+    text += _described(stack)
     if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
         return text + " The lock is being lifted: try again when that has ended."
     if lock is not None and lock.by_admin:
@@ -189,3 +193,13 @@ def _locked_text(operation: Operation, stack: StackRecord) -> str:
         f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions"
         ' with the body {"unlock": null}.'
     )
+
+
+def _described(stack: StackRecord) -> str:
+    """The lock of a stack as a sentence: level, since when, by whom, why, until when; "" without one."""
+    lock = stack.lock
+    if lock is None:
+        return ""
+    text = f" Locked at level '{lock.level}' since {to_text(lock.locked_at)} by {lock.locked_by}"
+    text += f", reason: {lock.reason}" if lock.reason else ", no reason given"
+    return text + (f", expires at {to_text(lock.expires_at)}." if lock.expires_at else ", does not expire.")

@@ -13,6 +13,9 @@ class StoredMailbox:
     def read(self, address: str) -> dict[str, Json]:
         return self._store.mail.read(address)
 
+    def size(self, address: str, besides: str) -> tuple[int, int]:
+        return self._store.mail.size(address, besides)
+
     def put(self, address: str, key: str, content: Json) -> None:
         with self._store.transaction():
             self._store.mail.put(address, key, content)

@@ -1,15 +1,16 @@
 """The maintenance lock: set, lifted, run out; and the requests that it kept out (lock-and-health §2)."""
 
 import logging
+from collections.abc import Sequence
 
 from heatlite.core.clock import Clock, to_text
-from heatlite.core.context import Context
-from heatlite.core.errors import HeatliteError, HTTPBadRequest, NotFound
+from heatlite.core.context import Context, Replay
+from heatlite.core.errors import HeatliteError, HTTPBadRequest, InvalidStackState, NotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Cause, LockLevel, Status, Verb
-from heatlite.engine.gate import Gate, audit
+from heatlite.engine.gate import Gate, audit, author_of
 from heatlite.engine.locks import Operation
-from heatlite.store.records import LockRecord, StackRecord, SuppressedRecord
+from heatlite.store.records import DroppedRecord, LockRecord, StackRecord, SuppressedRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -64,20 +65,53 @@ class Maintenance:
                     log.info("stack %s: its lock has expired, but: %s", stack.name, error)
         self._stuck = frozenset(stuck)
 
+    def listed(self, stack: StackRecord) -> tuple[Sequence[SuppressedRecord], DroppedRecord | None]:
+        """The requests that locks have refused, oldest first, and what was dropped to make room for them.
+
+        Those of a root are those of its whole tree.
+        """
+        self._gate.suppression.flush()
+        return self._store.suppressed.list(stack.id), self._store.suppressed.dropped(stack.id)
+
     def suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
-        """A request that the lock refused. Raises NotFound."""
+        """A request that a lock refused, of those that are listed for the stack. Raises NotFound."""
         entry = self._store.suppressed.get(stack.id, entry_id)
         if entry is None:
             raise NotFound(entity="Suppressed request", name=entry_id)
         return entry
 
-    def replayed(self, context: Context, stack: StackRecord, entry: SuppressedRecord) -> None:
-        """A refused request was made again and has gone through: it is settled."""
-        self._gate.forget(stack, entry.id)
-        audit.info("replay stack=%s entry=%s request=%s by=%s", stack.id, entry.id, entry.request, context.user)
+    def replay(
+        self, context: Context, stack: StackRecord, entry_id: int
+    ) -> tuple[StackRecord, SuppressedRecord, Replay]:
+        """What it takes to make a refused request again, and the stack that it is for.
+
+        Raises NotFound, and InvalidStackState for a request that was too large to be kept.
+        """
+        entry = self.suppressed(stack, entry_id)
+        target = stack if entry.stack_id == stack.id else self._store.stacks.get(entry.stack_id)
+        if target is None:
+            raise NotFound(entity="Suppressed request", name=entry_id)
+        if not entry.replayable:
+            raise InvalidStackState(
+                f"Suppressed request {entry_id} was too large to be kept, so it cannot be replayed: ask"
+                f" {entry.requested_by} to make it again, then drop the entry."
+            )
+        return target, entry, Replay(entry.stack_id, entry.id, author_of(entry, stack.project), context.request_id)
+
+    def replayed(self, context: Context, entry: SuppressedRecord, replay: Replay) -> None:
+        """A refused request was made again and was accepted; one that had nothing to change is taken off the list."""
+        if replay.is_settled:
+            self._gate.suppression.forgotten()
+        else:
+            self._gate.suppression.forget(entry.stack_id, entry.id)
+        audit.info(
+            "replay stack=%s entry=%s request=%s by=%s for=%s",
+            entry.stack_id, entry.id, entry.request, context.user, entry.requested_by,
+        )  # fmt: skip
 
     def drop_suppressed(self, context: Context, stack: StackRecord, entry_id: int) -> None:
-        """Forget a request that the lock refused. Raises NotFound."""
+        """Forget a request that a lock refused. Raises NotFound."""
         entry = self.suppressed(stack, entry_id)
-        self._gate.forget(stack, entry_id)
-        audit.info("drop stack=%s entry=%s request=%s by=%s", stack.id, entry_id, entry.request, context.user)
+        if not self._gate.suppression.forget(stack.id, entry_id):
+            raise NotFound(entity="Suppressed request", name=entry_id)
+        audit.info("drop stack=%s entry=%s request=%s by=%s", entry.stack_id, entry_id, entry.request, context.user)

@@ -69,5 +69,4 @@ def _has(view: Finders, service: str) -> bool:
 def check_types(context: Context, types: Iterable[str]) -> None:
     """Raise Forbidden for a type that the caller may not use."""
     for name in sorted(types):
-        if not context.may(TYPE + name):
-            raise Forbidden(action=name)
+        context.require(TYPE + name)

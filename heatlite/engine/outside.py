@@ -17,6 +17,14 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+_STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
+"""IPv4-mapped addresses (RFC 4291) and those of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
+_NEVER_PUBLIC: Final = tuple(
+    map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "fec0::/10"))
+)
+"""IPv4-compatible addresses, NAT64 for local use, Teredo, 6to4, site-local addresses: some lead to private IPv4
+addresses, none is needed. Releases of Python differ in what they count as global."""
+
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -99,19 +107,28 @@ def connection(
         sock.settimeout(left(end))
         if parts.scheme == "https":
             sock = (tls or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)
-        # Timeouts of sockets are about silence; this one is about the whole.
-        watch = threading.Timer(left(end), _hang_up, [sock])
-        watch.daemon = True
-        watch.start()
-        try:
-            connected = http.client.HTTPConnection(host, address[1])
-            connected.auto_open = 0  # another connection would be to an address that nobody has checked
-            connected.sock = sock
+        connected = http.client.HTTPConnection(host, address[1])
+        connected.auto_open = 0  # another connection would be to an address that nobody has checked
+        connected.sock = sock
+        with deadline(connected, left(end)):
             yield connected
-        finally:
-            watch.cancel()
     finally:
         sock.close()
+
+
+@contextlib.contextmanager
+def deadline(connected: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+    """End the connection when the block has not ended within `seconds`.
+
+    Timeouts of sockets are about silence; this one is about the whole.
+    """
+    watch = threading.Timer(seconds, _hang_up, [connected.sock])
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
 
 
 def path_of(parts: SplitResult) -> str:
@@ -168,9 +185,14 @@ def _matches(entry: str, host: str, port: int) -> bool:
 
 
 def _is_public(address: str) -> bool:
+    """Return whether an address is public. An IPv6 address that stands for an IPv4 address is judged by that."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool((mapped or found).is_global and not found.is_multicast)
+    if isinstance(found, ipaddress.IPv6Address):
+        if any(found in network for network in _STANDS_FOR_IPV4):
+            found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+        elif any(found in network for network in _NEVER_PUBLIC):
+            return False
+    return found.is_global and not found.is_multicast

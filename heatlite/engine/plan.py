@@ -25,6 +25,8 @@ class Outcome(StrEnum):
     """An immutable property would change, or the type knows that a change cannot be made: the step fails."""
     RESTRICT = "restrict"
     """The environment forbids what would be needed: the step fails, and the resource stays as it is."""
+    PROTECT = "protect"
+    """A protected object would have to go: the operation is refused, or the step fails and the object stays."""
     DELETE = "delete"
     CHECK = "check"
     SNAPSHOT = "snapshot"
@@ -51,7 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One piece of work. `key` is a resource name while converging and a row's id otherwise."""
+    """One piece of work. `key` is a row's id; while converging a resource name, except for what goes first."""
 
     key: str
     name: str
@@ -60,6 +62,10 @@ class Step:
     """Keys of the steps of this plan that have to succeed first."""
     row: ResourceRecord | None = None
     cause: str = ""
+    deletes_first: bool = False
+    """Of a replacement: the object goes before the new one is made."""
+    keeps_name: bool = False
+    """Of a deletion in the middle of an update: the new object is to have the old one's physical name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,12 @@ class Plan:
     steps: Mapping[str, Step]
     kept: Mapping[str, ResourceRecord]
     """While converging: the row of each name that needs no step."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """While converging: names of resources that cannot be replaced as they have to be, and why."""
     goes_on: bool = False
     """Whether independent steps still start after one has failed."""
+    optional: bool = False
+    """Whether the operation may succeed although a step has failed; only the resource tells of that."""
 
 
 def waiting(steps: Iterable[Step]) -> tuple[dict[str, int], dict[str, list[str]]]:

@@ -23,8 +23,10 @@ from heatlite.engine.accounts import may_want
 from heatlite.engine.containers import Containers
 from heatlite.engine.definitions import Definitions, pseudo_parameters
 from heatlite.engine.fetch import Fetcher
+from heatlite.engine.gate import Examined
 from heatlite.engine.nesting import check_immutable
 from heatlite.engine.offer import Offer
+from heatlite.engine.outline import outline
 from heatlite.engine.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
@@ -89,18 +91,28 @@ class Preparation:
 
         Without a `caller` the stack is there, and acts for itself.
         """
-        adopted = request.adopted
-        if adopted is not None:
-            files = {**adopted.files, **request.files}
-            request = replace(request, template=adopted.template, template_url=None, files=files)
         request = self._complete(stack.project, request)
         with _places_told(request):
-            template = self._template(request)
-            environment = self._requested_environment(request, template.parameters)
-            if adopted is not None:
-                before = Environment.parse(load_mapping(adopted.environment, "environment", "Environment"))
-                environment = _over(before, environment)
-            return self._checked(stack, template, environment, caller=caller)
+            return self._checked(stack, *self._read(request), caller=caller)
+
+    def examined(self, stack: StackRecord, request: Request, existing: bool) -> Examined:
+        """What an update, or a return to an earlier stack, would do, as far as the definitions tell.
+
+        No cloud is asked: a locked stack may be without one. ``problem`` names the first fault, if there is one. Raises
+        what keeps the definition from being read.
+        """
+        request = self._complete(stack.project, request, template_needed=not existing)
+        before = self._definitions.of(stack)
+        with _places_told(request):
+            template, environment = self._read_over(stack, request) if existing else self._read(request)
+            template_id = self._store.templates.address(template.document, template.files)
+            if template_id == stack.template_id and environment == before.environment:
+                return Examined(self._store.resources.types(stack.id), outline(before, before, template_id, Mask(list)))
+            definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
+            problems, nested = examine(definition, self._types)
+        effect = outline(before, definition, template_id, Mask(lambda: nested.secrets))
+        fault = next((problem.error for problem in problems if problem.severity == "error"), None)
+        return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
 
     def validate(self, context: Context, request: Request, without_services: bool = False) -> Nested:
         """The definition as far as it can be judged without values (POST /validate), with the templates within.
@@ -156,21 +168,33 @@ class Preparation:
         """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
         request = self._complete(stack.project, request, template_needed=not existing)
         with _places_told(request):
-            if not existing:
-                template = self._template(request)
-                environment = self._requested_environment(request, template.parameters)
-            else:
-                stored = self._store.templates.get(stack.template_id)
-                files = {**stored.files, **request.files}
-                if request.template is None:
-                    template = Template(stored.document, files)
-                else:
-                    template = self._template(replace(request, files=files))
-                environment = self._merged_environment(stack, request, template)
+            template, environment = self._read_over(stack, request) if existing else self._read(request)
             return self._checked(stack, template, environment, before=self._definitions.of(stack))
+
+    def _read(self, request: Request) -> tuple[Template, Environment]:
+        """The template and the environment of a complete request that says everything itself."""
+        template = self._template(request)
+        environment = self._requested_environment(request, template.parameters)
+        if request.adopted is not None:
+            before = Environment.parse(load_mapping(request.adopted.environment, "environment", "Environment"))
+            environment = _over(before, environment)
+        return template, environment
+
+    def _read_over(self, stack: StackRecord, request: Request) -> tuple[Template, Environment]:
+        """The template and the environment of a complete request that goes on from what the stack has."""
+        stored = self._store.templates.get(stack.template_id)
+        files = {**stored.files, **request.files}
+        if request.template is None:
+            template = Template(stored.document, files)
+        else:
+            template = self._template(replace(request, files=files))
+        return template, self._merged_environment(stack, request, template)
 
     def _complete(self, project: str, request: Request, template_needed: bool = True) -> Request:
         """With its template, which may have to be fetched, and with the files of its container."""
+        if request.adopted is not None:
+            files = {**request.adopted.files, **request.files}
+            request = replace(request, template=request.adopted.template, template_url=None, files=files)
         if request.template is None and request.template_url is not None:
             request = replace(request, template=self._fetcher.text(request.template_url), template_url=None)
         if request.template is None and template_needed:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump
+from heatlite.core.masking import origin
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.outside import connection, left, look_up, path_of
 from heatlite.plugin.ports import RegionUnavailable
@@ -57,7 +58,7 @@ class Regions:
         if endpoint is None:
             raise EntityNotFound(entity="Region", name=region)
         parts = urlsplit(endpoint.url.replace(PROJECT, quote(project, safe="")) + path)
-        shown = f"{'This server' if region is None else f'Region {region}'} ({parts.scheme}://{parts.netloc})"
+        shown = f"{'This server' if region is None else f'Region {region}'} ({origin(endpoint.url)})"
         headers = {"Host": parts.netloc, "Accept": "application/json", "User-Agent": "heatlite", "Connection": "close"}
         if endpoint.token is not None:
             headers["X-Auth-Token"] = endpoint.token
@@ -111,7 +112,10 @@ def endpoints(settings: Settings) -> dict[str, Endpoint]:
         except ValueError:
             fine = False
         if not fine or parts.username is not None or parts.query or parts.fragment:
-            raise BadSetting(f"regions: {url!r} is no address such as https://host:8004/v1/{PROJECT}.")
+            raise BadSetting(
+                f"regions: the address of {name} ({origin(url)}…) has to be one such as https://host:8004/v1/{PROJECT},"
+                " without user, password and query. A token belongs into region_tokens."
+            )
         found[name] = Endpoint(url.rstrip("/"), tokens.pop(name, None))
     if tokens:
         raise BadSetting(f"region_tokens: there is no region {', '.join(sorted(tokens))}.")

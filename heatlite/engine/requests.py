@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 
 
@@ -17,6 +18,10 @@ class Adopted:
     environment: JsonMap
     files: Mapping[str, str]
     resources: JsonMap
+    protected: bool = False
+    """Whether the stack itself was protected."""
+    cloud: CloudIdentity | None = None
+    """Where its objects are; None: the record does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class Request:
     disable_rollback: bool | None = None
     converge: bool = False
     """Whether an update looks at the real objects first and starts from what it finds."""
+    adopt_cloud: bool = False
+    """Whether the stack has its objects in the cloud that is set from now on, whatever it has recorded."""
     adopted: Adopted | None = None
     """Of a create that makes nothing: the objects that it takes over. Its template takes the place of `template`; what
     else there is in the request goes before it."""
@@ -117,6 +124,9 @@ class PlannedResource:
     """Names of resources of the same stack with which something is done before."""
     differences: tuple[Difference, ...]
     metadata_differs: bool
+    is_protected: bool
+    health: HealthRecord | None = None
+    """What is known of the health of the object beside its state. It changes nothing of the plan."""
 
 
 @dataclass(frozen=True, slots=True)

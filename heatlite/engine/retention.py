@@ -1,10 +1,11 @@
 """What is not kept for good: events, actions and node actions beyond the number and the age that an installation keeps,
-deleted stacks, engines that have not been heard of for long."""
+deleted stacks, templates that no stack refers to, engines that have not been heard of for long."""
 
 import time
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
+from heatlite.store.stacks import TEMPLATE_GRACE
 from heatlite.store.store import Store
 
 DAY = 86_400.0
@@ -14,6 +15,8 @@ BATCH = 500
 """Rows that one transaction removes: nobody who writes waits for more than that."""
 STACKS = 20
 """Stacks that one transaction removes."""
+TEMPLATES = 50
+"""Templates that one transaction removes; each may be of some MB."""
 PAUSE = 0.005
 """Seconds between two transactions: those who wait come first."""
 MOST = 20
@@ -34,11 +37,12 @@ class Retention:
         now = self._clock.now()
         if now < self._due:
             return
-        for _ in range(MOST):
-            if not self.purge(now):
-                self._due = now + EVERY
-                return
-            time.sleep(PAUSE)
+        with self._store.database.unhurried():
+            for _ in range(MOST):
+                if not self.purge(now):
+                    self._due = now + EVERY
+                    return
+                time.sleep(PAUSE)
 
     def purge(self, now: float) -> bool:
         """One transaction; whether there was anything to remove."""
@@ -70,9 +74,24 @@ class Retention:
             with store.transaction():
                 store.stacks.forget(stacks)
             return True
+        if self._purge_templates(now):
+            return True
         silent = store.services.silent_since(now - DAY)
         if silent:
             with store.transaction():
                 for service_id in silent:
                     store.services.leave(service_id)
         return bool(silent)
+
+    def _purge_templates(self, now: float) -> bool:
+        """One transaction: note which templates have become unused, or delete those that have been for long."""
+        templates = self._store.templates
+        found = templates.unreferenced(BATCH)
+        if found:
+            with self._store.transaction():
+                return templates.mark_unused(found, now) > 0
+        found = templates.unused_before(now - TEMPLATE_GRACE, TEMPLATES)
+        if found:
+            with self._store.transaction():
+                return templates.remove_unused(found) > 0
+        return False

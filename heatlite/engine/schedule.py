@@ -165,4 +165,4 @@ class Schedule:
 
 
 def _is_done(stack: StackRecord, verb: Verb) -> bool:
-    return verb in ONCE and stack.verb is verb and stack.status is Status.COMPLETE
+    return verb in ONCE and stack.state_without_lock == (verb, Status.COMPLETE)

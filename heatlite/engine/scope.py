@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import TypeAlias, cast
 
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import EntityNotFound, HeatliteError, Problem, ResourceTypeUnavailable, StackValidationFailed
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
@@ -14,6 +15,8 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.accounts import Accounts, may_want
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.gone import gone
+from heatlite.engine.protected import Protected, first_within
+from heatlite.engine.stack_clouds import StackClouds
 from heatlite.engine.template_types import TemplateResource, TemplateTypes
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Facts, Inherited, Services
@@ -24,7 +27,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition, ResourceDefinition
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
-from heatlite.template.expression import UNKNOWN, resolve
+from heatlite.template.expression import UNKNOWN, Bounded
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,11 @@ class Surroundings:
     store: Store
     definitions: Definitions
     template_types: TemplateTypes
+    stack_clouds: StackClouds
     accounts: Accounts | None = None
+    resource_data: int = 8 * 1024 * 1024
+    stack_data: int = 64 * 1024 * 1024
+    """The settings `max_resource_data` and `max_stack_data`."""
 
 
 def live_values(resource: Resource[Schema]) -> JsonMap | None:
@@ -89,6 +96,7 @@ class Resources:
     def __init__(self, stack: StackRecord, surroundings: Surroundings) -> None:
         self.stack = stack
         self.types = surroundings.types
+        self.resource_data, self.stack_data = surroundings.resource_data, surroundings.stack_data
         self._surroundings = surroundings
         self._observed: dict[str, Observed] = {}
         self.retries = False
@@ -98,6 +106,8 @@ class Resources:
         self._saved: JsonMap = {}
         self.suspended = 0.0
         """Seconds that the running operation was suspended in all."""
+        self.phase = ""
+        """The phase that runs (`phase_of`)."""
 
     def observe(
         self,
@@ -178,6 +188,16 @@ class Resources:
             return False
         return may_want(self.types, {one.mapped_type for one in definition.resources.values()})
 
+    def may_nest(self, mapped_types: Iterable[str]) -> bool:
+        """Whether one of the types makes nested stacks."""
+        return any(issubclass(self._type(name), StackResource) for name in mapped_types)
+
+    def tree_data(self, without_rows: bool) -> int:
+        """What the stacks of the tree hold, in characters of JSON; `without_rows`: but for the rows of this one."""
+        stack = self.stack
+        sizes = self._surroundings.store.stack_sizes
+        return sizes.of_tree(stack.root_id or stack.id, stack.id if without_rows else None)
+
     def passwords(self) -> list[object]:
         """Those of the accounts in the stack's tree."""
         return [*self._surroundings.store.accounts.passwords(self.stack.root_id or self.stack.id)]
@@ -190,6 +210,36 @@ class Resources:
         """A nested stack as it is now; None if there is none."""
         stack = None if stack_id is None else self._surroundings.store.stacks.get(stack_id)
         return None if stack is None or stack.deleted_at is not None else NestedView(stack, self._surroundings)
+
+    @cached_property
+    def any_protected(self) -> bool:
+        """Whether anything in the stack's tree is protected; nobody changes that while an operation runs there."""
+        return self._surroundings.store.resources.any_protected(self.stack.root_id or self.stack.id)
+
+    def protected(self, row: ResourceRecord) -> Protected | None:
+        """What keeps the row's object from being deleted or replaced: itself, or a part of its nested stack."""
+        if not self.any_protected:
+            return None
+        if row.protection is not None:
+            return Protected(self.stack, row.name, row.protection)
+        view = self.nested(row.physical_id) if issubclass(self.type_of(row), StackResource) else None
+        if view is None:
+            return None
+        store = self._surroundings.store
+        return first_within(store, [view.stack, *store.stacks.descendants(view.stack)])
+
+    def members(self, row: ResourceRecord) -> Iterator[Resource[Schema]]:
+        """What there is in the nested stack of a row, at any depth, but for what a maintenance lock holds."""
+        view = self.nested(row.physical_id) if issubclass(self.type_of(row), StackResource) else None
+        if view is None or view.stack.lock is not None:
+            return
+        within = view.values.resources
+        for member in view.rows:
+            if member.physical_id is not None and member.external_id is None:
+                made = within.make(member)
+                made.facts.users = partial(_users, view, member)
+                yield made
+                yield from within.members(member)
 
     def within(self, stack: StackRecord) -> "Resources":
         """Those of the stack or of one nested in it as it becomes, with what has been seen of their objects."""
@@ -207,6 +257,18 @@ class Resources:
         found = found or self._surroundings.store.resources.find(self.stack.id, name_or_physical_id)
         return self.make(found[-1]) if found else None
 
+    def relative(self, physical_id: str) -> Resource[Schema] | None:
+        """The resource of the stack's tree with this physical id."""
+        found = self.sibling(physical_id)
+        if found is not None and found.physical_id == physical_id:
+            return found
+        store, root_id = self._surroundings.store, self.stack.root_id or self.stack.id
+        for row in store.resources.with_objects(self.stack.project, [physical_id]):
+            stack = store.stacks.get(row.stack_id)
+            if stack is not None and (stack.root_id or stack.id) == root_id:
+                return Resources(stack, self._surroundings).make(row)
+        return None
+
     def _beside(self, row: ResourceRecord, older: bool) -> Resource[Schema] | None:
         """The other resource of the same name and type during a replacement."""
         rows = self._surroundings.store.resources.by_name(self.stack.id, [row.name])
@@ -214,11 +276,17 @@ class Resources:
         found = [one for one in alike if (one.id < row.id if older else one.id > row.id)]
         return self.make(found[-1]) if found else None
 
+    def made(self, row: ResourceRecord) -> bool:
+        """Whether the phase that runs has made the row's object what it is to be, perhaps in an earlier attempt."""
+        is_made = row.status is Status.COMPLETE and row.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
+        return is_made and row.moved_in == self.phase
+
     def finished(self, row: ResourceRecord) -> bool:
         """While an operation is tried again: whether it was done with the row before it failed."""
-        if not self.retries or row.status is not Status.COMPLETE or row.verb not in (Verb.CREATE, Verb.UPDATE):
+        now = row.state_without_lock
+        if not self.retries or now.status is not Status.COMPLETE or now.verb not in (Verb.CREATE, Verb.UPDATE):
             return False
-        done = self.stack.verb is Verb.CREATE or (row.updated_at or 0.0) > (self.stack.updated_at or 0.0)
+        done = self.stack.verb is Verb.CREATE or (now.updated_at or 0.0) > (self.stack.updated_at or 0.0)
         return done and not (issubclass(self.type_of(row), StackResource) and self._ails_within(row))
 
     def _ails_within(self, row: ResourceRecord) -> bool:
@@ -283,13 +351,23 @@ class Resources:
                 update_policy=update_policy or {},
                 before=None if properties is None else row.properties,
                 sibling=self.sibling,
+                relative=self.relative,
                 former=partial(self._beside, row, older=True),
                 latter=partial(self._beside, row, older=False),
                 time_limit=stack.timeout_seconds(self._surroundings.services.action_timeout),
                 inherited=Inherited if definition is None else partial(_handed_down, definition, row),
                 created_at=row.created_at,
+                home=self._home,
             )
         )
+
+    @cached_property
+    def _cloud(self) -> CloudIdentity | None:
+        return self._surroundings.store.stacks.cloud_of(self.stack)
+
+    def _home(self) -> CloudIdentity | None:
+        """The cloud in which the stack has its objects."""
+        return self._cloud
 
     def physical_name(self, definition: ResourceDefinition, identifier: str) -> str:
         """What the real object of a new row will be called, within what its type allows."""
@@ -329,6 +407,11 @@ class Values:
         if made is None or made[0] is not row:
             made = self._made[row.name] = (row, self.resources.make(row))
         return made[1]
+
+
+def bounded(values: Values) -> Bounded:
+    """The values for what must not come to more than a resource may hold."""
+    return Bounded(values, values.resources.resource_data)
 
 
 class PlannedValues(Values):
@@ -388,7 +471,7 @@ class NestedView:
         if found is None or not found.condition:
             return None
         try:
-            return without_unknown(resolve(found.value, self.values))
+            return without_unknown(bounded(self.values).resolved(found.value))
         except HeatliteError as error:
             log.info("stack %s, output %s: %s", self.stack.name, name, error)
             return None
@@ -406,6 +489,11 @@ class NestedView:
     def values(self) -> Values:
         rows = current_rows(self.rows)
         return Values(Resources(self.stack, self._surroundings), {row.name: row for row in rows})
+
+
+def _users(view: NestedView, used: ResourceRecord) -> list[Resource[Schema]]:
+    """What uses a row of a nested stack there."""
+    return [view.values.resources.make(row) for row in view.rows if used.id in row.uses and row.physical_id is not None]
 
 
 class MemberView:

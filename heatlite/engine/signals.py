@@ -9,20 +9,25 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     Conflict,
+    DeletionProtected,
     Forbidden,
+    HeatliteError,
     InvalidBreakPointHook,
     InvalidLifecycleActionToken,
     NotSupported,
+    RequestLimitExceeded,
     ResourceActionNotSupported,
     ResourceNotAvailable,
     ResourceNotFound,
     StackLocked,
 )
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.status import Status, Verb
 from heatlite.engine.breakpoints import cleared_text, clearing, is_over, lifecycle_token, waits_at
+from heatlite.engine.budget import Budget
 from heatlite.engine.children import Children
 from heatlite.engine.definitions import Definitions
+from heatlite.engine.foresight import check_protected
 from heatlite.engine.gate import Gate
 from heatlite.engine.journal import LONGEST_REASON, resource_event
 from heatlite.engine.locks import Operation
@@ -30,7 +35,7 @@ from heatlite.engine.reading import Reading
 from heatlite.engine.scope import current_rows, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import NoActionNeeded, Resize
-from heatlite.plugin.signing import NODE, Node, Proof, Signalled
+from heatlite.plugin.signing import KEY, NODE, Node, Proof, Signalled
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -80,19 +85,21 @@ class Signals:
         stack: StackRecord,
         row: ResourceRecord,
         details: JsonMap | None,
-        replayed: bool = False,
     ) -> None:
         """Deliver a signal to a resource. One that nothing is to be done about is taken all the same.
 
-        One that is `replayed` says what is in its way, so that it stays listed until it has its effect.
+        One that is replayed says what is in its way, so that it stays listed until it has its effect.
 
         Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before there is a resource,
-        NotSupported while it is deleted or suspended, InvalidBreakPointHook, and what the type finds wrong.
+        NotSupported while it is deleted or suspended, RequestLimitExceeded for more than the type takes,
+        InvalidBreakPointHook, and what the type finds wrong.
         """
+        kind = self._reading.resources_of(stack).type_of(row)
+        if len(dump(details).encode(errors="replace")) > kind.longest_signal:
+            raise RequestLimitExceeded(message=f"a signal to {row.type} has at most {kind.longest_signal} bytes.")
         if details and "unset_hook" in details:
             self._clear_hook(stack, row.name, details["unset_hook"])
             return
-        kind = self._reading.resources_of(stack).type_of(row)
         if not kind.has("signal"):
             raise ResourceActionNotSupported(action="signal")
         if row.verb is Verb.INIT:
@@ -103,10 +110,36 @@ class Signals:
             raise NotSupported(f"Signal resource during {row.verb} is not supported.")
         try:
             self._deliver(context, stack, row, details)
+        except DeletionProtected:
+            raise
         except (NoActionNeeded, Conflict) as error:
-            if replayed and isinstance(error, Conflict):
+            if context.replay is not None and isinstance(error, Conflict):
                 raise
             log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
+
+    def rotate_keys(self, context: Context, stack: StackRecord) -> None:
+        """Draw new keys for all resources that machines signal, in the stack and in those nested in it.
+
+        Old signed URLs and tokens prove nothing from then on. Properties that hold one change with the next update.
+        Each stack is a transaction: where one refuses, those before it are done, and the call can be repeated.
+        Raises what is in the way.
+        """
+        for one in (stack, *self._store.stacks.descendants(stack)):
+            attempt = self._gate.act(context, Operation.ROTATE_KEYS, one)
+            with self._gate.allowed(attempt) as held:
+                self._rotate(held)
+
+    def _rotate(self, stack: StackRecord) -> None:
+        resources = self._reading.resources_of(stack)
+        rows = []
+        for row in self._store.resources.of(stack.id):
+            signalled = resources.make(row)
+            if isinstance(signalled, Signalled) and KEY in signalled.data:
+                signalled.renew_key()
+                rows.append(replace(row, data=dict(signalled.data)))
+        self._store.resources.save_many(rows)
+        for row in rows:
+            self._tell(row, row.verb, "A new signal key was drawn")
 
     def complete_lifecycle(self, stack: StackRecord, token: str) -> None:
         """Let the resource go that waits with this token before its deletion, in the stack or one nested in it.
@@ -165,13 +198,17 @@ class Signals:
             resource = self._reading.resources_of(stack).make(row)
             answer = resource.handle_signal(details)
             if not isinstance(answer, Resize):
+                self._gate.settle(context)
                 self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
                 return
-            refusal = None
+            refusal: HeatliteError | None = None
             try:
                 self._resize(context, stack, row, details, answer)
             except StackLocked as error:
                 refusal = error  # to be raised once it is written that the gate has listed the signal
+            except DeletionProtected as error:
+                self._tell(row, SIGNAL, f"Signal refused: {error.message}")
+                refusal = error
             else:
                 self._store.resources.save_many([replace(row, data=dict(resource.data))])
                 self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
@@ -204,8 +241,12 @@ class Signals:
             child = resource.resized(resize.wanted)
             action = self._gate.action(context, nested, Verb.UPDATE)
             most = self._settings.max_resources_per_stack
-            children = Children(self._store, self._clock, self._definitions, resources, action, most)
+            children = Children(
+                self._store, self._clock, self._definitions, resources, action, most, Budget(resources)
+            )
             order = children.resize(group, resource, definition, child)
+            assert order.definition is not None
+            check_protected(order.definition, resources.within(order.stack))
             children.write([order])
             context.queued.append(action.id)
             self._store.resources.save_many([replace(group, data=dict(resource.data))])
@@ -221,7 +262,8 @@ class Signals:
         raise NoActionNeeded
 
     def _tell(self, row: ResourceRecord, verb: str, reason: str) -> None:
-        event = replace(resource_event(row, self._clock.now()), verb=verb, status_reason=reason[:LONGEST_REASON])
+        # No properties: they are as they were, and a machine may signal as often as it likes.
+        event = replace(resource_event(row, self._clock.now(), {}), verb=verb, status_reason=reason[:LONGEST_REASON])
         self._store.events.append_many([event])
 
 

@@ -10,6 +10,7 @@ import http.client
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,9 +19,10 @@ from urllib.parse import SplitResult, urlsplit
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.masking import origin
 from heatlite.engine.breakpoints import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.journal import stack_event
-from heatlite.engine.outside import Hosts, Refused, Unknown, connection, path_of
+from heatlite.engine.outside import Hosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.store.records import EventRecord, SinkRecord, StackRecord
 from heatlite.store.sinks import digest_of
 from heatlite.store.store import Store
@@ -29,15 +31,25 @@ log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks for what is to be told."""
-SENDERS = 4
+SENDERS = 16
 """Sinks that are told something at once."""
+SENDERS_EACH = 2
+"""Of these, at most so many for one project, and for one host: what hangs delays nobody else."""
+DUE_EACH = 8
+"""Sinks of one project that one look considers."""
 BATCH = 100
 """Events that a sink is told over one connection."""
+REACH = 3.0
+"""Seconds in which a host has to take a connection."""
+ANSWER = 3.0
+"""Seconds in which it has to answer each request."""
 WHOLE = 10.0
 """Seconds that a batch may take; after half of them nothing more is begun."""
 LEASE = 60.0
 """Seconds for which a sink is claimed: longer than a batch takes."""
 LONGEST_PAUSE = 300.0
+MOST_KNOWN = 10_000
+"""Sinks whose hosts are remembered."""
 GIVE_UP = 86_400.0
 """Seconds for which a sink that has no ``ttl`` is tried."""
 
@@ -55,8 +67,11 @@ class Sinks:
         self._hosts = Hosts("webhook_hosts", tuple(hosts), anybody=True)
         self._installed = _by_digest(installed)
         self._senders = ThreadPoolExecutor(SENDERS, "sink")
-        self._busy: set[tuple[str, str]] = set()
-        """What this engine tells just now: it takes over nothing from itself, however old the lease."""
+        self._busy: dict[tuple[str, str], tuple[str, str]] = {}
+        """Stack and digest of each sink that this engine tells just now → project and host. It takes over nothing from
+        itself, however old the lease."""
+        self._hosts_of: dict[str, str] = {}
+        """Digest → host."""
         self._called = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sinks", daemon=True)
@@ -101,15 +116,39 @@ class Sinks:
                 with self._store.transaction():
                     self._store.sinks.add_everywhere(digest, lacking)
         now = self._clock.now()
-        for record in self._store.sinks.due(now, 2 * SENDERS):
-            if len(self._busy) == SENDERS or (record.stack_id, record.digest) in self._busy:
+        full = {project for project, count in self._at_work(0).items() if count >= SENDERS_EACH}
+        for record in self._store.sinks.due(now, DUE_EACH, full):
+            if len(self._busy) == SENDERS:
+                break
+            key = record.stack_id, record.digest
+            if key in self._busy or self._at_work(0)[record.project] >= SENDERS_EACH:
+                continue
+            host = self._host(record)
+            if host and self._at_work(1)[host] >= SENDERS_EACH:
                 continue
             until = now + LEASE
             with self._store.transaction():
                 mine = self._store.sinks.claim(record, now, until)
             if mine:
-                self._busy.add((record.stack_id, record.digest))
+                self._busy[key] = record.project, host
                 tell(record, until)
+
+    def _at_work(self, what: int) -> Counter[str]:
+        """Count the senders at work for each project (0), or host (1)."""
+        return Counter(busy[what] for busy in [*self._busy.values()])
+
+    def _host(self, record: SinkRecord) -> str:
+        """The host and port of a sink; "" where its stack does not have it any more."""
+        known = self._hosts_of.get(record.digest)
+        if known is None:
+            stack = self._store.stacks.get(record.stack_id)
+            sink = None if stack is None else self._sinks_of(stack).get(record.digest)
+            if sink is None:
+                return ""
+            if len(self._hosts_of) >= MOST_KNOWN:
+                self._hosts_of.clear()
+            known = self._hosts_of[record.digest] = origin(str(sink["target"]))
+        return known
 
     # -- telling one sink --------------------------------------------------------------------------
 
@@ -121,7 +160,7 @@ class Sinks:
         except Exception:
             log.exception("stack %s: cannot tell a sink", record.stack_id)
         finally:
-            self._busy.discard((record.stack_id, record.digest))
+            del self._busy[record.stack_id, record.digest]
             self._called.set()
 
     def _tell_stack(self, record: SinkRecord, until: float) -> None:
@@ -158,8 +197,7 @@ class Sinks:
 
     def _give_up(self, record: SinkRecord, until: float, sink: JsonMap, failure: Exception) -> None:
         """Until the stack's next update. Its owner finds that among the events."""
-        parts = urlsplit(str(sink["target"]))
-        text = f"Event sink {parts.scheme}://{parts.netloc} was given up: {failure}"  # the path may be a secret
+        text = f"Event sink {origin(str(sink['target']))} was given up: {failure}"
         log.warning("stack %s: %s", record.stack_id, text)
         with self._store.transaction():
             stack = self._store.stacks.hold(record.stack_id)
@@ -211,9 +249,17 @@ class Sinks:
         told: list[EventRecord] = []
         try:
             parts = urlsplit(str(sink["target"]))
-            with connection(parts, self._hosts.address(parts, end), end) as connected:
+            address = self._hosts.address(parts, time.monotonic() + REACH)
+            with connection(parts, address, end, reach=REACH) as connected:
                 for event, message in messages:
-                    self._post(connected, parts, sink, f"{digest[:16]}-{event.id}", message)
+                    began = time.monotonic()
+                    try:
+                        with deadline(connected, ANSWER):
+                            self._post(connected, parts, sink, f"{digest[:16]}-{event.id}", message)
+                    except (OSError, http.client.HTTPException):
+                        if time.monotonic() - began >= ANSWER:
+                            raise Failed(f"it has not answered within {ANSWER:g} s") from None
+                        raise
                     told.append(event)
                     if connected.sock is None or time.monotonic() > end - WHOLE / 2:
                         break  # the rest over another connection

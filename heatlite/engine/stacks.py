@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.context import ANONYMOUS, Context
 from heatlite.core.errors import (
     ActionConflict,
+    DeletionProtected,
     NotSupported,
     PlanChanged,
     Problem,
@@ -26,20 +29,23 @@ from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Control, Status, Verb
 from heatlite.engine.definitions import Definitions
-from heatlite.engine.foresight import Foresight
-from heatlite.engine.gate import Gate
+from heatlite.engine.foresight import Foresight, check_protected
+from heatlite.engine.gate import Gate, audit
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation, locked_error
 from heatlite.engine.objections import check_changes
 from heatlite.engine.offer import check_types
 from heatlite.engine.planner import by_name
 from heatlite.engine.prepare import Preparation, Prepared
+from heatlite.engine.protected import against_deletion
+from heatlite.engine.protection import BY_RECORD, declare
 from heatlite.engine.reading import Reading
 from heatlite.engine.requests import AT_ONCE, Changes, Preview, Request, Timing
 from heatlite.engine.schedule import Schedule
 from heatlite.engine.scope import Resources
 from heatlite.engine.sparing import Sparing
-from heatlite.store.records import StackRecord
+from heatlite.engine.stack_clouds import StackClouds
+from heatlite.store.records import ProtectionRecord, StackRecord
 from heatlite.store.stacks import StackQuery
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -61,6 +67,7 @@ class Stacks:
         reading: Reading,
         schedule: Schedule,
         clouds: Clouds,
+        stack_clouds: StackClouds,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -71,6 +78,7 @@ class Stacks:
         self._reading = reading
         self._schedule = schedule
         self._clouds = clouds
+        self._stack_clouds = stack_clouds
 
     # -- create and update -------------------------------------------------------------------------
 
@@ -122,6 +130,7 @@ class Stacks:
             timeout_mins=request.timeout_mins or None,
             disable_rollback=True if request.disable_rollback is None else request.disable_rollback,
             tags=request.tags or (),
+            protection=self._adopted_protection(context, request),
         )
         if self._store.stacks.by_name(context.project, name) is not None:
             raise StackExists(stack_name=name)
@@ -134,8 +143,17 @@ class Stacks:
         prepared = self._preparation.new(stack, request, context)
         check_types(context, prepared.types)
         self._reading.resources_of(stack).check_external(prepared.definition)
+        recorded = None if request.adopted is None else request.adopted.cloud
+        cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
         template_id, environment = prepared.template_id, prepared.environment
-        return replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides), prepared
+        stack = replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
+        return stack, prepared
+
+    def _adopted_protection(self, context: Context, request: Request) -> ProtectionRecord | None:
+        """The protection of a new stack: that of the record which it is adopted from."""
+        if request.adopted is None or not request.adopted.protected:
+            return None
+        return ProtectionRecord(context.user, self._clock.now(), BY_RECORD)
 
     def _check_quota(self, context: Context) -> None:
         limit = self._settings.max_stacks_per_tenant
@@ -158,13 +176,19 @@ class Stacks:
         Raises PlanChanged where what would happen is not the plan that the request has the digest of.
         """
         method = "PATCH" if existing else "PUT"
-        attempt = self._gate.attempt(context, Operation.UPDATE, stack, method, "", request.body)
+        examine = partial(self._preparation.examined, stack, request, existing)
+        adopts = request.adopt_cloud
+        attempt = self._gate.attempt(
+            context, Operation.UPDATE, stack, method, "", request.body, examine=examine, adopts_cloud=adopts
+        )
         prepared = self._preparation.changed(stack, request, existing)
+        attempt = replace(attempt, cloud=attempt.cloud or self._stack_clouds.first(stack, prepared.types))
         check_types(context, prepared.types)
         self._check_update(stack, prepared.definition)
         seen, now = stack, self._clock.now()
+        self._check_replacements(_begun(stack, request, prepared, existing, now), prepared)
         resources = self._reading.resources_of(stack)
-        if request.plan_digest is not None and self._converges(request):
+        if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
             # Once before, so that nobody looks at real objects within the transaction.
             self._foresight(resources, _begun(stack, request, prepared, existing, now), prepared, True).plan()
         with self._gate.allowed(attempt) as stack:
@@ -173,6 +197,8 @@ class Stacks:
                 raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
             after = _begun(stack, request, prepared, existing, now)
             self._spare_locked(stack, after, prepared.definition, self._converges(request))
+            declare(self._store, after, context.user, now, before=stack.environment)
+            check_protected(prepared.definition, resources.within(after))
             if request.plan_digest is not None:
                 plan = self._foresight(resources, after, prepared, False).plan()
                 if plan.digest != request.plan_digest:
@@ -182,8 +208,18 @@ class Stacks:
                 self._store.seal_tree(stack)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
+            if request.adopt_cloud and attempt.cloud is not None:
+                self._tell_adoption(context, after, seen.cloud, attempt.cloud)
             self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
+
+    def _tell_adoption(
+        self, context: Context, stack: StackRecord, before: CloudIdentity | None, now: CloudIdentity
+    ) -> None:
+        """Write the event that a stack has its objects in another cloud from now on, and the line of the audit log."""
+        reason = f"{context.user} has it adopt the cloud {now}; it had its objects in {before or 'an unrecorded one'}"
+        self._store.events.append_many([stack_event(replace(stack, status_reason=reason), self._clock.now())])
+        audit.info("cloud stack=%s by=%s before=%s now=%s", stack.id, context.user, before, now)
 
     def _check_update(self, stack: StackRecord, definition: Definition) -> None:
         """Raises StackValidationFailed where a part of an update is known to be in vain."""
@@ -192,6 +228,18 @@ class Stacks:
         names = resources.may_object(definition)
         if names:
             check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
+
+    def _check_replacements(self, after: StackRecord, prepared: Prepared) -> None:
+        """Raises StackValidationFailed where something in the tree has failed that cannot be replaced."""
+        tree = [after.id, *(nested.id for nested in self._store.stacks.descendants(after))]
+        if not self._store.resources.any_failed(tree):
+            return
+        foresight = self._foresight(self._reading.resources_of(after), after, prepared, False)
+        problems = tuple(
+            Problem(("resources", *path), f"resources.{'.'.join(path)}: {why}") for path, why in foresight.refused()
+        )
+        if problems:
+            raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
         """Raises StackLocked where an update, or its rollback, would touch a nested stack that is locked."""
@@ -204,7 +252,9 @@ class Stacks:
             back = replace(after, template_id=template_id, environment=environment)
             touched = sparing.touched(back, self._definitions.of(back))
         if touched is not None:
-            raise locked_error(Operation.UPDATE, touched)
+            error = locked_error(Operation.UPDATE, touched)
+            error.message += _changed_files(self._definitions.of(stack), definition)
+            raise error
 
     def preview_update(
         self,
@@ -215,11 +265,14 @@ class Stacks:
         show_nested: bool = False,
         plan: bool = False,
     ) -> Changes:
-        """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked."""
+        """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked. Raises OtherCloud
+        where an update would."""
+        self._stack_clouds.admitted(stack, request.adopt_cloud)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
         self._check_update(stack, prepared.definition)
         after = _begun(stack, request, prepared, existing, self._clock.now())
+        self._check_replacements(after, prepared)
         resources = self._reading.resources_of(stack)
         return self._foresight(resources, after, prepared, self._converges(request)).changes(show_nested, plan)
 
@@ -261,6 +314,9 @@ class Stacks:
         attempt = self._gate.attempt(context, operation, stack, "DELETE", "", None)
         now = self._clock.now()
         with self._gate.allowed(attempt) as stack:
+            protected = against_deletion(self._store, stack)
+            if protected is not None:
+                raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
             self._store.actions.cancel_queued([stack.id], "the stack is deleted", now)
             holder = None
             for action in self._store.actions.live([stack.id]):
@@ -279,10 +335,12 @@ class Stacks:
         """
         with self._gate.allowed(self._gate.act(context, Operation.RETRY, stack)) as stack:
             # `updated_at` stays: it tells what the operation has finished.
-            stack = moved(stack, stack.verb, Status.IN_PROGRESS, f"Stack {stack.verb} started")
-            self._store.stacks.save(stack)
-            self._store.events.append_many([stack_event(stack, self._clock.now())])
-            self._gate.queue(context, stack, stack.verb, {"retry": True})
+            verb, _ = stack.state_without_lock
+            stack = self._gate.begin(stack, verb)
+            resources = self._reading.resources_of(stack)
+            resources.retries = True
+            check_protected(self._definitions.of(stack), resources)
+            self._gate.queue(context, stack, verb, {"retry": True})
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Queue a check of every resource, see `Schedule.start`."""
@@ -306,6 +364,13 @@ class Stacks:
         with self._gate.allowed(self._gate.act(context, operation, stack)) as stack:
             for action in self._store.actions.live([stack.id]):
                 self._store.actions.signal(action.id, control, self._clock.now())
+
+
+def _changed_files(before: Definition, after: Definition) -> str:
+    """A sentence on the files that an update changes; "" where there are none."""
+    old, new = before.template.files, after.template.files
+    names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    return f" The update changes these files: {', '.join(names)}." if names else ""
 
 
 def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:

@@ -13,11 +13,12 @@ from heatlite.core.json import Json, dump
 from heatlite.core.logs import about
 from heatlite.core.masking import masked
 from heatlite.core.status import Verb
+from heatlite.engine.checks import Tally, cause_of
 from heatlite.engine.plan import Decision, Step
 from heatlite.engine.planner import Wanted, choose, evaluate
 from heatlite.engine.scope import Resources, Values, live_values
 from heatlite.plugin.ports import Accounts, Change
-from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict
+from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
@@ -63,6 +64,10 @@ class Work:
     change: Change | None = None
     done: bool = False
     failure: str | None = None
+    unknown: str = ""
+    """Of a check that has failed without a result: its cause (`checks.cause_of`)."""
+    below: Tally | None = None
+    """Of the check of a nested stack: what that has found."""
     passes: bool = False
     """The reason of the failure may pass, so that another attempt makes sense."""
     attempts: int = 0
@@ -151,6 +156,7 @@ def _advance(work: Work) -> None:
             return
         log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
         work.failure = failure_text(work.row.name, error)
+        work.unknown = cause_of(error) if work.verb is Verb.CHECK else ""
         conflict = isinstance(error, ServiceConflict | CloudConflict | OverQuota)
         in_error = isinstance(error, ResourceInError)
         work.passes = conflict and work.verb in (Verb.CREATE, Verb.DELETE) or in_error and work.does is Verb.CREATE
@@ -171,6 +177,7 @@ def _may_pass(work: Work) -> bool:
 def give_up(work: Work, why: str) -> None:
     """Nobody waits for `work` any longer: it has failed, and its type may take it back. Raises nothing."""
     work.failure = why
+    work.unknown = why if work.verb is Verb.CHECK else ""
     try:
         if work.handled:
             work.resource.handle_cancel()
@@ -193,7 +200,9 @@ def _drop_unstorable(work: Work) -> None:
         work.token, facts.data = None, dict(row.data)
         if not isinstance(facts.physical_id, str):
             facts.physical_id = row.physical_id
-        work.failure = work.failure or failure_text(row.name, error)
+        if work.failure is None:
+            work.failure = failure_text(row.name, error)
+            work.unknown = cause_of(error) if work.verb is Verb.CHECK else ""
 
 
 def _handle(work: Work) -> None:
@@ -240,7 +249,8 @@ def _compare(work: Work) -> None:
     resource, schema = work.resource, work.resource.schema
     stored, live = resource.facts.properties, live_values(resource)
     if live is None:
-        raise EntityNotFound(entity=work.row.type, name=resource.physical_id or resource.physical_name)
+        gone = EntityNotFound(entity=work.row.type, name=resource.physical_id or resource.physical_name)
+        raise Unhealthy(gone.message) from gone
     found = [
         f"{name} is {dump(schema.fields[name].given(live))}, not {dump(schema.fields[name].given(stored))}"
         for name in sorted(schema.diff(stored, live))
@@ -324,6 +334,8 @@ def failure_text(name: str, error: Exception) -> str:
 
     A type may put anything into its error; what no database can hold is replaced.
     """
+    if isinstance(error, Unhealthy) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # the reason is what was found, not that it is a reason
     try:
         said = str(error)
     except Exception:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from heatlite.core.clock import Clock
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Control, Verb
 from heatlite.engine.patience import patiently
 from heatlite.engine.step import Work
@@ -45,6 +46,8 @@ class Stopping:
 
     `asked` reads that from the action's row, and raises Fenced where the action is somebody else's: what other threads
     have seen there may be out of date, above all once the operation has turned back.
+
+    `record` is what the next attempt continues with after a crash or a give-back (`restore`).
     """
 
     def __init__(
@@ -55,10 +58,13 @@ class Stopping:
         rolls_back: bool,
         deadline: float | None,
     ) -> None:
-        self.stop: Stop | None = None
+        self.cause: Stop | None = None
+        """Why the operation stops, on whichever engine: never DRAIN."""
         self.deadline = deadline
         self.rolls_back = rolls_back
         """Whether a failure will be followed by a rollback."""
+        self.is_made = False
+        """All that was asked for is there, and only the clean-up is left."""
         self._clock = clock
         self._patience = patience
         self.patience_ends: float | None = None
@@ -68,12 +74,40 @@ class Stopping:
         self._asked = asked
         self._called = False
         self._draining = False
+        self._drains = False
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why nothing new is started here."""
+        return Stop.DRAIN if self._drains else self.cause
+
+    def record(self, suspended: float) -> JsonMap:
+        """The state of stopping as an action's data keeps it; empty while nothing stops.
+
+        `suspended`: the seconds that the action was suspended so far, which do not count.
+        """
+        told: JsonMap = {"made": True} if self.is_made else {}
+        if self.cause is not None and self.patience_ends is not None:
+            told |= {"cause": self.cause.name, "until": self.patience_ends - suspended}
+        return told
+
+    def restore(self, told: JsonMap, suspended: float) -> None:
+        """Continue with what an earlier attempt has recorded."""
+        if told.get("made"):
+            self.finish_making()
+        cause, until = told.get("cause"), told.get("until")
+        if isinstance(cause, str) and isinstance(until, int | float):
+            self.cause, self.patience_ends = Stop[cause], until + suspended
+
+    def finish_making(self) -> None:
+        """Everything that was asked for is there: that an old object does not go is no reason to undo it."""
+        self.is_made, self.rolls_back = True, False
 
     def restart(self, deadline: float | None) -> None:
         """A rollback begins, with its own time, and is not rolled back itself."""
-        self.stop, self.control, self.patience_ends = None, None, None
+        self.cause, self.control, self.patience_ends = None, None, None
         self.deadline = deadline
-        self.rolls_back = False
+        self.rolls_back = self.is_made = False
 
     def call(self) -> None:
         """Something else is asked of the action now, or it is somebody else's (from any thread)."""
@@ -96,23 +130,24 @@ class Stopping:
 
     def fail(self) -> None:
         """A resource has failed."""
-        if self.stop is None:
+        if self.cause is None:
             self._halt(Stop.FAILURE)
 
     def look_up(self) -> None:
         """Notice what has been asked from outside, and the time."""
-        if self._draining and self.stop is not Stop.DRAIN:
-            # Whatever it was stopping for, the next engine finds out again from the rows and the action.
-            self._halt(Stop.DRAIN)
+        if self._draining:
+            # What it was stopping for is recorded, and what is asked of it is left to the next engine.
+            self._drains = True
+            return
         wanted = None if self.control is None else CONTROLS.get(self.control)
-        overrides = wanted in (Stop.ABORT, Stop.FORCE_CANCEL) and self.stop not in (Stop.ABORT, Stop.DRAIN)
-        if wanted is not None and (self.stop in REVISABLE or overrides):
+        overrides = wanted in (Stop.ABORT, Stop.FORCE_CANCEL) and self.cause is not Stop.ABORT
+        if wanted is not None and (self.cause in REVISABLE or overrides):
             self._halt(wanted)
-        if self.stop is None and not self.pauses and self.deadline is not None and self._clock.now() >= self.deadline:
+        if self.cause is None and not self.pauses and self.deadline is not None and self._clock.now() >= self.deadline:
             self._halt(Stop.TIMEOUT)
 
     def _halt(self, stop: Stop) -> None:
-        self.stop = stop
+        self.cause = stop
         if self.patience_ends is None:
             self.patience_ends = self._clock.now() + self._patience
 
@@ -129,7 +164,12 @@ class Stopping:
     @property
     def gives_up(self) -> bool:
         """Whether it stops and what runs elsewhere is no longer waited for."""
-        return self.stop is not None and self.stop is not Stop.DRAIN
+        return self.cause is not None and not self._drains
+
+    @property
+    def takes_up(self) -> bool:
+        """Whether it stops, but steps that an earlier attempt has begun are still to end."""
+        return self.gives_up and self.cause not in AT_ONCE
 
     @property
     def is_late(self) -> bool:
@@ -139,9 +179,10 @@ class Stopping:
     def must_abort(self, work: Work) -> bool:
         """Whether nobody waits for a work any longer that has begun.
 
-        A half-made object is removed by the rollback anyway; one that changes in place had better finish.
+        A half-made object is removed by the rollback, or made anew after a cancel; one that changes in place had better
+        finish.
         """
-        if self.stop in AT_ONCE or work.waits or self.is_late:
+        if self.cause in AT_ONCE or work.waits or self.is_late:
             return True
-        rolls_back = self.stop is Stop.CANCEL_ROLLBACK or self.stop is Stop.FAILURE and self.rolls_back
-        return rolls_back and work.verb is Verb.CREATE
+        cancelled = self.cause in (Stop.CANCEL, Stop.CANCEL_ROLLBACK)
+        return (cancelled or self.cause is Stop.FAILURE and self.rolls_back) and work.verb is Verb.CREATE

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from heatlite.core.errors import HeatliteError, ResourceActionRestricted
+from heatlite.core.errors import HeatliteError, RequestLimitExceeded, ResourceActionRestricted
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine import planner
+from heatlite.engine import checks, planner
 from heatlite.engine.attempts import back_off, kept, take_up
 from heatlite.engine.breakpoints import (
     PRE_DELETE,
@@ -19,22 +19,39 @@ from heatlite.engine.breakpoints import (
     verb_of,
     waits_at,
 )
-from heatlite.engine.journal import Journal, resource_event
+from heatlite.engine.budget import Budget
+from heatlite.engine.journal import Journal, resource_event, row_moved
 from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted
 from heatlite.engine.scope import Resources, Values
-from heatlite.engine.step import LEFT, Work, failure_text, judge
+from heatlite.engine.step import LEFT, Judged, Work, failure_text, judge
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
-from heatlite.store.records import BeforeLock, ResourceRecord
+from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition, ResourceDefinition
 from heatlite.template.replacement import KEEP
 
 log = logging.getLogger(__name__)
 
 STATE_CHANGED = "state changed"
+
+TAKES = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE, Outcome.UPDATE, Outcome.REBUILD})
+"""Decisions after which a row holds what is wanted."""
+CONVERGING = frozenset(
+    {
+        Outcome.CREATE,
+        Outcome.CONTINUE,
+        Outcome.KEEP,
+        Outcome.UPDATE,
+        Outcome.REPLACE,
+        Outcome.REBUILD,
+        Outcome.REFUSE,
+        Outcome.RESTRICT,
+    }
+)
+"""What the steps of a converge come to."""
 
 
 class Transitions:
@@ -54,8 +71,12 @@ class Transitions:
         """Of an adoption: by name what each resource was where it comes from."""
         self.snapshot = ""
         """The id of the snapshot that is taken."""
+        self.tally = checks.Tally()
+        """The results of the checks of this action."""
         self.keeps_objects = False
         """Whether a delete only forgets resources, whatever their policy."""
+        self.cut_off = {key for key, row in journal.rows.items() if row.status is Status.IN_PROGRESS}
+        """The ids of the rows that an earlier attempt has left in progress and this one has not taken up."""
         self._journal = journal
         self._resources = resources
         self.breakpoints = breakpoints
@@ -64,7 +85,30 @@ class Transitions:
         self._definition: Definition | None = None
         self._definitions: dict[str, ResourceDefinition] = {}
         self._values = Values(resources, self.chosen)
+        self.budget = Budget(resources)
         resources.chosen = self.chosen
+
+    # -- after a crash -----------------------------------------------------------------------------
+
+    def take_up(self, step: Step, begin: Callable[[Step], Work]) -> Work | None:
+        """Begin a step although the walk stops, if an earlier attempt has begun it. None: nothing is begun.
+
+        While converging, what is done already is begun too: others need its values.
+        """
+        if step.outcome not in CONVERGING:
+            row = self._row_of(step)
+            return begin(step) if row.id in self.cut_off and row.verb.lower() == step.outcome else None
+        rows = self._journal.named(step.name)
+        judged = self._judge(step.name, rows)
+        if judged.decision is None or any(waits_at(row) is not None for row in rows):
+            return None
+        row, outcome = judged.decision.row, judged.decision.outcome
+        if row.id in self.cut_off:
+            goes_on = outcome is not Outcome.REPLACE or row.verb is Verb.DELETE and judged.decision.deletes_first
+        else:
+            is_free = self.breakpoints.reached("pre-update", row, self._now()) is None
+            goes_on = outcome is Outcome.KEEP and row.status is Status.COMPLETE and is_free
+        return begin(step) if goes_on else None
 
     # -- converge ----------------------------------------------------------------------------------
 
@@ -79,9 +123,14 @@ class Transitions:
         for step in plan.steps.values():
             if step.outcome is Outcome.CREATE and step.row is None:
                 self._new_row(definition.resources[step.name])
+        rows = self._journal.rows.values()
+        types = {one.mapped_type for one in definition.resources.values()} | {row.mapped_type for row in rows}
+        self.budget.start(rows, self._resources.stack.root_id is not None or self._resources.may_nest(types))
 
     def begin_converge(self, step: Step) -> Work:
-        """Fill in the values, decide, and begin what has been decided."""
+        """Fill in the values, decide, and begin what has been decided; or delete what goes first."""
+        if step.outcome is Outcome.DELETE:
+            return self.begin_delete(step)
         rows = self._journal.named(step.name)
         row = next((row for row in rows if waits_at(row) not in (None, PRE_DELETE)), rows[-1])
         hook = waits_at(row)
@@ -90,11 +139,19 @@ class Transitions:
         waiting = self._waiting(step, row, hook)
         if waiting is not None:
             return waiting
-        restricted = self.definition.environment.restricted_actions(step.name)
-        judged = judge(self.definition, step.name, rows, self._resources, self._values, restricted)
+        judged = self._judge(step.name, rows)
         if judged.wanted is None or judged.decision is None:
             return self._fail_unjudged(step, rows[-1], judged.failure or "")
         row, wanted, decision = judged.decision.row, judged.wanted, judged.decision
+        if step.outcome is Outcome.REFUSE and decision.outcome is Outcome.REPLACE:
+            decision = replace(decision, outcome=Outcome.REFUSE, cause=step.cause)  # something is in its way
+        if decision.outcome in TAKES:
+            # What is replaced counts until it is gone.
+            key = f"{row.id} anew" if decision.outcome is Outcome.REPLACE else row.id
+            try:
+                self.budget.take(key, wanted)
+            except RequestLimitExceeded as error:
+                return self._fail_unjudged(step, rows[-1], failure_text(step.name, error))
         match decision.outcome:
             case Outcome.KEEP:
                 return self._keep(step, row, wanted)
@@ -114,8 +171,14 @@ class Transitions:
                 return self._fail(step, row, Verb.UPDATE, f"NotSupported: resources.{row.name}: {decision.cause}")
             case Outcome.RESTRICT:
                 return self._restrict(step, row, decision.cause)
+            case Outcome.PROTECT:
+                return self._spare(step, row, Verb.UPDATE, decision.cause)
             case _:
                 raise AssertionError(f"converging never decides to {decision.outcome}")
+
+    def _judge(self, name: str, rows: list[ResourceRecord]) -> Judged:
+        restricted = self.definition.environment.restricted_actions(name)
+        return judge(self.definition, name, rows, self._resources, self._values, restricted)
 
     def _keep(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
         if row.status is Status.FAILED:
@@ -176,14 +239,21 @@ class Transitions:
         work.resource.facts.users = partial(self._users, row.id)
         return work
 
+    def _goes_first(self, row: ResourceRecord) -> bool:
+        """Whether the object of a row goes before there is one that takes its place."""
+        return row.name in self._definitions and row.name not in self.chosen
+
     def _users(self, row_id: str) -> list[Resource[Schema]]:
-        """What uses a row whose object is about to go, and can tell in turn what uses it. (From any thread.)"""
+        """What uses a row whose object is about to go, and can tell in turn what uses it. (From any thread.)
+
+        Of a nested stack that uses it, all that is in it: nobody knows which of that does.
+        """
         found = []
         for row in list(self._journal.rows.values()):
             if row_id in row.uses and row.physical_id is not None and row.external_id is None:
                 user = self._resources.make(row)
                 user.facts.users = partial(self._users, row.id)
-                found.append(user)
+                found += [user, *self._resources.members(row)]
         return found
 
     def _update(
@@ -213,6 +283,13 @@ class Transitions:
         self._journal.tell(resource_event(failed, self._now()))
         return Work(step, row, self._resources.make(row), Verb.UPDATE, failure=reason, silent=True)
 
+    def _spare(self, step: Step, row: ResourceRecord, verb: Verb, cause: str) -> Work:
+        """Tell that it fails because it is protected; the row stays as it is, because so does the object."""
+        reason = f"DeletionProtected: resources.{row.name}: {cause}"
+        failed = replace(row, verb=verb, status=Status.FAILED, status_reason=reason)
+        self._journal.tell(resource_event(failed, self._now()))
+        return Work(step, row, self._resources.make(row), verb, failure=reason, silent=True)
+
     def _made(self, row: ResourceRecord, wanted: Wanted) -> Resource[Schema]:
         return self._resources.make(
             row, kind=wanted.kind, update_policy=wanted.update_policy, definition=wanted.definition
@@ -228,6 +305,9 @@ class Transitions:
         row = self._row_of(step)
         if row.verb is Verb.INIT:
             return Work(step, row, self._resources.make(row), Verb.DELETE, done=True, silent=True)
+        keeps = None if self.keeps_objects else self._resources.protected(row)
+        if keeps is not None:
+            return self._spare(step, row, Verb.DELETE, planner.unremovable(keeps))
         waiting = self._waiting(step, row, waits_at(row) or PRE_DELETE)
         return self._delete(step, row) if waiting is None else waiting
 
@@ -239,6 +319,8 @@ class Transitions:
             retained = row.deletion_policy.lower() == "retain"
         half_made = row.verb is Verb.CREATE and row.status is not Status.COMPLETE
         work = self._begin(step, row, Verb.DELETE, skip=retained)
+        if self._goes_first(row):
+            work.resource.facts.users = partial(self._users, row.id)
         work.saves = row.deletion_policy.lower() == "snapshot" and not half_made
         # What a cut-off create has made is known by its name only.
         work.looks_first = True
@@ -247,15 +329,28 @@ class Transitions:
     def begin_check(self, step: Step) -> Work:
         """Ask the type whether the real object is well."""
         row = self._row_of(step)
-        if self._resources.type_of(row).has("check"):
+        unmade = row.before_check is not None and row.before_check.verb is Verb.INIT  # and marked nevertheless
+        if self._resources.type_of(row).has("check") and not unmade:
+            if row.verb is not Verb.CHECK or row.status is not Status.IN_PROGRESS:
+                row = checks.begun(row, self._is_marked(row))
             return self._begin(step, row, Verb.CHECK)
+        self.tally.unsupported += 1
         work = Work(step, row, self._resources.make(row), Verb.CHECK, done=True, silent=True)
         if row.status is Status.FAILED:
             # Nobody has looked, so nobody may say that it is well again.
+            self._journal.save(replace(row, moved_in=self._resources.phase))
+            self.tally.stale.append(row.name)
             work.failure = f"{row.name}: {row.status_reason}"
         else:
             self._moved(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
         return work
+
+    def _is_marked(self, row: ResourceRecord) -> bool:
+        """Whether the resource of a nested stack is CHECK_FAILED by a mark on itself."""
+        if row.status is not Status.FAILED or not issubclass(self._resources.type_of(row), StackResource):
+            return False
+        nested = self._resources.nested(row.physical_id)
+        return nested is not None and planner.is_marked(row, nested)
 
     def begin_snapshot(self, step: Step) -> Work:
         """Save the real object where its type can. What is not well is not saved: nobody could go back to it."""
@@ -278,7 +373,7 @@ class Transitions:
         row = self._row_of(step)
         if row.verb is Verb.RESUME or row.verb is Verb.SUSPEND and row.status is Status.COMPLETE:
             return self._begin(step, row, Verb.RESUME)
-        hidden = row.verb in (Verb.CHECK, Verb.SNAPSHOT) and row.status is Status.COMPLETE
+        hidden = row.state_without_lock.verb in (Verb.CHECK, Verb.SNAPSHOT) and row.status is Status.COMPLETE
         return self._refuse(step, row, Verb.RESUME, ". Suspend the stack once more, then resume it" if hidden else "")
 
     def _refuse(self, step: Step, row: ResourceRecord, verb: Verb, way_out: str = "") -> Work:
@@ -290,7 +385,7 @@ class Transitions:
         """Lock the real object where its type can; remember the state that the unlock gives back."""
         row = self._row_of(step)
         if row.before_lock is None:
-            row = replace(row, before_lock=BeforeLock(row.verb, row.status, row.status_reason))
+            row = replace(row, before_lock=row.state_without_lock)
         return self._begin(step, row, Verb.LOCK)
 
     def begin_unlock(self, step: Step) -> Work:
@@ -309,6 +404,7 @@ class Transitions:
     def _resume(self, work: Work) -> Work:
         """Go on from the stored token; without one, look first whether the object is there already."""
         work.looks_first = True
+        self.cut_off.discard(work.row.id)
         if work.row.token is not None:
             take_up(work, work.row.token)
         return work
@@ -427,7 +523,7 @@ class Transitions:
         if work.hook is not None:
             return self._past(work, work.hook)
         if work.silent:
-            if work.verb is Verb.DELETE:
+            if work.verb is Verb.DELETE and work.failure is None:
                 self._journal.delete(work.row)
             return None
         again = self._again(work)
@@ -448,12 +544,20 @@ class Transitions:
                 cause = ResourceActionRestricted(action=Outcome.REPLACE.value).message
                 work.failure = self._restrict(work.step, row, cause).failure
                 return None
+            keeps = self._resources.protected(row)
+            if keeps is not None:
+                cause = f"its type asks to replace it, but {keeps.text}"
+                work.failure = self._spare(work.step, row, Verb.UPDATE, cause).failure
+                return None
             try:
                 first = planner.deletes_first(row, work.wanted, self._resources)
             except HeatliteError as error:
                 work.failure = failure_text(row.name, error)
             else:
                 return self._replace(work.step, row, work.wanted, first)
+        if work.verb is Verb.CHECK and row.health is not None and row.health.before is not None:
+            self._checked(work, row)
+            return None
         if work.failure is not None:
             self._moved(row, work.verb, Status.FAILED, work.failure)
             return None
@@ -464,13 +568,42 @@ class Transitions:
                 return waiting
             self._deleted(row)
             if work.then is not None:
-                name = row.physical_name if work.then.replacement.name == KEEP else None
-                return self._create(work.step, self._new_row(self._definitions[row.name], name), work.then)
+                return self._create(work.step, self._successor(row, work.then.replacement.name == KEEP), work.then)
+            if self._goes_first(row):
+                self._successor(row, work.step.keeps_name)
         elif work.verb is Verb.UNLOCK:
             self._unlocked(row, work.note)
         else:
             self._moved(row, work.verb, Status.COMPLETE, work.note or STATE_CHANGED)
         return None
+
+    def _checked(self, work: Work, row: ResourceRecord) -> None:
+        """Write the result of a check. One without a result leaves the row as it was."""
+        if work.below is not None:
+            self.tally.add_nested(row.name, work.below)
+        elif work.unknown:
+            self.tally.add_unknown(work.unknown)
+        elif work.failure is not None:
+            self.tally.unhealthy += 1
+            self.tally.names.append(row.name)
+        else:
+            self.tally.healthy += 1
+        if work.unknown and work.failure is not None:
+            self._unseen(row, work.failure)
+        elif work.failure is not None:
+            self._moved(replace(row, health=None), Verb.CHECK, Status.FAILED, work.failure)
+        else:
+            self._moved(replace(row, health=None), Verb.CHECK, Status.COMPLETE, work.note or STATE_CHANGED)
+
+    def _unseen(self, row: ResourceRecord, reason: str) -> bool:
+        """Write that a check has found out nothing; False where the row is in no check."""
+        now = self._now()
+        before = checks.unseen(row, reason, now)
+        if before is None:
+            return False
+        self._journal.save(replace(before, moved_in=self._resources.phase))
+        self._journal.tell(resource_event(checks.told(row, reason), now))
+        return True
 
     # -- other attempts ----------------------------------------------------------------------------
 
@@ -523,14 +656,16 @@ class Transitions:
         self._tell(replace(row, verb=verb, status=status), reason)
 
     def fail(self, row: ResourceRecord, reason: str) -> None:
-        """Write that what the row had begun has failed."""
+        """Write that what the row had begun has failed; a check that is cut short has found out nothing."""
+        if row.verb is Verb.CHECK and self._unseen(row, reason):
+            return
         self._moved(replace(row, token=None), row.verb, Status.FAILED, reason)
 
     def _unlocked(self, row: ResourceRecord, note: str) -> None:
-        """A failed or suspended resource is so again; all others end UNLOCK_COMPLETE (lock-and-health §2)."""
+        """A failed or suspended resource is so again; all others end UNLOCK_COMPLETE (decision 0021)."""
         before = row.before_lock
-        row = replace(row, before_lock=None)
-        if before is not None and (before.status is Status.FAILED or before.verb is Verb.SUSPEND):
+        if before is not None and (before.status is not Status.COMPLETE or before.verb is Verb.SUSPEND):
+            row = replace(row, before_lock=None)
             if note:
                 self._tell_state(row, Verb.UNLOCK, Status.COMPLETE, note)
             self._moved(row, before.verb, before.status, before.status_reason)
@@ -569,6 +704,10 @@ class Transitions:
         )
         self._journal.insert(row)
         return row
+
+    def _successor(self, row: ResourceRecord, keeps_name: bool) -> ResourceRecord:
+        """A row for what takes the place of an object that is gone, maybe under its physical name."""
+        return self._new_row(self._definitions[row.name], row.physical_name if keeps_name else None)
 
     def _described(self, row: ResourceRecord) -> ResourceRecord:
         """The row with what only heatlite itself looks at: type as written, dependencies, policy, description."""
@@ -609,13 +748,17 @@ class Transitions:
             physical_id=physical_id,
             data=data,
             token=None,
+            before_lock=None,
+            before_check=None,
+            health=row.health if status is Status.IN_PROGRESS else None,
+            moved_in=self._resources.phase,
         )
         return self._told(row, now)
 
     def _moved(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> ResourceRecord:
         """Write a new state and its event."""
         now = self._now()
-        return self._told(replace(row, verb=verb, status=status, status_reason=reason, updated_at=now), now)
+        return self._told(row_moved(row, verb, status, reason, now, self._resources.phase), now)
 
     def _told(self, row: ResourceRecord, now: float) -> ResourceRecord:
         self._journal.save(row)

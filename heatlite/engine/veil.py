@@ -14,12 +14,12 @@ from heatlite.core.masking import MASK
 from heatlite.engine.definitions import pseudo_parameters
 from heatlite.engine.nesting import blind, foreseen
 from heatlite.engine.planner import Wanted, evaluate, ordered
-from heatlite.engine.scope import NestedView, Values, without_unknown
+from heatlite.engine.scope import NestedView, Values, bounded, without_unknown
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, OutputDefinition
-from heatlite.template.expression import UNKNOWN, Scope, resolve
+from heatlite.template.expression import UNKNOWN, Bounded, Scope
 from heatlite.template.types import TypeCatalog
 
 UNTOLD = "(known after the update)"
@@ -139,8 +139,9 @@ class Veil:
         if self._definition is None or self._secret:
             return False
         outputs, others = self._level.definition.outputs, self._definition.outputs
+        most = self._level.values.resources.resource_data
         return all(
-            name in others and same(_given(output, self._level.values), _given(others[name], self._values))
+            name in others and same(_given(output, self._level.values, most), _given(others[name], self._values, most))
             for name, output in outputs.items()
         )
 
@@ -217,7 +218,7 @@ def _written(level: Level, name: str) -> JsonMap:
     try:
         wanted = level.definition.resources[name]
         wanted.refill()
-        found = resolve(wanted.properties, level.values)
+        found = bounded(level.values).resolved(wanted.properties)
     except HeatliteError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -237,9 +238,9 @@ def _in_definitions(value: object, types: TypeCatalog) -> Iterator[object]:
             yield from _in_definitions(item, types)
 
 
-def _given(output: OutputDefinition, values: Scope) -> object:
+def _given(output: OutputDefinition, values: Scope, most: int) -> object:
     try:
-        return resolve(output.value, values) if output.condition else None
+        return Bounded(values, most).resolved(output.value) if output.condition else None
     except HeatliteError as error:
         return error.message
 

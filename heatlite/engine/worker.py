@@ -204,6 +204,9 @@ class Worker:
     def _go_on(self, action: ActionRecord, attempt: Attempt | None) -> None:
         rests = False
         try:
+            if action.takeovers > self._settings.takeover_limit:
+                self._end_loop(action)
+                return
             attempt = attempt or self._attempt(action)
             with attempt.lock:
                 with self._lock:
@@ -339,6 +342,13 @@ class Worker:
         with self._store.transaction():
             self._store.actions.retry(action, reason, self._clock.now(), not_before)
 
+    def _end_loop(self, action: ActionRecord) -> None:
+        """End an action that no worker has survived."""
+        log.error("action %s: taken over too often without progress", action.id)
+        limit = self._settings.takeover_limit
+        reason = f"Taken over {limit} times without progress: each engine that carried it out ended or froze"
+        self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
+
     def _give_up(self, action: ActionRecord) -> None:
         """End an action that hit a fault of ours."""
         reason = "Internal error of the engine; its log has the details"
@@ -381,6 +391,7 @@ class Worker:
 
     def _lease_loop(self) -> None:
         """Keep what is carried out here, whatever the sweep has to wait for."""
+        self._store.database.hurry()  # all leases would run out while one row is held
         renewed = self._clock.now()
         while not self._stopped.is_set():
             try:
@@ -406,7 +417,7 @@ class Worker:
                     beaten = now
                     with self._store.transaction():
                         self._store.services.beat(
-                            ServiceRecord(self.owner, socket.gethostname(), "heatlite-engine", self._began, now)
+                            ServiceRecord(self.owner, socket.gethostname(), "heat-engine", self._began, now)
                         )
                 for see_to in self._due:
                     see_to()
@@ -432,9 +443,15 @@ class Worker:
                 reason = "its worker has not heard that it has it"
                 with self._store.transaction():
                     self._store.actions.give_back(self.owner, now, reason, keeps=ours)
+        failed: DatabaseUnavailable | None = None
         for action_id in ours:
-            with self._store.transaction():
-                self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
+            try:
+                with self._store.transaction():
+                    self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
+            except DatabaseUnavailable as error:  # a process that is frozen may hold this one
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _forget_ended(self) -> None:
         """What has let go of its action here may have been gone on with, and ended, by another engine."""

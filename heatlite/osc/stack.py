@@ -5,6 +5,7 @@ nothing heavy is imported here: cliff and osc-lib are loaded already, and the cl
 """
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,14 +20,20 @@ WAIT_SECONDS = 0.2
 Fields = tuple[Sequence[str], Sequence[object]]
 
 
-class Suppressed(FormattableColumn[list[dict[str, str]]]):
+class Suppressed(FormattableColumn[list[dict[str, Any]]]):
     """What a lock has refused: a line each for people, the objects for programs."""
 
     def human_readable(self) -> str:
-        return "\n".join(
-            f"{entry['id']}: {entry['time']} {entry['request']} {entry['target']} by {entry['requested_by']}"
-            for entry in self._value
-        )
+        return "\n".join(map(_line, self._value))
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """``7: 2026-11-21T09:00:00Z mark_unhealthy db (3 times) by mia in web {"mark_unhealthy": true}``."""
+    times = f" ({entry['count']} times)" if entry["count"] > 1 else ""
+    effect = json.dumps(entry["effect"]) if entry["effect"] else ""
+    large = "" if entry["replayable"] else ", too large to be replayed"
+    who = f"by {entry['requested_by']} in {entry['stack']['name']}{large}"
+    return f"{entry['id']}: {entry['time']} {entry['request']} {entry['target']}{times} {who} {effect}".rstrip()
 
 
 class _StackCommand(command.ShowOne):
@@ -56,6 +63,8 @@ class _StackCommand(command.ShowOne):
         fields["locked"] = lock is not None
         fields.update(lock or {})
         fields["suppressed"] = Suppressed(answer["suppressed"])
+        if "dropped" in answer:
+            fields["dropped"] = answer["dropped"]["count"]
         return tuple(fields), tuple(fields.values())
 
 

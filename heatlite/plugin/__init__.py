@@ -15,6 +15,7 @@ from heatlite.plugin.resource import (
     ResourceType,
     ServiceConflict,
     SupportStatus,
+    Unhealthy,
 )
 from heatlite.plugin.schema import Schema, prop
 from heatlite.plugin.signing import Node, Signalled
@@ -43,6 +44,7 @@ __all__ = [
     "Signalled",
     "StackResource",
     "SupportStatus",
+    "Unhealthy",
     "custom_constraint",
     "prop",
 ]

@@ -23,16 +23,17 @@ the same: which they are is noted before the object is made (`survey`). A type w
 """
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import ClassVar, TypeVar, cast
 
-from heatlite.clients.cloud import Cloud, CloudError, CloudNotFound
+from heatlite.clients.cloud import Cloud, CloudNotFound, NameNotFound
 from heatlite.clients.finders import Finders, identity
 from heatlite.core.clock import from_text
+from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin.ports import Change
-from heatlite.plugin.resource import Attribute, Resource, ResourceInError, attribute_kind
+from heatlite.plugin.resource import Attribute, Resource, ResourceInError, Unhealthy, attribute_kind
 from heatlite.plugin.schema import Schema
 from heatlite.template.types import Fault, Installation
 
@@ -49,6 +50,12 @@ CLOCKS_DIFFER = 60.0
 
 class WentToError(ResourceInError):
     """An object was made, and its service could not finish it."""
+
+
+class Unsettled(HeatliteError):
+    """A check has met an object that its service is at work on: it is neither well nor broken yet."""
+
+    text = "its status is {status}, which passes"
 
 
 class CloudResource(Resource[P_co]):
@@ -70,6 +77,8 @@ class CloudResource(Resource[P_co]):
     """Whether the service refuses a second object of the same name in a project."""
     alone: ClassVar[frozenset[str]] = frozenset()
     """Properties in which no two objects of a project may be alike; one that is given no value has one of its own."""
+    unwell: ClassVar[frozenset[str]] = frozenset()
+    """Further values of `status` of an object that is unhealthy: it serves nobody, and will not by itself."""
     kept_when_well: ClassVar[bool] = False
     """Whether an update keeps the object of a failed resource if it is there and not broken."""
 
@@ -81,19 +90,20 @@ class CloudResource(Resource[P_co]):
         declared = {name: Attribute(name, doc, attribute_kind(of)) for name, (of, doc) in cls.shown.items()}
         cls.attributes_schema = dict(sorted({**cls.attributes_schema, **declared}.items()))
         cls.attribute_names = frozenset(cls.attributes_schema)
-        if not cls.schema.updatable:
+        if not cls.schema.updatable and cls.handle_update is CloudResource.handle_update:
             cls._defined -= {"handle_update", "check_update_complete"}
 
     # -- the cloud ---------------------------------------------------------------------------------
 
     @property
     def cloud(self) -> Cloud:
-        """The project's cloud. Raises NoCloud."""
+        """The project's cloud. Raises NoCloud; OtherCloud where the stack has its objects in another one."""
         return self._finders.cloud
 
     @property
     def _finders(self) -> Finders:
-        return self.facts.services.clouds.of(self.facts.project, self.facts.stack_id)
+        facts = self.facts
+        return facts.services.clouds.at_home(facts.project, facts.stack_id, facts.stack_name, facts.home())
 
     @property
     def props(self) -> P_co:
@@ -266,8 +276,9 @@ class CloudResource(Resource[P_co]):
     def live_properties(self) -> Mapping[str, Json] | None:
         """Those of the given properties that the object tells by the same name."""
         try:
-            thing = self.fetch()
-        except CloudNotFound:
+            with self.looking():
+                thing = self.fetch()
+        except Unhealthy:
             return None
         live: JsonMap = {}
         given = self.facts.properties
@@ -282,8 +293,9 @@ class CloudResource(Resource[P_co]):
         if not self.kept_when_well or self.physical_id is None:
             return True
         try:
-            return self.status_of(self.fetch()) in self.broken
-        except CloudNotFound:
+            with self.looking():
+                return self.status_of(self.fetch()) in self.broken
+        except Unhealthy:
             return True
 
     # -- what the template may ask -----------------------------------------------------------------
@@ -320,7 +332,14 @@ class CloudResource(Resource[P_co]):
     def check_update_complete(self, token: Json) -> bool | float:
         return not self.ready or self.is_ready()
 
+    def free(self) -> None:
+        """Where it goes before its replacement is made: have others of the stack let go of it."""
+        for user in self.facts.users():
+            if self.type_name in user.joins:
+                user.let_go(self)
+
     def handle_delete(self) -> Json:
+        self.free()
         if self.physical_id is not None:
             with suppress(CloudNotFound):  # gone is deleted
                 self.service(f"delete_{self.noun}", *self.address)
@@ -338,11 +357,25 @@ class CloudResource(Resource[P_co]):
         return False
 
     def handle_check(self) -> Json:
-        thing = self.fetch()
+        with self.looking():
+            thing = self.fetch()
         status = self.status_of(thing)
-        if status in self.broken or self.ready and status not in self.ready:
-            raise CloudError(f"{self.kind.replace('.', '.get_')}", f"its status is {self.why(thing, 'check')}")
+        if status in self.broken | self.unwell:
+            raise Unhealthy(f"{self.kind.replace('.', '.get_')}: its status is {self.why(thing, 'check')}")
+        if self.ready and status not in self.ready:
+            raise Unsettled(status=status)
         return None
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Inside, an object that is not there raises Unhealthy; a name in the properties that leads nowhere does not,
+        for it tells nothing about the object."""
+        try:
+            yield
+        except NameNotFound:
+            raise
+        except CloudNotFound as error:
+            raise Unhealthy(str(error)) from error
 
     # -- how it is ---------------------------------------------------------------------------------
 

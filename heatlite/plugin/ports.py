@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from heatlite.clients.clouds import Clouds
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import Json, JsonMap
 
@@ -23,6 +24,9 @@ class Mailbox(Protocol):
     def read(self, address: str) -> dict[str, Json]:
         """The contents by key, in the order in which their keys were first put."""
 
+    def size(self, address: str, besides: str) -> tuple[int, int]:
+        """How many contents an address has, and their characters as stored; that of the key `besides` counts not."""
+
     def put(self, address: str, key: str, content: Json) -> None:
         """Keep `content` under `key`, in place of what was there."""
 
@@ -36,6 +40,8 @@ UNGROUPED = "Heat::Ungrouped"
 
 PASSWORD_INPUT = "deploy_password"
 """The input with which a server signals; people are not shown its value."""
+SIGNAL_INPUT = "deploy_signal_id"
+"""The input with the signed URL that a server answers at; a caller who may not signal is not shown its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +302,8 @@ class Facts:
     """During an update the properties from before it."""
     sibling: "Callable[[str], Resource[Schema] | None]" = lambda _: None
     """The resource of the same stack with this name or physical id; None where there is none."""
+    relative: "Callable[[str], Resource[Schema] | None]" = lambda _: None
+    """The resource with this physical id in the whole tree of the stack; None where there is none."""
     former: "Callable[[], Resource[Schema] | None]" = lambda: None
     """The resource that this one takes the place of; None: there is none, or it is about to go itself."""
     latter: "Callable[[], Resource[Schema] | None]" = lambda: None
@@ -306,6 +314,8 @@ class Facts:
     """Seconds that an operation on the stack may take in all."""
     inherited: Callable[[], Inherited] = Inherited
     """During a create and an update."""
+    home: Callable[[], CloudIdentity | None] = lambda: None
+    """The cloud in which the stack has its objects; None: none is recorded."""
     created_at: float = 0.0
     """When it was decided to make the object: seconds since the epoch."""
 
@@ -320,3 +330,5 @@ class Change:
     after: Mapping[str, object]
     """May hold UNKNOWN in a preview."""
     metadata_changed: bool = False
+    followed: frozenset[str] = frozenset()
+    """Those of `changed` that the template writes as before: something that they name is made anew."""

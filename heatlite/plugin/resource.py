@@ -78,6 +78,14 @@ class ResourceInError(Exception):
     """Raised by the handlers of create: the object was made, but went to an error state. Tried again, as a conflict."""
 
 
+class Unhealthy(Exception):
+    """Raised by the handlers of check: the object is not there, or not well. The next update replaces it.
+
+    Anything else that they raise says that the object could not be looked at: its health is unknown, and no update
+    replaces it for that.
+    """
+
+
 class ReplaceResource(Exception):
     """Raised by `handle_update`: the change cannot be made in place, make a new object."""
 
@@ -147,6 +155,10 @@ class Resource(Generic[P_co]):
     """No handler ever waits for anything outside the process, so the engine may call it in its own thread."""
     name_limit: ClassVar[int] = 255
     """The longest physical name, in characters."""
+    secret_attributes: ClassVar[frozenset[str]] = frozenset()
+    """Attributes whose value a service keeps secret. What `data` has is told by `secrets`."""
+    longest_signal: ClassVar[int] = 64 * 1024
+    """Bytes of JSON that the details of a signal may have."""
     snapshot_on_delete: ClassVar[bool] = False
     """Whether ``deletion_policy: Snapshot`` is allowed."""
     after: ClassVar[frozenset[str]] = frozenset()
@@ -154,6 +166,11 @@ class Resource(Generic[P_co]):
     joins: ClassVar[frozenset[str]] = frozenset()
     """Types of what the object is joined to: what of it has to go before its replacement is made has the object
     `let_go`, and once it is made anew the object is updated, though nothing in its definition has changed."""
+    blocks: ClassVar[frozenset[str]] = frozenset()
+    """Types of what cannot go while an object that was made for it is there: a load balancer with its listeners. Where
+    one of them goes before its replacement is made, and this resource is replaced with it, this one goes before."""
+    lasting_reference: ClassVar[bool] = False
+    """Whether what takes the object's place may have the same reference: it follows from the properties."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
@@ -322,6 +339,13 @@ class Resource(Generic[P_co]):
         """
         return cast(Json, select(self.attribute(name), path, None))
 
+    def secrets(self) -> list[Json]:
+        """What `data` holds, or what follows from it, that opens something or proves a right.
+
+        A caller who may not export the stack is shown stars in its place. Must not ask the object.
+        """
+        return []
+
     def shown_attributes(self) -> Iterable[str]:
         """The names of the attributes that are shown where nobody asks for certain ones."""
         return self.attributes_schema
@@ -378,9 +402,14 @@ class Resource(Generic[P_co]):
         """
         return False
 
+    def takes(self, other: "Resource[Schema]") -> bool:
+        """Whether the object of `other`, which this one uses, goes when this one is deleted. Must not touch either."""
+        return False
+
     def let_go(self, gone: "Resource[Schema]") -> None:
-        """Have the object let go of that of `gone` (a type of `joins`), which is about to go so that a new one can be
-        made; the update that comes once there is one joins it again. May be called again. Must not write `data`.
+        """Have the object let go of that of `gone` (a type of `joins`), if it holds that: it is about to go so that a
+        new one can be made. The update that comes once there is one joins it again. Also asked of all that is in a
+        nested stack that uses `gone`. May be called again. Must not write `data`.
         """
 
     def survey(self) -> bool:
@@ -443,7 +472,7 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_check(self) -> Json:
-        """Raise if the object is not there or not well."""
+        """Raise Unhealthy if the object is not there or not well; anything else if that cannot be found out."""
         return None
 
     def check_check_complete(self, token: Json) -> bool | float:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from heatlite.core.clock import from_text, to_text
 from heatlite.core.errors import NotSupported
-from heatlite.core.json import JsonMap
+from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.resource import P_co, Resource
 
 AGENT = "heatlite_agent"
@@ -26,7 +26,7 @@ Query = Sequence[tuple[str, str]]
 """The parameters of a URL, decoded, in their order."""
 
 KEY = "signal_key"
-"""Where a resource's `data` has its key. Only the record of a stack that is handed over shows it."""
+"""Where a resource's `data` has its key. Only a caller who may export the stack is shown it."""
 
 
 class Key(NamedTuple):
@@ -56,6 +56,8 @@ NATIVE = "native"
 """The form ``/v1/{project}/stacks/…/resources/{resource}/signal``; other forms are ``/v1/{form}/{ARN}``."""
 NODE = "node"
 """``/v1/{project}/stacks/…/resources/{resource}/node``: where the agent beside a resource registers."""
+FORMS = (NATIVE, NODE, "signal", "waitcondition")
+"""All that a URL is signed for."""
 _BELOW = {NATIVE: "signal", NODE: "node"}
 """What a path below the resource ends with."""
 
@@ -68,18 +70,23 @@ class Signalled(Resource[P_co]):
         moment = to_text(self.facts.now())
         self.data.setdefault(KEY, {"secret": secrets.token_urlsafe(32), "since": moment})
 
+    def renew_key(self) -> None:
+        """Draw another key, if there is one: whatever was made of the old one proves nothing any more."""
+        if self.data.pop(KEY, None) is not None:
+            self.draw_key()
+
+    def secrets(self) -> list[Json]:
+        """The key, the token, and the signature of each URL."""
+        try:
+            key = self._key()
+        except NotSupported:
+            return []
+        return [key.secret, self.token, *(self._signature(form) for form in FORMS)]
+
     def signed_url(self, form: str) -> str:
         """Where a POST or PUT signals this resource: `NATIVE`, ``signal`` or ``waitcondition`` (heat-api §14); or where
         its agent registers: `NODE`."""
-        key = self._key()
-        query = [
-            (TIMESTAMP, key.since),
-            ("SignatureMethod", "HmacSHA256"),
-            (ACCESS_KEY, self.physical_name),
-            ("SignatureVersion", "2"),
-        ]
-        query.append((SIGNATURE, _sign(key.secret, self._path(form), query)))
-        return f"{self.url(form)}?{urlencode(query)}"
+        return f"{self.url(form)}?{urlencode([*self._query(), (SIGNATURE, self._signature(form))])}"
 
     def url(self, form: str) -> str:
         """The same without the proof: for whoever sends `token` in ``X-Auth-Token``."""
@@ -106,6 +113,18 @@ class Signalled(Resource[P_co]):
             return proof.token is not None and _equal(proof.token, self.token)
         signed = [pair for pair in proof.query if pair[0] != SIGNATURE]
         return _equal(proof.signature, _sign(key.secret, self._path(form), signed))
+
+    def _query(self) -> Query:
+        """What a signed URL says beside its signature."""
+        return [
+            (TIMESTAMP, self._key().since),
+            ("SignatureMethod", "HmacSHA256"),
+            (ACCESS_KEY, self.physical_name),
+            ("SignatureVersion", "2"),
+        ]
+
+    def _signature(self, form: str) -> str:
+        return _sign(self._key().secret, self._path(form), self._query())
 
     def _key(self) -> Key:
         """Raises NotSupported where there is none that could be used: what is adopted may come from elsewhere."""

@@ -12,6 +12,7 @@ from heatlite.plugin.resource import P_co
 from heatlite.resources.members import (
     Batch,
     batches,
+    bounded,
     changed,
     definitions_in,
     highest_first,
@@ -296,4 +297,12 @@ def _definer(resource_def: object, variable: str) -> Callable[[str], JsonMap] | 
     common["properties"] = given
     if not mentions(given, variable):
         return lambda _: common
-    return lambda name: {**common, "properties": with_index(given, variable, name)}
+    made = 0
+
+    def define(name: str) -> JsonMap:
+        nonlocal made
+        own = with_index(given, variable, name)
+        made = bounded(own, made)  # each member has a copy
+        return {**common, "properties": own}
+
+    return define

@@ -7,14 +7,29 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
 
+from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import size as json_size
 from heatlite.plugin import Member
 
 TEMPLATE_VERSION: Final = "2015-04-30"
 
 
+MOST_MADE: Final = 64 * 1024 * 1024
+"""Characters of JSON that the definitions of all members may come to (`max_stack_data` unless chosen otherwise)."""
+
+
+def bounded(made: Json, before: int = 0) -> int:
+    """The size of what is `before` and of definitions that were made. Raises RequestLimitExceeded."""
+    total = before + json_size(made, MOST_MADE)
+    if total > MOST_MADE:
+        raise RequestLimitExceeded(message=f"the members come to more than {MOST_MADE} characters of JSON.")
+    return total
+
+
 def template_of(members: Mapping[str, Json]) -> JsonMap:
-    """The template of a nested stack with these members."""
+    """The template of a nested stack with these members. Raises RequestLimitExceeded for too much."""
+    bounded(members)
     return {"heat_template_version": TEMPLATE_VERSION, "resources": dict(members)}
 
 

@@ -7,12 +7,16 @@ from urllib.parse import quote, urlencode
 
 from heatlite.core.errors import EntityNotFound, HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.plugin import Change, ReplaceResource, Resource, Schema, prop
+from heatlite.plugin import Change, ReplaceResource, Resource, Schema, Unhealthy, prop
 from heatlite.plugin.ports import RegionUnavailable
 from heatlite.template.types import Fault, Installation
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two looks at the stack; each pause doubles."""
+
+
+DEEPEST = 20
+"""Levels of nested stacks in which a check looks for what is unhealthy."""
 
 
 class RegionRefused(HeatliteError):
@@ -165,6 +169,16 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         self._go_on(verb, token)
         return token
 
+    def _checked(self) -> None:
+        """Tell what has failed a check over there. Raises Unhealthy, and ResourceInError where nothing there is known
+        to be unhealthy: it could not be looked at."""
+        answer = self._good(*self._ask("GET", f"{self._path()}/resources?nested_depth={DEEPEST}"), 200)
+        stack = self._show() or {}
+        error = ResourceInError(status=stack.get("stack_status"), reason=stack.get("stack_status_reason"))
+        if any(one.get("resource_status") == "CHECK_FAILED" for one in _list(answer, "resources")):
+            raise Unhealthy(error.message) from error
+        raise error
+
     def _go_on(self, verb: str, token: Json) -> bool | float:
         """Whether the operation has ended, or seconds until the next look. Raises what has become of it."""
         if not isinstance(token, dict):  # found after a crash
@@ -204,7 +218,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         if state is None:
             if verb == "UPDATE":
                 raise ReplaceResource
-            raise self._gone()
+            raise self._lost(verb)
         if state == f"{verb}_COMPLETE" and verb in ("SUSPEND", "RESUME"):
             return True  # before a crash
         if state.endswith("_IN_PROGRESS"):
@@ -248,11 +262,13 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         if stack is None:
             if verb == "DELETE":
                 return True
-            raise self._gone()
+            raise self._lost(verb)
         state = str(stack["stack_status"])
         action, _, status = state.partition("_")
         if action != verb or status == "IN_PROGRESS":
             return False
+        if status == "FAILED" and verb == "CHECK":
+            self._checked()
         if status == "FAILED":
             raise ResourceInError(status=state, reason=stack.get("stack_status_reason"))
         if verb != "SUSPEND":
@@ -339,6 +355,15 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         """The stack's state; None where there is none."""
         stack = None if self.physical_id is None else self._show()
         return None if stack is None else str(stack["stack_status"])
+
+    def _lost(self, verb: str) -> Exception:
+        """What says that there is no such stack any more: a check has found out that."""
+        gone = self._gone()
+        if verb != "CHECK":
+            return gone
+        unhealthy = Unhealthy(gone.message)
+        unhealthy.__cause__ = gone
+        return unhealthy
 
     def _gone(self) -> EntityNotFound:
         return EntityNotFound(f"{self._where} has no stack {self.attr_stack_name()} ({self.physical_id}).")

@@ -32,7 +32,7 @@ from heatlite.plugin import (
     SupportStatus,
     prop,
 )
-from heatlite.plugin.ports import PASSWORD_INPUT, UNGROUPED, SoftwareConfig, SoftwareDeployment
+from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT, UNGROUPED, SoftwareConfig, SoftwareDeployment
 from heatlite.plugin.signing import NATIVE, Node
 from heatlite.resources.groups import Group
 from heatlite.resources.members import definitions_in, template_of
@@ -319,6 +319,8 @@ class Deployment(Signalled[DeploymentSchema]):
     """
 
     any_attribute = True
+    longest_signal = 1024 * 1024
+    """Outputs are what a tool has printed; this is what Heat takes (its `max_json_body_size`)."""
     no_signal_during = frozenset()
 
     # -- the config for the server -----------------------------------------------------------------
@@ -375,7 +377,7 @@ class Deployment(Signalled[DeploymentSchema]):
             about.append(("deploy_region_name", "The region of the API", account.region))
         elif transport != NO_SIGNAL:
             url = self.signed_url("signal" if transport == "CFN_SIGNAL" else NATIVE)
-            about.append(("deploy_signal_id", "Where the server answers", url))
+            about.append((SIGNAL_INPUT, "Where the server answers", url))
             about.append(("deploy_signal_verb", "The HTTP method of the answer", "POST"))
         return about
 

@@ -31,6 +31,8 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
     PurgeOnDelete.
     """
 
+    lasting_reference = True
+
     def fetch(self) -> JsonMap:
         if self.physical_id is None:
             raise CloudNotFound("object_store.get_container_metadata", f"{self.name} has not been made")
@@ -87,7 +89,8 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
         return bool(found)
 
     def handle_check(self) -> Json:
-        self.fetch()
+        with self.looking():
+            self.fetch()
         return None
 
     def attr_DomainName(self) -> str:  # noqa: N802 - Heat's

@@ -3,7 +3,7 @@
 import time
 
 from heatlite.core.json import Json
-from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.resources.waiting import wait_until
 
 LONGEST_ATTRIBUTE_WAIT = 5
@@ -106,7 +106,10 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
         return self._start(waits.check_ if waits and waits.check_ is not None else 0)
 
     def check_check_complete(self, token: Json) -> bool | float:
-        return self._ended(token, self.props.fail)
+        try:
+            return self._ended(token, self.props.fail)
+        except ValueError as error:
+            raise Unhealthy(str(error)) from error
 
     def handle_lock(self) -> Json:
         self.data.setdefault("was_locked", self.data.get("locked", False))

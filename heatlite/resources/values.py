@@ -101,6 +101,9 @@ class RandomString(Resource[RandomStringProps], type="OS::Heat::RandomString"):
     def reference(self) -> Json:
         return self.data.get("value", self.name)
 
+    def secrets(self) -> list[Json]:
+        return [self.data.get("value")]
+
     def attr_value(self) -> str:
         """The string that was drawn; get_resource gives it too."""
         return str(self.data["value"])

@@ -2,18 +2,24 @@
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TypeVar, cast
 
-from heatlite.core.errors import HeatliteError, InvalidValue, Unavailable
+from heatlite.core.errors import HeatliteError, InvalidValue, RequestLimitExceeded, Unavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, Resource, Schema, Signalled, SupportStatus, prop
-from heatlite.plugin.ports import Mailbox
 from heatlite.plugin.signing import NATIVE, address_of
 
 SUCCESS, FAILURE = "SUCCESS", "FAILURE"
 
 NO_SIGNAL = "NO_SIGNAL"
 """A transport; and the key in the mailbox of a handle that has it. Nothing else there is null."""
+
+LONGEST_ID = 255
+"""Characters of a signal's id."""
+MOST_SIGNALS = 4000
+MOST_STORED = 1024 * 1024
+"""How many signals a handle keeps, and how many characters of them in all, as they are stored."""
 
 ABSENT = {"TEMP_URL_SIGNAL": "an object store", "ZAQAR_SIGNAL": "a message queue"}
 """Transports that need what this installation does not have."""
@@ -46,7 +52,15 @@ class Handle(Signalled[HandleSchema]):
         return None
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        return forgotten(self.facts.services.mailbox, self.physical_name)
+        try:
+            self.facts.services.mailbox.clear(self.physical_name)
+        except Unavailable:
+            return False
+        return True
+
+    def forget_signals(self) -> bool:
+        """Forget all signals for another condition to wait for; False where that has to be tried again."""
+        return self.check_delete_complete(None) is True
 
     def handle_suspend(self) -> Json:
         return None
@@ -63,7 +77,14 @@ class Handle(Signalled[HandleSchema]):
         if status not in (SUCCESS, FAILURE) or not isinstance(reason, str):
             raise InvalidValue(f"The status of a signal is {SUCCESS} or {FAILURE}, its reason is text.")
         content = {"status": status, "reason": reason, "data": data}
-        self.facts.services.mailbox.put(self.physical_name, identifier, content)
+        mailbox = self.facts.services.mailbox
+        count, stored = mailbox.size(self.physical_name, besides=identifier)
+        if count >= MOST_SIGNALS or stored + len(dump(content)) > MOST_STORED:
+            raise RequestLimitExceeded(
+                f"The handle {self.name} has {count} signals of {stored} characters; it keeps {MOST_SIGNALS} signals of"
+                f" {MOST_STORED} characters in all. A signal with an id of before takes the place of that one."
+            )
+        mailbox.put(self.physical_name, identifier, content)
         return f"status:{status} reason:{reason}"
 
 
@@ -72,20 +93,12 @@ def received(mail: Mapping[str, Json]) -> dict[str, JsonMap]:
     return {key: cast(JsonMap, content) for key, content in mail.items() if isinstance(content, dict)}
 
 
-def forgotten(mailbox: Mailbox, address: str, keep: str | None = None) -> bool:
-    """Clear a mailbox, unless it has the key `keep`; False where that has to be tried again."""
-    try:
-        if keep is None or keep not in mailbox.read(address):
-            mailbox.clear(address)
-    except Unavailable:
-        return False
-    return True
-
-
 def identified(value: Json) -> str:
     """The id that a signal gives itself."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidValue("The id of a signal is text or a whole number.")
+    if len(str(value)) > LONGEST_ID:
+        raise InvalidValue(f"The id of a signal has at most {LONGEST_ID} characters.")
     return str(value)
 
 
@@ -116,8 +129,12 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
             self.facts.services.mailbox.put(self.physical_name, NO_SIGNAL, None)
         return super().handle_create()
 
+    def forget_signals(self) -> bool:
+        return self._is(NO_SIGNAL) or super().forget_signals()
+
     def handle_signal(self, details: JsonMap | None) -> str:
-        given = {"id": len(self.received()) + 1, **(details or {})}
+        count, _ = self.facts.services.mailbox.size(self.physical_name, besides=NO_SIGNAL)
+        given = {"id": count + 1, **(details or {})}
         unknown = given.keys() - {"id", "status", "reason", "data"}
         if unknown:
             raise InvalidValue(f"A signal has no {', '.join(sorted(unknown))}; it has status, reason, data and id.")
@@ -144,6 +161,10 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
             "project_id": account.project_id,
             "region_name": account.region,
         }
+
+    def secrets(self) -> list[Json]:
+        account = self.account
+        return [*super().secrets(), None if account is None else account.password]
 
     def _is(self, transport: str) -> bool:
         return self.props.signal_transport == transport
@@ -207,6 +228,11 @@ class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle")
         }
         return {**self.metadata, **shown}
 
+    def renew_key(self) -> None:
+        super().renew_key()
+        if "url" in self.data:
+            self.data["url"] = self.signed_url("waitcondition")
+
     def reference(self) -> Json:
         return self.data.get("url", self.name)
 
@@ -243,8 +269,17 @@ class Condition(Resource[ConditionSchema]):
 
     quick = True
 
+    @cached_property
+    def _handle(self) -> Handle[Schema]:
+        """The handle, which is in the stack's tree: a nested stack may be given one. Raises InvalidValue."""
+        address = address_of(self.props.handle)
+        found = self.facts.relative(address)
+        if not isinstance(found, Handle):
+            raise InvalidValue(f"{address} is no wait condition handle of this stack, or of its tree of stacks.")
+        return found
+
     def _mail(self) -> dict[str, Json]:
-        return self.facts.services.mailbox.read(address_of(self.props.handle))
+        return self.facts.services.mailbox.read(self._handle.physical_name)
 
     def _wait(self) -> Json:
         return {"until": self._time() + self.props.timeout}
@@ -290,7 +325,15 @@ class Condition(Resource[ConditionSchema]):
         return self._ended(token)
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        return forgotten(self.facts.services.mailbox, address_of(self.props.handle), keep=NO_SIGNAL)
+        """A handle of the same stack forgets its signals, so that another condition waits anew (Heat's)."""
+        latter = self.facts.latter()
+        if isinstance(latter, Condition) and latter.props.handle == self.props.handle:
+            return True  # the signals are the other's
+        try:
+            handle = self._handle
+        except InvalidValue:
+            return True
+        return handle.facts.stack_id != self.facts.stack_id or handle.forget_signals()
 
     def _data(self) -> str:
         return json.dumps({key: signal["data"] for key, signal in received(self._mail()).items()})

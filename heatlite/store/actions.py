@@ -38,7 +38,7 @@ COLUMNS = (
     "outputs", "data", "context", "secrets", "status_reason", "control", "interval", "not_before", "timeout",
     "retries", "pending", "failed_dependencies", "zone", "owner", "attempt", "lease_until", "started_at",
     "finished_at", "suspended_at", "suspended", "updated_at", "deadline", "commits", "seq", "parent_id",
-    "urgent",
+    "urgent", "takeovers",
 )  # fmt: skip
 """Those of a record, in its fields' names."""
 _WRITTEN = tuple(column for column in COLUMNS if column not in ("id", "seq"))
@@ -64,6 +64,12 @@ _LATE = "status = 'RUNNING' AND lease_until <= ? AND owner <> ?"
 """Its worker is gone. Never what the owner runs: a machine that wakes from sleep finds its own leases expired."""
 _DUE = "status = 'READY' AND (not_before IS NULL OR not_before <= ?)"
 _MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
+
+
+LONGEST_BACK_OFF = 60.0
+"""Seconds before a takeover, at the most."""
+BETWEEN_TAKEOVERS = 2.0
+"""Seconds between the takeovers of two actions that have both made no progress: longer than a worker's sweep."""
 
 
 class Actions:
@@ -373,34 +379,57 @@ class Actions:
         """Take the next action for `lease` seconds: one whose worker is gone, else the oldest READY one.
 
         With an `action_id` that one or none. `kinds` and `zones` are those that the worker is for, None: all; work
-        without a zone is for everybody.
+        without a zone is for everybody. A takeover after one that has brought nothing is put off (`back_off`).
         """
         only, values = _only(action_id, kinds, zones)
         if not (self._database.in_transaction or self._has_claimable(owner, now, only, values)):
             return None  # An idle worker that asks again and again takes no lock.
-        with self._database.transaction():
-            found = self._claimable(owner, now, only, values, self._skip_locked)
-            if found is None:
-                return None
-            claimed = replace(
-                found,
-                status=ActionStatus.RUNNING,
-                owner=owner,
-                attempt=found.attempt + 1,
-                lease_until=now + lease,
-                started_at=now if found.started_at is None else found.started_at,
-                updated_at=now,
-            )
-            # By its primary key, which is all that MariaDB has locked so far. Others lock the id first, then that key:
-            # to ask for the id now would be a deadlock.
-            self._write(
-                "UPDATE action SET status = 'RUNNING', owner = ?, attempt = ?, lease_until = ?, started_at = ?, "
-                "updated_at = ? WHERE seq = ?",
-                (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.seq),
-            )
-            reason = "" if found.owner is None else f"taken over from {found.owner}, whose lease has run out"
-            self._note(replace(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
-            return claimed
+        while True:
+            with self._database.transaction():
+                found = self._claimable(owner, now, only, values, self._skip_locked)
+                if found is None:
+                    return None
+                if found.owner is None or found.takeovers == 0:
+                    return self._claim(found, owner, now, lease)
+                self._put_off(found, now)
+
+    def _claim(self, found: ActionRecord, owner: str, now: float, lease: float) -> ActionRecord:
+        claimed = replace(
+            found,
+            status=ActionStatus.RUNNING,
+            owner=owner,
+            attempt=found.attempt + 1,
+            lease_until=now + lease,
+            started_at=now if found.started_at is None else found.started_at,
+            updated_at=now,
+            takeovers=found.takeovers + (found.owner is not None),
+        )
+        # By its primary key, which is all that MariaDB has locked so far. Others lock the id first, then that key:
+        # to ask for the id now would be a deadlock.
+        self._write(
+            "UPDATE action SET status = 'RUNNING', owner = ?, attempt = ?, lease_until = ?, started_at = ?, "
+            "updated_at = ?, takeovers = ? WHERE seq = ?",
+            (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.takeovers, claimed.seq),
+        )
+        reason = "" if found.owner is None else f"taken over from {found.owner}, whose lease has run out"
+        self._note(replace(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
+        return claimed
+
+    def _put_off(self, action: ActionRecord, now: float) -> None:
+        """Have a takeover wait: the one before has brought nothing, so its worker may have died of the action.
+
+        Actions that wait so are claimed one after the other: one that ends its worker ends no other's attempt.
+        """
+        ((last,),) = self._database.read("SELECT MAX(not_before) FROM action WHERE status = 'READY' AND takeovers > 0")
+        pause = max(back_off(action.takeovers), (last or 0.0) + BETWEEN_TAKEOVERS - now)
+        pause = min(pause, LONGEST_BACK_OFF)
+        self._write(
+            "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL, attempt = attempt + 1, "
+            "takeovers = takeovers + 1, not_before = ?, updated_at = ? WHERE seq = ?",
+            (now + pause, now, action.seq),
+        )
+        reason = f"the lease of {action.owner} has run out, after {action.takeovers} takeovers without progress"
+        self._note(action, ActionStatus.READY, now, f"{reason}; next in {pause:g} s")
 
     def hold(self, action: ActionRecord, now: float, lease: float) -> Control | None:
         """The fence: prolong the lease, and tell what is asked. Raises Fenced.
@@ -420,7 +449,8 @@ class Actions:
         """
         self._hold_stack(action.id)
         kept: tuple[Value, ...] = () if data is None else (self._closed(action, dump(data)), now)
-        changes = f"lease_until = ?, commits = commits + 1{', data = ?, updated_at = ?' if kept else ''}"
+        also = ", data = ?, updated_at = ?" if kept else ""
+        changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {_MINE} AND commits = ?"
         if self._write(sql, (now + lease, *kept, *_mine(action), action.commits)) == 0:
             sql = "SELECT 1 FROM action WHERE id = ? AND attempt = ? AND commits = ?"
@@ -428,6 +458,11 @@ class Actions:
                 raise AlreadyCommitted(self._asked(action.id))
             raise Fenced(action.id)
         return self._asked(action.id)
+
+    def count_takeovers(self, action: ActionRecord, number: int) -> None:
+        """Say how often an action that this worker holds was taken over in vain. Raises DatabaseUnavailable."""
+        with self._database.transaction():
+            self._write(f"UPDATE action SET takeovers = ? {_MINE}", (number, *_mine(action)))
 
     def _asked(self, action_id: str) -> Control | None:
         ((control,),) = self._database.read(self._marked("SELECT control FROM action WHERE id = ?"), (action_id,))
@@ -606,8 +641,8 @@ class Actions:
         return out
 
     def derived(self, parent_id: str, stack_id: str) -> ActionRecord | None:
-        """The live action on a stack that was derived from `parent_id`."""
-        found = self._select(f"WHERE parent_id = ? AND stack_id = ? AND {LIVE}", (parent_id, stack_id))
+        """The last action on a stack that was derived from `parent_id`. None is removed before its parent has ended."""
+        found = self._select("WHERE parent_id = ? AND stack_id = ? ORDER BY seq DESC LIMIT 1", (parent_id, stack_id))
         return found[0] if found else None
 
     def turn_back(self, action_id: str, deadline: float) -> None:
@@ -780,6 +815,11 @@ class Actions:
 
     def _marked(self, sql: str) -> str:
         return sql.replace("?", self._database.mark)
+
+
+def back_off(takeovers: int) -> float:
+    """Seconds before the next takeover, after so many without progress: 1, 2, 4 …"""
+    return float(2 ** min(takeovers - 1, 10))
 
 
 def _node_action_went_well(state: str) -> bool | None:

@@ -10,6 +10,7 @@ from heatlite.core import nodes
 from heatlite.core.status import PARKED_ACTIONS
 from heatlite.store.actions import LIVE, OPEN, any_of
 from heatlite.store.database import Database, Value
+from heatlite.store.stacks import TEMPLATE_GRACE, UNREFERENCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Inconsistency:
     rule: str
     """What should be true."""
     entity: str
-    """action, node action, node, stack, resource, snapshot, credential, account, account_project or dependency."""
+    """action, node action, node, stack, template, resource, snapshot, credential, account, account_project,
+    stack_size or dependency."""
     id: str
     detail: str
 
@@ -136,6 +138,23 @@ RULES = (
         f"SELECT id, verb FROM stack WHERE status = 'IN_PROGRESS' AND deleted_at IS NULL AND NOT EXISTS {_ALIVE}",
     ),
     _Rule(
+        "a stack has its template",
+        "stack",
+        "SELECT id, template_id FROM stack WHERE NOT EXISTS (SELECT 1 FROM template WHERE template.id = template_id)",
+    ),
+    _Rule(
+        "a stack has the template that a rollback needs",
+        "stack",
+        "SELECT id, previous_template_id FROM stack WHERE previous_template_id IS NOT NULL AND NOT EXISTS "
+        "(SELECT 1 FROM template WHERE template.id = previous_template_id)",
+    ),
+    _Rule(
+        "a template that no stack refers to is deleted",
+        "template",
+        f"SELECT id, unused_since FROM template WHERE unused_since < {{late}} - {2 * TEMPLATE_GRACE} AND "
+        + UNREFERENCED,
+    ),
+    _Rule(
         "a nested stack has a parent",
         "stack",
         "SELECT id, parent_id FROM stack WHERE deleted_at IS NULL AND parent_id IS NOT NULL AND NOT EXISTS (SELECT 1 "
@@ -170,6 +189,12 @@ RULES = (
         "account_project",
         "SELECT root_id, project_id FROM account_project WHERE NOT EXISTS "
         "(SELECT 1 FROM stack WHERE stack.id = account_project.root_id AND stack.deleted_at IS NULL)",
+    ),
+    _Rule(
+        "a size has a stack",
+        "stack_size",
+        "SELECT stack_id, root_id FROM stack_size WHERE NOT EXISTS "
+        "(SELECT 1 FROM stack WHERE stack.id = stack_size.stack_id AND stack.deleted_at IS NULL)",
     ),
     _Rule(
         "a snapshot that is in progress has an action on its stack",

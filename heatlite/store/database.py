@@ -8,9 +8,11 @@ Everything that can go wrong in a driver is turned into one of ours here:
 """
 
 import importlib
+import math
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,18 +22,27 @@ from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
 import peewee
+from peewee import Query, Select
 from playhouse import db_url
 
+from heatlite.core import masking
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.core.meter import Meter
 from heatlite.store.errors import Duplicate, MissingDriver
+from heatlite.store.limits import DEFAULT_LEASE, Limits, Pace, limits
 
 BUSY_SECONDS = 5
 """How long a SQLite connection waits for another's write."""
 
 FOUND_ROWS = 2
 """MySQL protocol, capability flags: CLIENT_FOUND_ROWS."""
+
+SILENT_SECONDS = 1.0
+"""How long nobody asks a server that was just waited for in vain."""
+
+BLOCKED_SECONDS = 2.0
+"""How long requests do not wait for a row for which one has just waited in vain."""
 
 Value: TypeAlias = None | str | int | float | bool
 Parameters: TypeAlias = Sequence[Value | Sequence[Value]]
@@ -88,13 +99,21 @@ class _ThreadState(threading.local):
     after_commit: tuple[Callable[[], None], ...] = ()
     """What is to be called once the transaction is committed."""
     memo: set[str] | None = None
+    pace: Pace | None = None
+    """How long this thread waits for a server; None: as the others."""
 
 
 class Database:
-    """A database, with one connection for each thread that uses it, opened when first needed."""
+    """A database, with one connection for each thread that uses it, opened when first needed.
 
-    def __init__(self, url: str) -> None:
+    On a server each connection has time limits (`limits.Limits`), those of its thread's pace.
+    """
+
+    def __init__(self, url: str, lease: float | None = None) -> None:
+        """`lease` is that of the workers, in seconds. None: everything is maintenance."""
         self.url = url
+        self._lease = DEFAULT_LEASE if lease is None else lease
+        self._pace = Pace.MAINTENANCE if lease is None else Pace.WORK
         self.path: Path | None = None
         """The file, for SQLite."""
         scheme, _, rest = url.partition("://")
@@ -111,22 +130,31 @@ class Database:
             self.dialect = Dialect.MARIADB
             driver = _import("pymysql", self.dialect, "mysql")
         else:
-            raise BadSetting(f"Unknown kind of database: {scheme!r}; use sqlite:///, postgresql:// or mysql://.")
+            raise BadSetting(f"Unknown kind of database: {masking.scheme(url)!r}; use sqlite:///, postgresql:// or mysql://.")
         # peewee wraps the driver's errors while it connects; our own statements raise the driver's.
         self._data_errors = (driver.DataError, peewee.DataError, UnicodeEncodeError, OverflowError)
         self._integrity_errors = (driver.IntegrityError, peewee.IntegrityError)
         self._own_errors = (driver.ProgrammingError, peewee.ProgrammingError)
         self._errors = (driver.Error, peewee.PeeweeException, *self._data_errors)
-        self.peewee = self._new()
-        self.mark = self.peewee.param
+        self._by_pace = {pace: self._new(limits(pace, self._lease)) for pace in Pace}
+        self.mark = self._by_pace[self._pace].param
         self._state = _ThreadState()
         self._writing = threading.Lock()
+        self._silent: float | None = None
+        """When the server was last waited for in vain; None: it answers."""
+        self._probing = threading.Lock()
+        """Held by the one thread that asks a silent server again."""
+        self._connecting = threading.Lock()
+        self._in_vain = 0
+        """How often a silent server was waited for that took no connection."""
+        self._blocked: dict[Value | Sequence[Value], float] = {}
+        """Rows for which a request has waited in vain: until when no other waits."""
         self.meter = Meter()
         self.committed: Callable[[], None] = lambda: None
         """Called by each thread after it has changed something; before what was asked for by `after_commit`."""
         _renew_after_fork(self)
 
-    def _new(self) -> peewee.Database:
+    def _new(self, limits: Limits) -> peewee.Database:
         if self.path is not None:
             # FULL: the intents of the running plan must survive a power cut (WAL with NORMAL may lose them).
             return peewee.SqliteDatabase(
@@ -135,26 +163,46 @@ class Database:
                 timeout=BUSY_SECONDS,
                 field_types={"LONGTEXT": "TEXT"},
             )
-        options: dict[str, object] = {"unquote_user": True, "unquote_password": True}
-        if self.dialect is Dialect.POSTGRESQL:
-            options |= {"prefer_psycopg3": True, "field_types": {"LONGTEXT": "TEXT"}}
-        else:
-            # FOUND_ROWS: an UPDATE counts the rows it met, as elsewhere, not those it changed; the fence needs that.
-            # READ COMMITTED: as PostgreSQL, and without the gap locks by which writers of different stacks meet.
-            options |= {
-                "client_flag": FOUND_ROWS,
-                "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
-                "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            }
         try:
-            database: peewee.Database = db_url.connect(self.url, **options)
+            given = db_url.parse(self.url, unquote_user=True, unquote_password=True)
         except ValueError:
             # Its text may hold a piece of the password.
             raise BadSetting(
                 f"The database URL cannot be read; one looks like {self.url.partition(':')[0]}://user:password@host/name,"
                 " with %2F for a / in the password."
             ) from None
-        return database
+        if self.dialect is Dialect.POSTGRESQL:
+            from heatlite.store.postgresql import Postgres, parameters
+
+            found: peewee.Database = Postgres(
+                given.pop("database"), prefer_psycopg3=True, field_types={"LONGTEXT": "TEXT"},
+                **parameters(limits, given),
+            )  # fmt: skip
+            return found
+        options: dict[str, Any] = {**_of_mariadb(limits), **given}
+        return peewee.MySQLDatabase(options.pop("database"), **options)
+
+    @property
+    def peewee(self) -> peewee.Database:
+        """What this thread's connection is made by."""
+        return self._by_pace[self._state.pace or self._pace]
+
+    def hurry(self) -> None:
+        """From now on this thread waits for a server only so long as a request may."""
+        self._state.pace = Pace.REQUEST
+
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """Let this thread's statements take as long as they take. Not inside a transaction."""
+        if self._state.open:
+            raise RuntimeError("the pace is not changed inside a transaction")
+        self._drop()
+        before, self._state.pace = self._state.pace, Pace.MAINTENANCE
+        try:
+            yield
+        finally:
+            self._drop()
+            self._state.pace = before
 
     def quote(self, *names: str) -> str:
         """The names as SQL identifiers, with commas between."""
@@ -165,17 +213,37 @@ class Database:
 
     def read(self, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
         """Every row of a SELECT, inside or outside a transaction. Raises DatabaseUnavailable."""
+        if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
+            return self._locked(sql, parameters)
         return self._run(sql, parameters).fetchall()
 
-    def select(self, query: peewee.Select) -> Sequence[Row]:
+    def _locked(self, sql: str, parameters: Parameters) -> Sequence[Row]:
+        """As `read`, for a request, of a SELECT … FOR UPDATE of the row that the first parameter names.
+
+        It does not wait where one has waited in vain just before: otherwise the requests for one stack, whose worker is
+        frozen, would one after the other take all threads of the server.
+        """
+        row, begun = parameters[0], time.monotonic()
+        if self._blocked.get(row, 0.0) > begun:
+            raise DatabaseUnavailable(reason=f"another transaction holds {row}")
+        try:
+            return self._run(sql, parameters).fetchall()
+        except DatabaseUnavailable:
+            now = time.monotonic()
+            if now - begun >= (self._limits.lock or 0.0) * 0.9:
+                others = {key: until for key, until in self._blocked.items() if until > now}
+                self._blocked = others | {row: now + BLOCKED_SECONDS}
+            raise
+
+    def select(self, query: Select) -> Sequence[Row]:
         """Every row of a query that peewee builds."""
         return self.read(*self._compiled(query))
 
-    def change(self, query: peewee.Query) -> int:
+    def change(self, query: Query) -> int:
         """Run an INSERT, UPDATE or DELETE that peewee builds and tell how many rows it met."""
         return self.write(*self._compiled(query))
 
-    def _compiled(self, query: peewee.Query) -> tuple[str, list[Value]]:
+    def _compiled(self, query: Query) -> tuple[str, list[Value]]:
         sql, parameters = self.peewee.get_sql_context().sql(query).query()  # type: ignore[no-untyped-call]
         return sql, parameters
 
@@ -203,17 +271,45 @@ class Database:
             raise RuntimeError("a statement of this transaction failed; nothing was kept") from self._state.failure
 
     def _run(self, sql: str, parameters: Parameters) -> Cursor:
+        if self._state.open or self.dialect is Dialect.SQLITE:
+            return self._answered(sql, parameters)
+        silent = self._silent
+        if silent is None:
+            return self._answered(sql, parameters)
+        # One thread finds out whether a silent server answers again, so that not all of them hang on it. It does not
+        # ask at once: the requests in line have waited long enough.
+        if time.monotonic() < silent + SILENT_SECONDS or not self._probing.acquire(blocking=False):
+            raise self._silence()
         try:
-            return self._execute(sql, parameters)
+            return self._answered(sql, parameters)
+        finally:
+            self._probing.release()
+
+    def _answered(self, sql: str, parameters: Parameters) -> Cursor:
+        begun = time.monotonic()
+        try:
+            cursor = self._execute(sql, parameters)
         except self._errors as error:
-            if self._state.open or not self._lost():
+            lost = self._lost()
+            is_gone = lost or self.peewee.is_closed()
+            is_silent = is_gone and time.monotonic() - begun >= self._limits.connect
+            self._silent = time.monotonic() if is_silent else None
+            if self._state.open or not lost or is_silent:
                 raise self.our_error(error) from error
+        else:
+            self._silent = None
+            return cursor
         # The server went away between two uses: a new connection, and once more.
         self._drop()
         try:
             return self._execute(sql, parameters)
         except self._errors as error:
+            self._silent = time.monotonic() if time.monotonic() - begun >= self._limits.connect else None
             raise self.our_error(error) from error
+
+    @property
+    def _limits(self) -> Limits:
+        return limits(self._state.pace or self._pace, self._lease)
 
     def _execute(self, sql: str, parameters: Parameters) -> Cursor:
         cursor = self._connection().cursor()
@@ -221,11 +317,31 @@ class Database:
         return cursor
 
     def _connection(self) -> Connection:
+        if self.dialect is not Dialect.SQLITE and self.peewee.is_closed():
+            self._connect()
         connection: Connection = self.peewee.connection()  # type: ignore[no-untyped-call]
         closer = self._state.closer
         if closer is None or closer.connection is not connection:
             self._state.closer = _Closer(connection, self._errors)
         return connection
+
+    def _connect(self) -> None:
+        """Open a connection. peewee opens one after the other: where one has waited for a silent server, the others
+        that have waited for that do not wait for it, too."""
+        before = self._in_vain
+        with self._connecting:
+            if self._in_vain != before:
+                raise self._silence()
+            begun = time.monotonic()
+            try:
+                self.peewee.connect()
+            except self._errors:
+                self._in_vain += time.monotonic() - begun >= self._limits.connect
+                raise
+
+    def _silence(self) -> DatabaseUnavailable:
+        self.meter.database_unavailable()
+        return DatabaseUnavailable(reason="the server does not answer")
 
     def _lost(self) -> bool:
         """Whether this thread had a connection and the server has closed it."""
@@ -345,10 +461,13 @@ class Database:
 
     def renew(self) -> None:
         """In the child after a fork: leave the parent's connections alone and open others when needed."""
-        _INHERITED.append(self.peewee)
-        self.peewee = self._new()
+        _INHERITED.extend(self._by_pace.values())
+        self._by_pace = {pace: self._new(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
         self._writing = threading.Lock()
+        self._probing = threading.Lock()
+        self._connecting = threading.Lock()
+        self._silent = None
 
 
 _INHERITED: list[peewee.Database] = []
@@ -364,6 +483,28 @@ def _renew_after_fork(database: Database) -> None:
             found.renew()
 
     os.register_at_fork(after_in_child=renew)
+
+
+def _of_mariadb(limits: Limits) -> dict[str, object]:
+    """What a connection to MariaDB with these limits is opened with. PyMySQL itself asks for keepalives."""
+    seconds = {
+        "innodb_lock_wait_timeout": 100_000_000 if limits.lock is None else math.ceil(limits.lock),
+        "max_statement_time": limits.statement or 0,
+        "idle_transaction_timeout": math.ceil(limits.idle),
+        "net_read_timeout": math.ceil(limits.peer),
+        "net_write_timeout": math.ceil(limits.peer),
+    }
+    # READ COMMITTED: as PostgreSQL, and without the gap locks by which writers of different stacks meet.
+    session = ", ".join(["tx_isolation = 'READ-COMMITTED'", *(f"{name} = {value}" for name, value in seconds.items())])
+    return {
+        # An UPDATE counts the rows it met, as elsewhere, not those it changed; the fence needs that.
+        "client_flag": FOUND_ROWS,
+        "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+        "init_command": f"SET SESSION {session}",
+        "connect_timeout": limits.connect,
+        "read_timeout": limits.silence,
+        "write_timeout": limits.silence,
+    }
 
 
 def _import(driver: str, dialect: Dialect, extra: str) -> ModuleType:

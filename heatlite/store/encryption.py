@@ -6,19 +6,24 @@ import hmac
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap, dump
-from heatlite.store.errors import UnreadableSecret
+from heatlite.store.errors import MissingKey, UnreadableSecret
 
 FORM = "fernet1:"
 """How the text of a secret begins, before a Fernet token (AES-128 in CBC mode, HMAC-SHA256). No JSON begins so."""
 
 KEY_FILE = "heatlite.key"
 KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
+
+
+def key_file(database: Path) -> Path:
+    """The file with the key of a SQLite database, where no setting names one."""
+    return database.with_name(KEY_FILE)
 
 
 def new_key() -> str:
@@ -90,12 +95,15 @@ class Cipher:
         return sealed[len(FORM) :].encode(errors="replace")
 
 
-def open_cipher(keys: Sequence[str], database: Path | None) -> Cipher | None:
+def open_cipher(
+    keys: Sequence[str], database: Path | None, has_secrets: Callable[[], bool] = lambda: False
+) -> Cipher | None:
     """What encrypts the secrets of an installation: with the setting `encryption_keys`, else with the key beside a
     SQLite `database` (None: on a server), which is made if there is none.
 
     None where there is no key, or no library and nobody has asked for one: then no secret may be stored. Raises
-    BadSetting, DatabaseUnavailable where the key file cannot be read or made.
+    BadSetting, DatabaseUnavailable where the key file cannot be read or made, and MissingKey where one would have to be
+    made although the database `has_secrets`.
     """
     if not keys and database is None:
         return None
@@ -108,21 +116,20 @@ def open_cipher(keys: Sequence[str], database: Path | None) -> Cipher | None:
     if keys:
         return Cipher(keys, "encryption_keys")
     assert database is not None
-    path = database.with_name(KEY_FILE)
-    return Cipher([_key_in(path)], str(path))
-
-
-def _key_in(path: Path) -> str:
-    """The key in a file. Where there is none it is made, by one of those who look at the same time."""
+    path = key_file(database)
     try:
         if not path.exists() or not path.stat().st_size:
+            if has_secrets():
+                raise MissingKey(path=path)
             _make(path)
-        return path.read_text("ascii", errors="replace").strip()
+        key = path.read_text("ascii", errors="replace").strip()
     except OSError as error:
         raise DatabaseUnavailable(reason=f"the key file {path}: {error.strerror}") from error
+    return Cipher([key], str(path))
 
 
 def _make(path: Path) -> None:
+    """Write a new key, once, by one of those who do so at the same time."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         # The file may be there and empty: somebody is about to write the key, or died before. So a lock, which a

@@ -42,6 +42,19 @@ class UnreadableSecret(DatabaseUnavailable):
     )
 
 
+class MissingKey(UnreadableSecret):
+    """The database holds encrypted secrets, and the file of its key is gone."""
+
+    text = (
+        "The key file {path} is missing, and the database holds secrets that were encrypted with it. Put the file back"
+        " from your backup; a new key would not open them."
+    )
+
+
+class BadBackup(Invalid):
+    """A backup cannot be made under this name, or is none."""
+
+
 class EngineRunning(Exception):
     """Another process has the engine's lock on this database. `info` is what that process wrote."""
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import peewee
 
-from heatlite.core.json import dump
+from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Row, Value
@@ -40,6 +40,8 @@ Numbers: TypeAlias = list[int]
 
 _SORTED_BY: Mapping[str, peewee.ColumnBase] = {"event_time": Event.created_at, "resource_type": Event.resource_type}
 
+MOST_PROPERTIES = 64 * 1024
+"""Characters of JSON: an event of a resource with more properties does not repeat them."""
 _COLUMNS = (
     "stack_id",
     "resource_name",
@@ -183,7 +185,7 @@ def _row(record: EventRecord) -> tuple[Value, ...]:
         str(record.status),
         record.status_reason,
         record.created_at,
-        dump(record.properties) if record.properties else "{}",
+        _kept(record.properties),
     )
 
 
@@ -201,3 +203,9 @@ def _record(row: Row) -> EventRecord:
         json.loads(properties),
         number,
     )
+
+
+def _kept(properties: JsonMap) -> str:
+    """Properties as stored: none where they are too many to be repeated with each event."""
+    text = dump(properties) if properties else "{}"
+    return text if len(text) <= MOST_PROPERTIES else "{}"

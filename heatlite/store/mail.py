@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+import peewee
+
 from heatlite.core.json import Json, dump
 from heatlite.store.sealing import Sealing
 from heatlite.store.tables import Mail as Row
@@ -20,9 +22,16 @@ class Mail:
         found = self._database.select(Row.select(Row.key, Row.content).where(Row.address == address).order_by(Row.id))
         return {key: json.loads(self._sealing.open(content)) for key, content in found}
 
+    def size(self, address: str, besides: str) -> tuple[int, int]:
+        """How many contents an address has, and their characters as stored; that of the key `besides` counts not."""
+        length = peewee.fn.COALESCE(peewee.fn.SUM(peewee.fn.LENGTH(Row.content)), 0)  # keys are short
+        others = (Row.address == address) & (Row.digest != _digest(besides))
+        ((count, stored),) = self._database.select(Row.select(peewee.fn.COUNT(Row.id), length).where(others))
+        return int(count), int(stored)
+
     def put(self, address: str, key: str, content: Json) -> None:
         """Keep `content` under `key`, in place of what was there."""
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        digest = _digest(key)
         same = (Row.address == address) & (Row.digest == digest)
         kept = self._sealing.close(dump(content))
         if self._database.select(Row.select(Row.id).where(same)):
@@ -33,3 +42,7 @@ class Mail:
     def clear(self, address: str) -> None:
         """Forget everything of an address."""
         self._database.change(Row.delete().where(Row.address == address))
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

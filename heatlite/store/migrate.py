@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,9 +78,12 @@ def _errors(database: Database) -> Iterator[None]:
 def _alone(database: Database) -> Iterator[None]:
     """Keep other processes from migrating this database."""
     if database.path is not None:
-        with Path(f"{database.path}.upgrade").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        descriptor = os.open(f"{database.path}.upgrade", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(descriptor)
     elif database.dialect is Dialect.POSTGRESQL:
         database.read("SELECT pg_advisory_lock(%s)", (LOCK_NUMBER,))
         try:

@@ -6,6 +6,7 @@ Times are seconds since the epoch, UTC. A record is changed with `dataclasses.re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, Control, Kind, LockLevel, Needs, Status, Verb, is_locked
 
@@ -23,6 +24,16 @@ class LockRecord:
     locked_at: float
     reason: str | None = None
     expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionRecord:
+    """Protection of a stack or of a resource: it is neither deleted nor replaced until it is unprotected."""
+
+    by: str
+    """The user who asked for it, also where the environment of a request did."""
+    at: float
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +75,13 @@ class StackRecord:
     before_lock: str | None = None
     """The state before it was locked: ``CHECK_FAILED``. Kept after the unlock, until something else is done."""
 
+    cloud: CloudIdentity | None = None
+    """Of a root: the cloud in which the tree has its objects. None: it has had none yet, or it was made before this was
+    recorded. Written by `Stacks.record_cloud` only."""
     sealed: bool = False
     """Something in its tree is hidden: what the rows of the stack are made of is encrypted."""
+    protection: ProtectionRecord | None = None
+    """Set on this very stack; what is nested in it has its own."""
 
     def timeout_seconds(self, default: float) -> float:
         """How long an operation on the stack may take; `default` where it does not say."""
@@ -75,6 +91,14 @@ class StackRecord:
     def locked(self) -> bool:
         """Whether it is under maintenance, also where the lock is an ancestor's."""
         return self.lock is not None or is_locked(self.verb, self.status)
+
+    @property
+    def state_without_lock(self) -> tuple[Verb, Status]:
+        """Its state, as if it had never been locked and unlocked: what else can be done depends on that."""
+        if self.before_lock is None:
+            return self.verb, self.status
+        verb, _, status = self.before_lock.partition("_")
+        return Verb(verb), Status(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +119,7 @@ class StackSummary:
     root_id: str | None
     tags: tuple[str, ...]
     locked: bool
+    protected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +132,29 @@ class TemplateRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class BeforeLock:
-    """The state that a resource gets back when it is unlocked."""
+class EarlierState:
+    """A state of a resource that a lock, a check or a mark hides."""
 
     verb: Verb
     status: Status
     status_reason: str
+    updated_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRecord:
+    """What is known of a resource's health beside its state."""
+
+    since: float | None = None
+    """The time of the first check that could not look at the object, since the last that could; None: it is known."""
+    reason: str = ""
+    """Why the last check could not look."""
+    marked: bool = False
+    """Of a nested stack's resource: its CHECK_FAILED is a mark on itself, not what its members have come to."""
+    before: EarlierState | None = None
+    """While a check runs: the state that the resource gets back where the check finds out nothing."""
+    before_lock: EarlierState | None = None
+    """While a check runs: what a lock had hidden before it (`ResourceRecord.before_lock`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +187,29 @@ class ResourceRecord:
     """Names of the resources that its definition depends on."""
     deletion_policy: str = "Delete"
     description: str = ""
-    before_lock: BeforeLock | None = None
+    before_lock: EarlierState | None = None
+    """The state before it was locked. Kept after an unlock that has not restored it, until something else is done."""
     uses: tuple[str, ...] = ()
     """Ids of the rows whose objects this one's object was last made with: none of them may go before it."""
     external_id: str | None = None
     """Of an object that was there before, and is not ours: its id as the template gives it."""
+    before_check: EarlierState | None = None
+    """The state before a check or a mark, of a resource that had failed or was never made."""
+    protection: ProtectionRecord | None = None
+    health: HealthRecord | None = None
+    """None: its state says all that is known."""
+    moved_in: str | None = None
+    """The phase of an action that has last changed its state: what has ended in it is not begun again after a crash."""
+
+    @property
+    def is_locked(self) -> bool:
+        """True while it is locked, being locked or being unlocked."""
+        return is_locked(self.verb, self.status)
+
+    @property
+    def state_without_lock(self) -> EarlierState:
+        """Its state, as if it had never been locked and unlocked."""
+        return self.before_lock or EarlierState(self.verb, self.status, self.status_reason, self.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +277,8 @@ class ActionRecord:
     deadline: float | None = None
     commits: int = 0
     """How often what its workers have done was written."""
+    takeovers: int = 0
+    """How often it was taken over without progress, this time included."""
     seq: int = 0
     parent_id: str | None = None
     """The action that this one was derived from: it goes on when this one has ended."""
@@ -296,6 +358,26 @@ class SuppressedRecord:
     """The route below the stack, for a replay: ``/resources/db``; "" for the stack itself."""
     body: JsonMap | None
     id: int = 0
+    root_id: str = ""
+    """The root of the stack's tree; "": the stack itself."""
+    author: JsonMap = field(default_factory=lambda: {"roles": ["member"]})
+    """What is kept of the caller who made the request, beside the name: roles, ids. Only members make such requests."""
+    effect: JsonMap = field(default_factory=dict)
+    """What the request would do, as it may be shown."""
+    last_time: float | None = None
+    """When it was last made."""
+    count: int = 1
+    """How often it was made."""
+    replayable: bool = True
+    """False for one whose body is too large to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedRecord:
+    """How many suppressed requests of a tree were dropped to make room for others, and when the last one was."""
+
+    count: int
+    last_time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +443,8 @@ class SinkRecord:
     failing_since: float | None = None
     retry_at: float = 0.0
     given_up_at: float | None = None
+    project: str = ""
+    """The stack's."""
 
 
 @dataclass(frozen=True, slots=True)

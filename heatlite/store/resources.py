@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database import Row, Value
-from heatlite.store.records import BeforeLock, ResourceRecord
+from heatlite.store.records import EarlierState, HealthRecord, ProtectionRecord, ResourceRecord
 from heatlite.store.sealing import Sealing
 from heatlite.store.tables import Resource, Stack
 
@@ -30,6 +31,10 @@ _MUTABLE = (
     "before_lock",
     "uses",
     "external_id",
+    "before_check",
+    "protection",
+    "health",
+    "moved_in",
 )
 
 
@@ -77,6 +82,24 @@ class Resources:
         rows = Resource.select(Resource.mapped_type).distinct()
         found = rows.where((Resource.stack_id == root_id) | Resource.stack_id.in_(nested))
         return frozenset(str(name) for (name,) in self._database.select(found))
+
+    def any_protected(self, root_id: str) -> bool:
+        """Whether a stack, or a live stack nested in it, is protected or has a resource that is."""
+        nested = Stack.select(Stack.id).where(Stack.root_id == root_id, Stack.deleted_at.is_null())
+        of_tree = (Stack.id == root_id) | Stack.id.in_(nested)
+        stacks = Stack.select(Stack.id).where(of_tree, Stack.protection.is_null(False))
+        in_tree = (Resource.stack_id == root_id) | Resource.stack_id.in_(nested)
+        rows = Resource.select(Resource.id).where(in_tree, Resource.protection.is_null(False))
+        return any(self._database.select(select.limit(1)) for select in (stacks, rows))
+
+    def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
+        """The first resource of the stacks that is protected."""
+        for some in in_parts(stack_ids):
+            marks = ", ".join("?" * len(some))
+            rest = f"WHERE stack_id IN ({marks}) AND protection IS NOT NULL ORDER BY id LIMIT 1"
+            for row in self._table.select(rest, some):
+                return _record(row)
+        return None
 
     def any_failed(self, stack_ids: Sequence[str]) -> bool:
         """Whether a resource of one of the stacks has failed."""
@@ -156,7 +179,6 @@ class Resources:
 
 
 def _row(record: ResourceRecord) -> tuple[Value, ...]:
-    before = record.before_lock
     return (
         record.type,
         record.mapped_type,
@@ -173,9 +195,13 @@ def _row(record: ResourceRecord) -> tuple[Value, ...]:
         dump(record.requires) if record.requires else "[]",
         record.deletion_policy,
         record.description,
-        None if before is None else dump((before.verb, before.status, before.status_reason)),
+        _parts(record.before_lock),
         dump(record.uses) if record.uses else "[]",
         record.external_id,
+        _parts(record.before_check),
+        protection_written(record.protection),
+        None if record.health is None else _health_parts(record.health),
+        record.moved_in,
         record.id,
         record.stack_id,
         record.name,
@@ -209,6 +235,10 @@ def _record(row: Row) -> ResourceRecord:
         before_lock,
         uses,
         external_id,
+        before_check,
+        protection,
+        health,
+        moved_in,
         identifier,
         stack_id,
         name,
@@ -234,12 +264,44 @@ def _record(row: Row) -> ResourceRecord:
         () if requires == "[]" else tuple(json.loads(requires)),
         deletion_policy,
         description,
-        None if before_lock is None else _before(json.loads(before_lock)),
+        None if before_lock is None else _earlier(json.loads(before_lock)),
         () if uses == "[]" else tuple(json.loads(uses)),
         external_id,
+        None if before_check is None else _earlier(json.loads(before_check)),
+        protection_read(protection),
+        None if health is None else _health(json.loads(health)),
+        moved_in,
     )
 
 
-def _before(parts: Sequence[str]) -> BeforeLock:
-    verb, status, status_reason = parts
-    return BeforeLock(Verb(verb), Status(status), status_reason)
+def _health_parts(health: HealthRecord) -> str:
+    hidden = (_parts(health.before), _parts(health.before_lock))
+    return dump((health.since, health.reason, health.marked, *hidden))
+
+
+def _health(parts: Sequence[Any]) -> HealthRecord:
+    since, reason, marked, *hidden = parts
+    before, before_lock = (None if one is None else _earlier(json.loads(one)) for one in hidden)
+    return HealthRecord(since, reason, marked, before, before_lock)
+
+
+def _parts(state: EarlierState | None) -> str | None:
+    if state is None:
+        return None
+    return dump((state.verb, state.status, state.status_reason, state.updated_at))
+
+
+def _earlier(parts: Sequence[Any]) -> EarlierState:
+    """A stored state; before migration 0012 there was no `updated_at`."""
+    verb, status, status_reason, *updated_at = parts
+    return EarlierState(Verb(verb), Status(status), status_reason, *updated_at)
+
+
+def protection_written(record: ProtectionRecord | None) -> str | None:
+    """A protection as its column has it."""
+    return None if record is None else dump((record.by, record.at, record.reason))
+
+
+def protection_read(text: str | None) -> ProtectionRecord | None:
+    """A protection from its column."""
+    return None if text is None else ProtectionRecord(*json.loads(text))

@@ -9,9 +9,12 @@ import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 
+import peewee
+
 from heatlite.store.database import Database, Row
 from heatlite.store.encryption import FORM, Cipher, open_cipher
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.tables import MODELS, ContentField, SealedField
 
 EMPTY = frozenset({"{}", "[]", "null", '""'})
 """Has nothing in it to encrypt."""
@@ -35,12 +38,23 @@ class Sealing:
 
     @property
     def cipher(self) -> Cipher | None:
-        """See `encryption.open_cipher`; opened when it is first needed."""
+        """See `encryption.open_cipher`; opened when it is first needed. Raises MissingKey, too."""
         with self._lock:
             if not self._is_open:
-                self._cipher = open_cipher(self._keys, self.database.path)
+                self._cipher = open_cipher(self._keys, self.database.path, self._has_secrets)
                 self._is_open = True
         return self._cipher
+
+    def _has_secrets(self) -> bool:
+        """Return whether something in the database is encrypted. Reads all of it where nothing is."""
+        known = set(self.database.peewee.get_tables())
+        return any(
+            self.database.select(model.select(peewee.SQL("1")).where(field.startswith(FORM)).limit(1))
+            for model in MODELS
+            if model._meta.table_name in known
+            for field in model._meta.sorted_fields
+            if isinstance(field, ContentField | SealedField)
+        )
 
     def check(self) -> None:
         """Look whether the keys are those of what is stored: of the oldest and the newest of it. Raises

@@ -1,7 +1,7 @@
 """How far each stack's events have come to each of its sinks: the place in the outbox that the events are."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import peewee
 
@@ -9,6 +9,9 @@ from heatlite.core.json import Json, canonical
 from heatlite.store.database import Database
 from heatlite.store.records import SinkRecord
 from heatlite.store.tables import Event, Sink, Stack
+
+MOST_DUE = 100
+"""Sinks that one query tells of."""
 
 EVERYWHERE = ""
 """Stands for a stack where a sink is one for all of them."""
@@ -62,17 +65,23 @@ class Sinks:
         row = {"stack_id": stack_id, "digest": digest, "position": position}
         self._database.change(Sink.insert(row).on_conflict_ignore())
 
-    def due(self, now: float, limit: int) -> list[SinkRecord]:
-        """Sinks for which there is something, and which may be told now; whoever has waited longest comes first.
+    def due(self, now: float, each: int, without: Collection[str] = ()) -> list[SinkRecord]:
+        """Sinks with undelivered events that may be tried now, longest due first: at most `each` of a project.
 
-        One that was given up is tried again after the next update of its stack.
+        Projects in `without` are left out. A sink that was given up is tried again after the next update of its stack.
         """
         waiting = Event.select(Event.id).where(Event.stack_id == Sink.stack_id, Event.id > Sink.position)
         may = (Sink.retry_at <= now) & (Sink.lease_until <= now)
         wanted = Sink.given_up_at.is_null() | (Stack.updated_at > Sink.given_up_at)
-        select = Sink.select(*_COLUMNS).join(Stack, on=(Stack.id == Sink.stack_id))
-        select = select.where(may, wanted, peewee.fn.EXISTS(waiting))
-        select = select.order_by(Sink.retry_at, Sink.stack_id, Sink.digest).limit(limit)
+        order = (Sink.retry_at, Sink.stack_id, Sink.digest)
+        place = peewee.fn.ROW_NUMBER().over(partition_by=[Stack.project], order_by=[*order])
+        found = Sink.select(*_COLUMNS, Stack.project, place.alias("place")).join(Stack, on=(Stack.id == Sink.stack_id))
+        found = found.where(may, wanted, peewee.fn.EXISTS(waiting))
+        if without:
+            found = found.where(Stack.project.not_in([*without]))
+        names = [*(column.column_name for column in _COLUMNS), "project"]
+        select = peewee.Select([found], [getattr(found.c, name) for name in names]).where(found.c.place <= each)
+        select = select.order_by(found.c.retry_at, found.c.stack_id, found.c.digest).limit(MOST_DUE)
         return [SinkRecord(*row) for row in self._database.select(select)]
 
     def claim(self, record: SinkRecord, now: float, until: float) -> bool:

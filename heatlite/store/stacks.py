@@ -9,6 +9,7 @@ from operator import and_, or_
 
 import peewee
 
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import NotFound, StackExists
 from heatlite.core.json import Json, JsonMap, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
@@ -18,12 +19,14 @@ from heatlite.store.encryption import FORM
 from heatlite.store.errors import Duplicate
 from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
+from heatlite.store.resources import protection_read, protection_written
 from heatlite.store.sealing import Sealing
 from heatlite.store.sinks import Sinks
 from heatlite.store.tables import (
     AccountProject,
     Action,
     Credential,
+    Dependency,
     Node,
     NodeAction,
     NodeTransition,
@@ -31,8 +34,10 @@ from heatlite.store.tables import (
     Sink,
     Snapshot,
     Stack,
+    StackSize,
     Suppressed,
     Template,
+    Transition,
 )
 
 
@@ -114,6 +119,7 @@ _MUTABLE = (
     "inherited",
     "before_lock",
     "sealed",
+    "protection",
 )
 
 _ENVIRONMENTS = (_MUTABLE.index("environment"), _MUTABLE.index("previous_environment"))
@@ -133,7 +139,25 @@ _SUMMARY = (
     Stack.root_id,
     Stack.tags,
     Stack.lock_level,
+    Stack.protection,
 )
+
+
+TEMPLATE_GRACE = 3600.0
+"""Seconds for which a template stays after its last reference went: a reader may still have the stack's old row."""
+
+UNREFERENCED = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM stack WHERE stack.{column} = template.id)"
+    for column in ("template_id", "previous_template_id")
+)
+"""As SQL: no stack refers to a row of `template`."""
+
+_TEMPLATE_LOCKS: Mapping[Dialect, tuple[str, str, str]] = {
+    Dialect.SQLITE: ("", "", ""),
+    Dialect.POSTGRESQL: (" FOR KEY SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
+    Dialect.MARIADB: (" LOCK IN SHARE MODE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
+}
+"""Locks on a row of `template`: others may refer to it, too; none may; none may, and locked rows are skipped."""
 
 
 class Stacks:
@@ -142,7 +166,7 @@ class Stacks:
     def __init__(self, sealing: Sealing) -> None:
         self._sealing = sealing
         self._database = sealing.database
-        self._table = Table(sealing, Stack, _MUTABLE, key="id", fixed=(), stack="id")
+        self._table = Table(sealing, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id")
         self._sinks = Sinks(self._database)
 
     def insert(self, record: StackRecord) -> None:
@@ -179,12 +203,25 @@ class Stacks:
                 self._sealing.know(record.id, sealed=True)
         kept = (replace(record, sealed=True) if record.id in sealed else record for record in records)
         self._table.update([self._row(record) for record in kept])
+        for gone in in_parts([record.id for record in records if record.deleted_at is not None]):
+            self._database.change(StackSize.delete().where(StackSize.stack_id.in_(gone)))
         self._add_sinks(records)
 
     def save(self, record: StackRecord) -> None:
         """Write everything about a stack that exists; with `deleted_at` its name is free again. A stack that is sealed
         stays so."""
         self.save_many([record])
+
+    def record_cloud(self, root_id: str, cloud: CloudIdentity) -> None:
+        """Write the cloud in which a tree of stacks has its objects."""
+        self._database.change(Stack.update(cloud=dump(cloud.to_json())).where(Stack.id == root_id))
+
+    def cloud_of(self, record: StackRecord) -> CloudIdentity | None:
+        """The cloud in which a stack has its objects: that of its root. None: none is recorded."""
+        if record.root_id is None:
+            return record.cloud
+        root = self.get(record.root_id)
+        return None if root is None else root.cloud
 
     def _add_sinks(self, records: Sequence[StackRecord]) -> None:
         """Events that are stored after this are told to the sinks of the environments."""
@@ -263,7 +300,10 @@ class Stacks:
         """Remove everything about stacks but their events."""
         work = NodeAction.select(NodeAction.id).where(NodeAction.stack_id.in_(stack_ids))
         self._database.change(NodeTransition.delete().where(NodeTransition.action_id.in_(work)))
-        for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction):
+        actions = Action.select(Action.id).where(Action.stack_id.in_(stack_ids))
+        self._database.change(Transition.delete().where(Transition.action_id.in_(actions)))
+        self._database.change(Dependency.delete().where(Dependency.dependent.in_(actions)))
+        for model in (Resource, Action, Suppressed, Sink, Snapshot, Credential, Node, NodeAction, StackSize):
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
@@ -320,12 +360,18 @@ class Stacks:
 
 
 class Templates:
-    """Templates, stored once for each content."""
+    """Templates, stored once for each content, and deleted once no stack refers to them.
+
+    A template may be deleted only while nothing refers to it, and nothing is about to. So `put` locks the row until
+    the transaction with the reference ends, and deletion skips rows that are locked. On SQLite a transaction has the
+    whole file anyway.
+    """
 
     def __init__(self, sealing: Sealing) -> None:
         self._sealing = sealing
         self._database = sealing.database
         self._table = Table(sealing, Template, ("document", "files"), key="id", fixed=())
+        self._share, self._own, self._own_free = _TEMPLATE_LOCKS[self._database.dialect]
 
     @staticmethod
     def address(document: Mapping[str, Json], files: Mapping[str, str]) -> str:
@@ -339,23 +385,84 @@ class Templates:
         template_id: str | None = None,
         sealed: bool = False,
     ) -> str:
-        """Store a template unless it is there, and tell its id; `template_id` is that id if the caller knows it.
+        """Store a template unless it is there, and return its id; `template_id` is that id if the caller knows it.
 
-        That of a stack that is `sealed` is encrypted, even where another has left it in clear.
+        Call in the transaction that writes the reference: until its end nobody deletes the template. The template of
+        a stack that is `sealed` is encrypted, even where another stack has left it in clear.
         """
         template_id = template_id or self.address(document, files)
-        is_this = Template.id == template_id
-        start = peewee.fn.substr(Template.document, 1, len(FORM))
-        found = self._database.select(Template.select(start).where(is_this))
         sealed = sealed and self._sealing.cipher is not None
-        if not found or (sealed and found[0][0] != FORM):
-            close = self._sealing.close if sealed else str
-            row = {"document": close(dump(document)), "files": close(dump(files))}
-            if found:
-                self._database.change(Template.update(row).where(is_this))
-            else:
-                self._database.change(Template.insert({"id": template_id, **row}).on_conflict_ignore())
-        return template_id
+        close = self._sealing.close if sealed else str
+        found = self._state(template_id, "")
+        while True:
+            if found is not None:
+                # Two transactions that both share a row and both change it would be a deadlock.
+                found = self._state(template_id, self._own if self._lacks(found, sealed) else self._share)
+            if found is not None:
+                if self._lacks(found, sealed):
+                    row = {"document": close(dump(document)), "files": close(dump(files))} if sealed else {}
+                    changed = {"unused_since": None, **row}
+                    self._database.change(Template.update(changed).where(Template.id == template_id))
+                return template_id
+            row = {"id": template_id, "document": close(dump(document)), "files": close(dump(files))}
+            if self._database.change(Template.insert(row).on_conflict_ignore()):
+                return template_id
+            found = ("", None)  # Stored by another transaction since it was looked for.
+
+    def _state(self, template_id: str, lock: str) -> tuple[str, float | None] | None:
+        """The start of a template's text, and the time since which it is unused; None for an unknown id."""
+        sql = f"SELECT substr(document, 1, {len(FORM)}), unused_since FROM template WHERE id = {self._database.mark}"
+        rows = self._database.read(sql + lock, (template_id,))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    @staticmethod
+    def _lacks(found: tuple[str, float | None], sealed: bool) -> bool:
+        """Return whether the row has to change: it is to be deleted, or its text is in clear and must not be."""
+        start, unused_since = found
+        return unused_since is not None or (sealed and start != FORM)
+
+    def unreferenced(self, limit: int) -> Sequence[str]:
+        """The ids of templates that no stack refers to, and that `mark_unused` has not marked yet."""
+        return self._unused("unused_since IS NULL", (), limit)
+
+    def unused_before(self, moment: float, limit: int) -> Sequence[str]:
+        """The ids of templates that have been marked as unused since before a moment."""
+        return self._unused(f"unused_since < {self._database.mark}", (moment,), limit)
+
+    def _unused(self, condition: str, values: Sequence[Value], limit: int) -> Sequence[str]:
+        sql = f"SELECT id FROM template WHERE {condition} AND {UNREFERENCED} ORDER BY unused_since LIMIT {limit}"
+        return [template_id for (template_id,) in self._database.read(sql, values)]
+
+    def mark_unused(self, template_ids: Sequence[str], now: float) -> int:
+        """Note since when nothing refers to these templates, unless something does now; return how many are noted."""
+        free = self._still_unused(template_ids)
+        if not free:
+            return 0
+        return self._database.change(Template.update({"unused_since": now}).where(Template.id.in_(free)))
+
+    def remove_unused(self, template_ids: Sequence[str]) -> int:
+        """Delete those of the templates that nothing refers to; return how many these are."""
+        free = self._still_unused(template_ids)
+        if not free:
+            return 0
+        return self._database.change(Template.delete().where(Template.id.in_(free)))
+
+    def _still_unused(self, template_ids: Sequence[str]) -> list[str]:
+        """Those of the templates that nothing refers to, locked, so that nothing will until this transaction ends.
+
+        Two statements: the second sees what was committed before the rows were locked.
+        """
+        marks = ", ".join([self._database.mark] * len(template_ids))
+        sql = f"SELECT id FROM template WHERE id IN ({marks}){self._own_free}"
+        locked = [template_id for (template_id,) in self._database.read(sql, template_ids)]
+        if not locked:
+            return []
+        used = {
+            template_id
+            for column in (Stack.template_id, Stack.previous_template_id)
+            for (template_id,) in self._database.select(Stack.select(column).where(column.in_(locked)))
+        }
+        return [template_id for template_id in locked if template_id not in used]
 
     def get(self, template_id: str) -> TemplateRecord:
         """A template by its id. Raises NotFound."""
@@ -399,14 +506,16 @@ def _row(record: StackRecord) -> tuple[Value, ...]:
         None if record.inherited is None else dump(record.inherited),
         record.before_lock,
         record.sealed,
+        protection_written(record.protection),
         record.id,
+        None if record.cloud is None else dump(record.cloud.to_json()),
     )
 
 
 def _record(row: Row) -> StackRecord:
     level, locked_by, by_admin, locked_at, lock_reason, expires_at = row[19:25]
     return StackRecord(
-        id=row[30],
+        id=row[31],
         name=row[0],
         project=row[1],
         username=row[3],
@@ -433,11 +542,13 @@ def _record(row: Row) -> StackRecord:
         inherited=None if row[27] is None else json.loads(row[27]),
         before_lock=row[28],
         sealed=bool(row[29]),
+        protection=protection_read(row[30]),
+        cloud=None if row[32] is None else CloudIdentity.from_json(json.loads(row[32])),
     )
 
 
 def _summary(row: Row) -> StackSummary:
-    identifier, name, project, username, verb, status, reason, *times_and_parents, tags, level = row
+    identifier, name, project, username, verb, status, reason, *times_and_parents, tags, level, protection = row
     created_at, updated_at, deleted_at, parent_id, root_id = times_and_parents
     return StackSummary(
         id=identifier,
@@ -454,6 +565,7 @@ def _summary(row: Row) -> StackSummary:
         root_id=root_id,
         tags=_tags(tags),
         locked=level is not None or is_locked(Verb(verb), Status(status)),
+        protected=protection is not None,
     )
 
 

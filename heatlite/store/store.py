@@ -26,6 +26,7 @@ from heatlite.store.services import Services
 from heatlite.store.sinks import Sinks
 from heatlite.store.snapshots import Snapshots
 from heatlite.store.software import SoftwareConfigs, SoftwareDeployments
+from heatlite.store.stack_sizes import StackSizes
 from heatlite.store.stacks import Stacks, Templates
 from heatlite.store.suppressed import SuppressedRequests
 
@@ -60,20 +61,22 @@ class Store:
         self.orchestrations = Orchestrations(sealing)
         self.playbooks = Playbooks(sealing)
         self.accounts = Accounts(sealing)
+        self.stack_sizes = StackSizes(database)
         self.actions.released = self.orchestrations.hurry
         self.migrations: Sequence[migrate.Migration] = ()
         """As they were when the store was opened."""
 
     @classmethod
-    def open(cls, url: str, keys: Sequence[str] = ()) -> "Store":
+    def open(cls, url: str, keys: Sequence[str] = (), lease: float | None = None) -> "Store":
         """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
 
-        `keys` are those of the setting `encryption_keys`; they are looked at when they are first needed.
+        `keys` are those of the setting `encryption_keys`; they are looked at when they are first needed. `lease` is
+        that of the workers, in seconds: nothing waits for a server longer than it allows (None: without limit).
         A SQLite file is made if need be, and its folder, both for their owner only: what stacks are given may be
         secret. Raises BadSetting for another URL, MissingDriver, SchemaMismatch when a newer heatlite has been at it,
         DatabaseUnavailable.
         """
-        database = Database(url)
+        database = Database(url, lease)
         if database.path is not None:
             try:
                 database.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,91 +1,166 @@
-"""Requests that a maintenance lock refused or ignored (lock-and-health §2: nothing is forgotten)."""
+"""Requests that a maintenance lock refused or ignored (docs/decisions/0021-what-a-lock-hides.md)."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import peewee
 
 from heatlite.core.json import canonical, dump
 from heatlite.store.database import Row
-from heatlite.store.records import SuppressedRecord
+from heatlite.store.records import DroppedRecord, SuppressedRecord
 from heatlite.store.sealing import Sealing
-from heatlite.store.tables import Suppressed
+from heatlite.store.tables import Suppressed, SuppressedDropped
 
-_BODY = 8
-LIMIT = 1000
-"""Rows kept for one stack: a client that never gives up must not fill the disk."""
+_SEALED = (8, 9)
+MOST_KEPT = 1000
+"""Requests kept for one tree of stacks: a client that never gives up must not fill the disk."""
+MOST_STORED = 16 * 1024 * 1024
+"""Characters kept for one tree, as they are stored."""
+MOST_BODY = 1024 * 1024
+"""Characters of a body. A request with a larger one is listed without its body, and cannot be replayed."""
+
+_COLUMNS = (
+    Suppressed.stack_id,
+    Suppressed.time,
+    Suppressed.request,
+    Suppressed.target,
+    Suppressed.requested_by,
+    Suppressed.detail,
+    Suppressed.method,
+    Suppressed.path,
+    Suppressed.body,
+    Suppressed.effect,
+    Suppressed.id,
+    Suppressed.root_id,
+    Suppressed.author,
+    Suppressed.last_time,
+    Suppressed.times,
+    Suppressed.replayable,
+)
 
 
 class SuppressedRequests:
-    """The suppressed requests."""
+    """The suppressed requests of all stacks."""
 
     def __init__(self, sealing: Sealing) -> None:
         self._sealing = sealing
         self._database = sealing.database
 
-    def add(self, record: SuppressedRecord, locked_at: float) -> bool:
-        """Keep a request, once for each lock (`locked_at` tells them apart).
-
-        False when it is there already or the stack has 1000 of them.
-        """
-        counted = Suppressed.select(peewee.fn.COUNT(Suppressed.id)).where(Suppressed.stack_id == record.stack_id)
-        if self._database.select(counted)[0][0] >= LIMIT:
-            return False
+    def digest(self, record: SuppressedRecord, locked_at: float) -> str:
+        """The digest of a request and of the lock that refused it: its repeats have the same one."""
         same = (record.request, record.target, record.requested_by, record.method, record.path, record.body, locked_at)
+        return self._sealing.digest(canonical(same))
+
+    def add(self, record: SuppressedRecord, locked_at: float) -> bool:
+        """Keep a request, once for each lock (`locked_at` tells them apart); count it where it is there already.
+
+        The tree's least recent requests make room for it. Returns True for one that is new.
+        """
+        digest = self.digest(record, locked_at)
+        if self.repeat(record.stack_id, digest, record.time, record.count):
+            return False
+        body = None if record.body is None else dump(record.body)
+        replayable = record.replayable and len(body or "") <= MOST_BODY
+        body = None if body is None or not replayable else self._sealing.close(body)
+        effect = self._sealing.close(dump(record.effect))
         row: dict[str, Any] = {
             "stack_id": record.stack_id,
+            "root_id": record.root_id or record.stack_id,
             "time": record.time,
+            "last_time": record.time,
+            "times": record.count,
             "request": record.request,
             "target": record.target,
             "requested_by": record.requested_by,
+            "author": dump(record.author),
             "detail": record.detail,
+            "effect": effect,
             "method": record.method,
             "path": record.path,
-            "body": None if record.body is None else self._sealing.close(dump(record.body)),
-            "digest": self._sealing.digest(canonical(same)),
+            "body": body,
+            "replayable": replayable,
+            "size": sum(map(len, (body or "", effect, record.target, record.detail, record.path))),
+            "digest": digest,
         }
-        return self._database.change(Suppressed.insert(row).on_conflict_ignore()) == 1
+        if self._database.change(Suppressed.insert(row).on_conflict_ignore()) == 0:
+            self.repeat(record.stack_id, digest, record.time, record.count)  # another process was first
+            return False
+        self._make_room(row["root_id"], record.time)
+        return True
+
+    def repeat(self, stack_id: str, digest: str, time: float, times: int) -> bool:
+        """Count repeats of a request; False where it is not in the list."""
+        query = Suppressed.update(times=Suppressed.times + times, last_time=time).where(
+            (Suppressed.stack_id == stack_id) & (Suppressed.digest == digest)
+        )
+        return self._database.change(query) == 1
+
+    def _make_room(self, root_id: str, now: float) -> None:
+        """Drop the least recent requests of a tree that has more than it may, and count them."""
+        of_tree = Suppressed.root_id == root_id
+        size = peewee.fn.COALESCE(peewee.fn.SUM(Suppressed.size), 0)
+        kept, stored = self._database.select(Suppressed.select(peewee.fn.COUNT(Suppressed.id), size).where(of_tree))[0]
+        if kept <= MOST_KEPT and stored <= MOST_STORED:
+            return
+        oldest = Suppressed.select(Suppressed.id, Suppressed.size).where(of_tree)
+        dropped = []
+        for number, size in self._database.select(oldest.order_by(Suppressed.last_time, Suppressed.id)):
+            if kept <= MOST_KEPT and stored <= MOST_STORED:
+                break
+            dropped.append(number)
+            kept, stored = kept - 1, stored - size
+        self._database.change(Suppressed.delete().where(Suppressed.id.in_(dropped)))
+        first = SuppressedDropped.insert(root_id=root_id, times=0, last_time=now).on_conflict_ignore()
+        self._database.change(first)
+        counted = SuppressedDropped.update(times=SuppressedDropped.times + len(dropped), last_time=now)
+        self._database.change(counted.where(SuppressedDropped.root_id == root_id))
+
+    def dropped(self, root_id: str) -> DroppedRecord | None:
+        """What was dropped from a tree's list to make room; None where nothing was since the list was last empty."""
+        query = SuppressedDropped.select(SuppressedDropped.times, SuppressedDropped.last_time)
+        for times, last_time in self._database.select(query.where(SuppressedDropped.root_id == root_id)):
+            return DroppedRecord(times, last_time)
+        return None
 
     def get(self, stack_id: str, number: int) -> SuppressedRecord | None:
-        """One of them."""
-        found = self._select((Suppressed.stack_id == stack_id) & (Suppressed.id == number))
+        """One of those that `list` gives for the stack."""
+        found = self._select(_listed(stack_id) & (Suppressed.id == number))
         return found[0] if found else None
 
     def delete(self, stack_id: str, number: int) -> bool:
-        """Drop one; False when there is none."""
-        query = Suppressed.delete().where((Suppressed.stack_id == stack_id) & (Suppressed.id == number))
-        return self._database.change(query) == 1
+        """Take one off the list of a stack; False where it is not there any more."""
+        meant = _listed(stack_id) & (Suppressed.id == number)
+        roots = self._database.select(Suppressed.select(Suppressed.root_id).where(meant))
+        if self._database.change(Suppressed.delete().where(meant)) != 1:
+            return False
+        for (root_id,) in roots:
+            rest = Suppressed.select(Suppressed.id).where(Suppressed.root_id == root_id).limit(1)
+            if not self._database.select(rest):
+                self._database.change(SuppressedDropped.delete().where(SuppressedDropped.root_id == root_id))
+        return True
 
     def clear(self, stack_id: str) -> None:
-        """Drop all of a stack."""
-        self._database.change(Suppressed.delete().where(Suppressed.stack_id == stack_id))
+        """Drop all of a stack, and of the tree whose root it is."""
+        self._database.change(Suppressed.delete().where(_listed(stack_id)))
+        self._database.change(SuppressedDropped.delete().where(SuppressedDropped.root_id == stack_id))
 
-    def _select(self, condition: peewee.ColumnBase) -> list[SuppressedRecord]:
-        rows = self._database.select(
-            Suppressed.select(
-                Suppressed.stack_id,
-                Suppressed.time,
-                Suppressed.request,
-                Suppressed.target,
-                Suppressed.requested_by,
-                Suppressed.detail,
-                Suppressed.method,
-                Suppressed.path,
-                Suppressed.body,
-                Suppressed.id,
-            )
-            .where(condition)
-            .order_by(Suppressed.id)
-        )
-        return [_record(self._sealing.opened(row, (_BODY,))) for row in rows]
+    def list(self, stack_id: str) -> Sequence[SuppressedRecord]:
+        """The suppressed requests of a stack, oldest first; of a root those of its whole tree."""
+        return self._select(_listed(stack_id))
 
-    def list(self, stack_id: str) -> list[SuppressedRecord]:
-        """The suppressed requests of a stack, oldest first."""
-        return self._select(Suppressed.stack_id == stack_id)
+    def _select(self, condition: peewee.ColumnBase) -> Sequence[SuppressedRecord]:
+        rows = self._database.select(Suppressed.select(*_COLUMNS).where(condition).order_by(Suppressed.id))
+        return [_record(self._sealing.opened(row, _SEALED)) for row in rows]
+
+
+def _listed(stack_id: str) -> peewee.ColumnBase:
+    return (Suppressed.stack_id == stack_id) | (Suppressed.root_id == stack_id)
 
 
 def _record(row: Row) -> SuppressedRecord:
-    stack_id, time, request, target, requested_by, detail, method, path, body, number = row
+    stack_id, time, request, target, requested_by, detail, method, path, body, effect, number, *rest = row
+    root_id, author, last_time, times, replayable = rest
     return SuppressedRecord(
         stack_id,
         time,
@@ -97,4 +172,10 @@ def _record(row: Row) -> SuppressedRecord:
         path,
         None if body is None else json.loads(body),
         number,
+        root_id,
+        json.loads(author),
+        json.loads(effect),
+        last_time,
+        times,
+        bool(replayable),
     )

@@ -30,6 +30,8 @@ class Template(peewee.Model):
     """SHA-256 of the content."""
     document = ContentField()
     files = ContentField()
+    unused_since = peewee.DoubleField(null=True, index=True)
+    """Time at which retention found no stack that refers to the template; NULL while one does."""
 
     class Meta:
         table_name = "template"
@@ -42,7 +44,7 @@ class Stack(peewee.Model):
     live_name = peewee.CharField(null=True)
     """The name while the stack is not deleted: what makes names unique in a project."""
     username = peewee.CharField()
-    template_id = peewee.CharField(max_length=64)
+    template_id = peewee.CharField(max_length=64, index=True)
     environment = ContentField()
     verb = peewee.CharField(max_length=16)
     status = peewee.CharField(max_length=16)
@@ -52,7 +54,7 @@ class Stack(peewee.Model):
     deleted_at = peewee.DoubleField(null=True)
     parent_id = peewee.CharField(max_length=36, null=True, index=True)
     root_id = peewee.CharField(max_length=36, null=True, index=True)
-    previous_template_id = peewee.CharField(max_length=64, null=True)
+    previous_template_id = peewee.CharField(max_length=64, null=True, index=True)
     previous_environment = ContentField(null=True)
     timeout_mins = peewee.IntegerField(null=True)
     disable_rollback = peewee.BooleanField()
@@ -69,6 +71,10 @@ class Stack(peewee.Model):
     inherited = ContentField(null=True)
     before_lock = peewee.CharField(max_length=32, null=True)
     sealed = peewee.BooleanField(default=False)
+    protection = LongTextField(null=True)
+    """``[by, at, reason]``"""
+    cloud = LongTextField(null=True)
+    """``{"name", "auth_url", "region", "project_id"}``; of a root only."""
 
     class Meta:
         table_name = "stack"
@@ -103,8 +109,16 @@ class Resource(peewee.Model):
     deletion_policy = peewee.CharField(max_length=16)
     description = LongTextField()
     before_lock = LongTextField(null=True)
-    """``[verb, status, reason]``"""
+    """``[verb, status, reason, time]``"""
     external_id = LongTextField(null=True)
+    before_check = LongTextField(null=True)
+    """As `before_lock`."""
+    protection = LongTextField(null=True)
+    """``[by, at, reason]``"""
+    health = LongTextField(null=True)
+    """``[since, reason, marked, before, before_lock]``; the last two as `before_lock`."""
+    moved_in = peewee.CharField(max_length=64, null=True)
+    """``ACTION`` or ``ACTION/rollback``"""
 
     class Meta:
         table_name = "resource"
@@ -175,6 +189,8 @@ class Action(peewee.Model):
     updated_at = peewee.DoubleField(null=True)
     commits = peewee.IntegerField(default=0)
     """How often what its workers have done was written."""
+    takeovers = peewee.IntegerField(default=0)
+    """How often it was taken over without progress: since its workers have last written anything."""
 
     class Meta:
         table_name = "action"
@@ -231,10 +247,28 @@ class Suppressed(peewee.Model):
     body = SealedField(null=True)
     digest = peewee.CharField(max_length=64)
     """Of the lock and the request (`Sealing.digest`): a client that tries again and again makes one row."""
+    root_id = peewee.CharField(max_length=36, index=True)
+    """The root of its tree; the stack itself where it is one."""
+    last_time = peewee.DoubleField()
+    times = peewee.IntegerField()
+    author = LongTextField()
+    effect = SealedField()
+    replayable = peewee.BooleanField()
+    size = peewee.IntegerField()
+    """Characters of all that its sender chose."""
 
     class Meta:
         table_name = "suppressed"
         indexes = ((("stack_id", "digest"), True),)
+
+
+class SuppressedDropped(peewee.Model):
+    root_id = peewee.CharField(max_length=36, primary_key=True)
+    times = peewee.IntegerField()
+    last_time = peewee.DoubleField()
+
+    class Meta:
+        table_name = "suppressed_dropped"
 
 
 class Mail(peewee.Model):
@@ -483,8 +517,23 @@ class AccountProject(peewee.Model):
         table_name = "account_project"
 
 
+class StackSize(peewee.Model):
+    """Characters of JSON that a stack of a tree holds."""
+
+    stack_id = peewee.CharField(max_length=36, primary_key=True)
+    root_id = peewee.CharField(max_length=36)
+    definition = peewee.BigIntegerField(default=0)
+    """Of a nested stack: its environment, and its template where a type has made it."""
+    resources = peewee.BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "stack_size"
+        # All that the sum over a tree needs.
+        indexes = ((("root_id", "stack_id", "definition", "resources"), False),)
+
+
 MODELS: tuple[type[peewee.Model], ...] = (
-    Template, Stack, Resource, Event, Action, Suppressed, Service, Mail, SoftwareConfig, SoftwareDeployment,
-    Sink, Snapshot, Dependency, Transition, Credential, Node, NodeAction, NodeTransition, Orchestration, NodePlaybook,
-    Account, AccountProject,
+    Template, Stack, Resource, Event, Action, Suppressed, SuppressedDropped, Service, Mail, SoftwareConfig,
+    SoftwareDeployment, Sink, Snapshot, Dependency, Transition, Credential, Node, NodeAction, NodeTransition,
+    Orchestration, NodePlaybook, Account, AccountProject, StackSize,
 )  # fmt: skip

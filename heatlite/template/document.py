@@ -379,7 +379,7 @@ class Definition:
                     continue
                 for one in (name, other):
                     if one not in seen:
-                        seen[one] = _referring(self.resources[one].properties)
+                        seen[one] = referring(self.resources[one].properties)
                 if view.comes_after(seen[name], kind, seen[other]) and not self._needs(other, name):
                     found.add(other)
         return frozenset(found)
@@ -611,7 +611,7 @@ class _References:
         return UNKNOWN
 
 
-def _referring(properties: Mapping[str, object] | Expression) -> Mapping[str, object]:
+def referring(properties: Mapping[str, object] | Expression) -> Mapping[str, object]:
     """Properties as `ResourceTypeView.comes_after` sees them; what is wrong in them is told elsewhere."""
     found = sift(properties, _References(), [])
     return found if isinstance(found, Mapping) else {}

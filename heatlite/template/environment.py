@@ -10,7 +10,7 @@ from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.template.expression import raise_together
-from heatlite.template.loader import Source
+from heatlite.template.loader import Source, load_mapping
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.problems import MAX_HINTS, nearest, raise_first
 from heatlite.template.replacement import Replacement, faults
@@ -27,6 +27,9 @@ SECTIONS: Final = (
 HOOKS: Final = tuple(f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete"))
 RESTRICTED_ACTIONS: Final = ("update", "replace")
 LIFECYCLE_HOOK: Final = "lifecycle_hook"
+PROTECT: Final = "protect"
+LONGEST_REASON: Final = 255
+"""Characters of the reason for a protection."""
 LONGEST_HOOK: Final = 2**31
 """Seconds."""
 STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
@@ -63,6 +66,11 @@ class Environment:
         environment, problems = cls.read(source)
         raise_first(problems)
         return environment
+
+    @classmethod
+    def stored(cls, data: Mapping[str, Json]) -> "Environment":
+        """An environment that was accepted once, perhaps by an older heatlite with fewer rules: it stays usable."""
+        return cls.read(load_mapping(data, "environment", "Environment"))[0]
 
     @classmethod
     def read(cls, source: Source) -> tuple["Environment", list[Problem]]:
@@ -155,6 +163,21 @@ class Environment:
         """What must not be done to a resource of this stack: `RESTRICTED_ACTIONS`."""
         return self._listed(resource_name, "restricted_actions")
 
+    def protection(self, resource_name: str) -> str | None:
+        """Why a resource of this stack is to be protected once it is made; None: it is not."""
+        found: str | None = None
+        blocks = self.resource_registry.get("resources")
+        for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
+            rule = block.get(PROTECT) if isinstance(block, Mapping) else None
+            if isinstance(rule, Mapping) and fnmatchcase(resource_name, pattern):
+                found = str(rule.get("reason") or found or "the environment says so")
+        return found
+
+    @property
+    def protects_some(self) -> bool:
+        """Whether a resource of this stack, or of one nested in it, may be one to protect."""
+        return _says_protect(self.resource_registry.get("resources"))
+
     def replacement(self, resource_name: str) -> Replacement:
         """How a resource of this stack is replaced where its update_policy does not say."""
         found = Replacement()
@@ -184,6 +207,18 @@ class Environment:
             for key, value in self.resource_registry.items()
             if key != "resources" and (target.system or (key,) != target.entry)
         }
+        return replace(
+            self,
+            parameters=parameters,
+            resource_registry={**registry, "resources": self._blocks_within(resource_name)},
+            without=self.without | {target.entry[-1]} if target.system else self.without,
+        )
+
+    def within(self, resource_name: str) -> "Environment":
+        """The blocks for single resources that count in the nested stack of a resource, and nothing else."""
+        return Environment(resource_registry={"resources": self._blocks_within(resource_name)})
+
+    def _blocks_within(self, resource_name: str) -> JsonMap:
         own = self.resource_registry.get("resources")
         blocks: JsonMap = {}
         for pattern, block in own.items() if isinstance(own, Mapping) else ():
@@ -191,14 +226,9 @@ class Environment:
                 for name, content in block.items():
                     if name == "replacement":
                         blocks["*"] = _deep(blocks.get("*", {}), {"replacement": content})
-                    elif name != LIFECYCLE_HOOK and isinstance(content, Mapping):
+                    elif name not in (LIFECYCLE_HOOK, PROTECT) and isinstance(content, Mapping):
                         blocks[name] = _deep(blocks.get(name, {}), content)
-        return replace(
-            self,
-            parameters=parameters,
-            resource_registry={**registry, "resources": blocks},
-            without=self.without | {target.entry[-1]} if target.system else self.without,
-        )
+        return blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +343,8 @@ def _fault_of_sink(sink: Json) -> str:
         return f'a webhook has a target, a secret and a ttl, but no "{unknown[0]}"'
     if not _is_web_address(sink.get("target")):
         return "the target of a webhook must be an address that begins with http:// or https://"
+    if "@" in urlsplit(str(sink["target"])).netloc:
+        return "the target of a webhook must be an address without user and password; a secret signs what it is sent"
     secret, ttl = sink.get("secret", "-"), sink.get("ttl", 1)
     if not isinstance(secret, str) or not secret:
         return "the secret of a webhook must be text"
@@ -349,6 +381,10 @@ def _mapping_problems(key: str, target: Json, path: tuple[str | int, ...], sourc
     return []
 
 
+def _says_protect(block: Json) -> bool:
+    return isinstance(block, Mapping) and (PROTECT in block or any(map(_says_protect, block.values())))
+
+
 def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], source: str) -> Iterator[Problem]:
     for key, content in blocks.items():
         here = (*path, key)
@@ -371,12 +407,27 @@ def _block_problems(blocks: Mapping[str, Json], path: tuple[str | int, ...], sou
             together = Replacement().refined(content).fault()
             if together is not None:
                 yield _wrong(together, here, source)
+        elif key == PROTECT:
+            yield from _protect_problems(content, here, source)
         elif key == LIFECYCLE_HOOK:
             yield from _hook_problems(content, here, source)
         elif isinstance(content, Mapping):
             yield from _block_problems(content, here, source)
         else:
             yield from _mapping_problems(key, content, here, source)
+
+
+def _protect_problems(rule: Json, path: tuple[str | int, ...], source: str) -> Iterator[Problem]:
+    # A map, as `lifecycle_hook` is: Heat's clients take text for a file, and fail at anything else.
+    if not isinstance(rule, Mapping):
+        yield _wrong("protect must be a map", path, source, "protect: {reason: the only copy}")
+        return
+    for key, value in rule.items():
+        if key != "reason":
+            yield _wrong(f'protect has no key "{key}"', (*path, str(key)), source, "reason")
+        elif not isinstance(value, str) or len(value) > LONGEST_REASON:
+            text = f"the reason of protect must be text of at most {LONGEST_REASON} characters"
+            yield _wrong(text, (*path, key), source)
 
 
 def _hook_problems(hook: Json, path: tuple[str | int, ...], source: str) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from heatlite.core.errors import Invalid, Problem, StackValidationFailed
+from heatlite.core.json import size as json_size
 from heatlite.template.loader import Path
 from heatlite.template.problems import stated
 
@@ -40,6 +41,10 @@ class Scope(Protocol):
 
     def attribute(self, name: str, attribute: str | None, path: Sequence[object], /) -> object:
         """What get_attr gives; attribute None = a map of all attributes; `path` leads into the value."""
+
+
+FETCHED: Final = 4
+"""How many times as much may be fetched as may be the result."""
 
 
 class NoResources:
@@ -98,6 +103,42 @@ class MapOf(Expression):
 
     def parts(self) -> Iterable[object]:
         return self.items.values()
+
+
+class Bounded:
+    """A scope for values that must not grow beyond so many characters of JSON, all together.
+
+    What is fetched counts as it is fetched, so that nothing is made of too much; what is resolved counts in the end.
+    """
+
+    def __init__(self, scope: Scope, most: int) -> None:
+        self._scope = scope
+        self._most = most
+        self._fetched = 0
+        self.size = 0
+        """What was resolved so far."""
+
+    def reference(self, name: str, /) -> object:
+        return self._counted(self._scope.reference(name))
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object], /) -> object:
+        return self._counted(self._scope.attribute(name, attribute, path))
+
+    def resolved(self, value: object) -> object:
+        """As `resolve`. Raises StackValidationFailed where it is too much."""
+        result = resolve(value, self)
+        size = json_size(result, self._most - self.size)
+        if self.size + size > self._most:
+            raise StackValidationFailed(f"The values come to more than {self._most} characters of JSON.")
+        self.size += size
+        return result
+
+    def _counted(self, value: object) -> object:
+        most = FETCHED * self._most
+        self._fetched += json_size(value, most)
+        if self._fetched > most:
+            raise StackValidationFailed(f"The references bring more than {most} characters of JSON.")
+        return value
 
 
 def resolve(value: object, scope: Scope) -> object:

@@ -3,7 +3,7 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -13,6 +13,7 @@ from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions_hot import brief, wrong
 from heatlite.template.loader import verify_json_value
 from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
+from heatlite.template.yaql_bounds import Charge, Meter, counted, said
 
 MOST_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000
@@ -29,12 +30,10 @@ STEPS_OF_WORK: Final = 16
 """How many steps of `re` are as much as looking at one thing."""
 _FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL
 
-Charge = Callable[[int], None]
-"""`Bindings.charge` of the template."""
 Query = Callable[[object, Charge], object]
 """An expression that was parsed: gives its result for what ``$.data`` is."""
-_charge: ContextVar[Charge] = ContextVar("charge")
-"""Of the template whose function is at work; the library hands nothing of ours through."""
+_meter: ContextVar[Meter] = ContextVar("meter")
+"""Of the evaluation at work; the library hands nothing of ours through."""
 
 
 class Yaql(Function):
@@ -62,7 +61,7 @@ class Yaql(Function):
         if len(expression) > MOST_CHARACTERS:
             raise wrong(f'The expression of "{self.name}" has more than {MOST_CHARACTERS} characters')
         self.bindings.charge(WORK_OF_QUERY)
-        with _charged(self.bindings.charge):
+        with _metered(self.bindings.charge):
             return _parsed(expression)
 
     def apply(self, arguments: object) -> object:
@@ -76,52 +75,75 @@ class Yaql(Function):
 
 
 @contextmanager
-def _charged(charge: Charge) -> Iterator[None]:
-    counted = _charge.set(charge)
+def _metered(charge: Charge) -> Iterator[None]:
+    meter = Meter(charge)
+    before = _meter.set(meter)
     try:
         yield
     finally:
-        _charge.reset(counted)
+        _meter.reset(before)
+    meter.settle()
 
 
 @functools.lru_cache(maxsize=256)
 def _parsed(expression: str) -> Query:
-    _charge.get()(WORK_OF_PARSING + 10 * len(expression))
+    _meter.get().charge(WORK_OF_PARSING + 10 * len(expression))
     try:
         return _language()(expression)
     except Exception as error:  # the library raises whatever its parser's parts raise
         if isinstance(error, StackValidationFailed):
             raise
-        raise wrong(f"Bad expression {brief(expression)}: {error}") from error
+        raise wrong(f"Bad expression {brief(expression)}: {said(error)}") from error
+
+
+@functools.cache
+def root_context() -> Any:
+    """The functions of the library, with all that they do counted. Raises ImportError."""
+    import yaql
+
+    return _bounded(yaql.create_context(context=_counting_context()))
 
 
 @functools.cache
 def _language() -> Callable[[str], Query]:
     """The parser, made once: that takes a tenth of a second."""
     try:
-        import yaql
         from yaql.language.factory import YaqlFactory
     except ImportError:
         raise wrong('The function "yaql" needs the library yaql: install heatlite with the extra "yaql"') from None
     options = {"yaql.limitIterators": MOST_ITERATIONS, "yaql.memoryQuota": MEMORY_QUOTA}
     engine = YaqlFactory().create(options=options)
-    root = _bounded(yaql.create_context())
+    root = root_context()
 
     def parse(expression: str) -> Query:
         statement = engine(expression)
 
         def evaluate(data: object, charge: Charge) -> object:
             try:
-                with _charged(charge):
+                with _metered(charge):
                     return _plain(statement.evaluate({"data": data}, root.create_child_context()))
             except StackValidationFailed:
                 raise
             except Exception as error:  # an expression may fail in any way that Python knows
-                raise wrong(f"{type(error).__name__}: {error}") from error
+                raise wrong(f"{type(error).__name__}: {said(error)}") from error
 
         return evaluate
 
     return parse
+
+
+def _counting_context() -> Any:
+    """A context that counts what each function does that is registered in it, or in one below."""
+    from yaql.language import contexts, conventions
+
+    class Counting(contexts.Context):  # type: ignore[misc]  # the library has no types
+        @staticmethod
+        def _import_function_definition(definition: Any) -> Any:
+            own = definition.clone()
+            own.payload = counted(definition.name, definition.payload, _meter.get)
+            return own
+
+    return Counting(convention=conventions.CamelCaseConvention())
 
 
 def _bounded(root: Any) -> Any:
@@ -130,16 +152,6 @@ def _bounded(root: Any) -> Any:
     from yaql.language import specs, yaqltypes
 
     context = root.create_child_context()
-
-    def power(a: float, b: float, c: int | None = None) -> object:
-        if c is None and isinstance(a, int) and isinstance(b, int) and a.bit_length() * b > MEMORY_QUOTA * 8:
-            raise ValueError("the power is too large")
-        return pow(a, b) if c is None else pow(int(a), int(b), c)
-
-    def repeated(left: Sequence[object], right: int) -> object:
-        if len(left) * right > MOST_ITERATIONS:
-            raise ValueError(f"a list of more than {MOST_ITERATIONS} items")
-        return list(left) * right
 
     def regex(pattern: str, ignore_case: bool = False, multi_line: bool = False, dot_all: bool = False) -> object:
         flags = re.IGNORECASE * ignore_case | re.MULTILINE * multi_line | re.DOTALL * dot_all
@@ -167,8 +179,6 @@ def _bounded(root: Any) -> Any:
     context = context.create_child_context()
     text = yaqltypes.String()
     for function, parameters, mark in (
-        (power, {"a": yaqltypes.Number(), "b": yaqltypes.Number()}, specs.name("pow")),
-        (repeated, {"left": yaqltypes.Sequence(), "right": int}, specs.name("#operator_*")),
         (regex, {"pattern": text}, specs.name("regex")),
         (matches, {"string": text, "regexp": text}, specs.method),
         (matching, {"string": text, "pattern": text}, specs.name("#operator_=~")),
@@ -194,14 +204,14 @@ def _guarded(function: Callable[..., object]) -> Callable[..., object]:
                 if steps >= MOST_STEPS:
                     raise TooMuchWork(f"the pattern {value.pattern!r}: it goes back too often")
                 # What is put in may be as long as what is found, as often as it is found.
-                _charge.get()(steps // STEPS_OF_WORK + math.prod(size + 1 for size in texts) // 128)
+                _meter.get().charge(steps // STEPS_OF_WORK + math.prod(size + 1 for size in texts) // 128)
         return function(*given, **named)
 
     return call
 
 
 def _occurs(pattern: Pattern, text: str) -> bool:
-    _charge.get()(len(text) + len(pattern.text))
+    _meter.get().charge(len(text) + len(pattern.text))
     return pattern.occurs(text)
 
 

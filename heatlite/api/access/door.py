@@ -7,7 +7,7 @@ from typing import Protocol
 from heatlite.api import query
 from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
-from heatlite.core.context import ADMIN, Context
+from heatlite.core.context import ADMIN, Context, Replay
 from heatlite.core.errors import HTTPForbidden, Unauthorized
 from heatlite.engine.accounts import Accounts
 from heatlite.engine.ourselves import HEADER, Ourselves
@@ -74,6 +74,8 @@ class Door:
             req.caller = self._ruled(caller)
         else:
             req.caller = self._caller(req, project or "", named)
+        if req.replay is not None:
+            req.caller = self._replaying(req.caller, req.replay)
         if rule is not None:
             req.require(rule)
 
@@ -123,6 +125,22 @@ class Door:
     def _ruled(self, caller: Context, *also: Context) -> Context:
         """Somebody who may do what the policy says of him, and of `also`."""
         return replace(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
+
+    def _replaying(self, caller: Context, replay: Replay) -> Context:
+        """The caller with no more rights than the author of the replayed request had.
+
+        The caller's token goes along only where the author is the same: it would open more than the author may.
+        """
+        author = self._ruled(replay.author)
+        replay.author = author
+        same = (author.user, author.user_id) == (caller.user, caller.user_id)
+        return replace(
+            caller,
+            roles=author.roles if caller.is_admin else author.roles - {ADMIN},
+            secrets=caller.secrets if same else {},
+            may=lambda rule: caller.may(rule) and author.may(rule),
+            replay=replay,
+        )
 
     @staticmethod
     def _one_of_ours(req: Request, project: str, user: str, role: str) -> Context:

@@ -1,7 +1,9 @@
 """`auth` = ``keystone``: whoever has a token of OpenStack's Keystone. Its own middleware looks at the token."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 from keystoneauth1 import loading
@@ -10,7 +12,9 @@ from keystonemiddleware.auth_token import AuthProtocol, list_opts
 from oslo_config import cfg
 
 from heatlite.api.access.door import Identity, secrets_of
+from heatlite.api.access.files import digest
 from heatlite.api.request import Request
+from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting
 from heatlite.core.context import ADMIN
 from heatlite.core.errors import Unavailable
@@ -26,6 +30,15 @@ DEFAULTS: Final = {
     "http_request_max_retries": "1",
 }
 """Where keystonemiddleware would wait for ever, or has none."""
+
+AT_ONCE: Final = 3
+"""Requests that ask Keystone about a token at once: each has a thread of the server, which has eight by default."""
+IN_LINE: Final = 2
+"""Requests that wait for that."""
+IN_LINE_SECONDS: Final = 1.0
+"""How long they wait."""
+MOST_KNOWN: Final = 10_000
+"""Tokens of which it is kept in mind that Keystone need not be asked."""
 
 DOMAINS: Final = {"user_domain_name": "Default", "project_domain_name": "Default"}
 
@@ -48,8 +61,14 @@ class Keystone:
         conf = _configure({**DEFAULTS, "www_authenticate_uri": table["auth_url"], **domains, **table})
         self.challenge = f'Keystone uri="{conf[GROUP].www_authenticate_uri}"'
         self._middleware = AuthProtocol(_confirmed, {"oslo_config_config": conf})
+        self._asking = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy)
+        # A little less than the middleware remembers, so that it is not asked in a hurry after all.
+        self._remembered = conf[GROUP].token_cache_time * 0.9
+        self._known: dict[str, float] = {}
+        """Digest of a token → until when the middleware asks nobody about it."""
 
     def identify(self, req: Request) -> Identity | None:
+        """See `door.Authenticator`. A token that was seen lately waits for no other that Keystone is asked about."""
         if not all(str(req.env.get(header, "")).isascii() for header in TOKENS):
             return None  # no token has such letters, and none could be sent
         environ = {**req.env, SEEN: []}
@@ -61,12 +80,19 @@ class Keystone:
             status.append(line)
             return lambda _chunk: None
 
+        token, now = digest(str(req.env.get(TOKENS[0], ""))), time.monotonic()
+        is_known = self._known.get(token, 0.0) > now
         try:
-            self._middleware(environ, start_response)
+            with nullcontext() if is_known else self._asking.turn():
+                self._middleware(environ, start_response)
         except UNREADABLE as error:
             log.error("Keystone's answer makes no sense", exc_info=error)
             raise _away() from error
         if environ[SEEN]:
+            if not is_known and self._remembered > 0:
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                self._known[token] = now + self._remembered
             return _identity(environ[SEEN][0], req)
         if status[0].startswith("401"):
             return None
@@ -107,6 +133,10 @@ def _identity(environ: Mapping[str, object], req: Request) -> Identity:
         project_domain_id=said("PROJECT_DOMAIN_ID"),
         secrets=secrets_of(req),
     )
+
+
+def _busy() -> Unavailable:
+    return Unavailable(service="Keystone", reason="too many requests wait for it; try again later")
 
 
 def _away() -> Unavailable:

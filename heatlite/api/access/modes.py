@@ -3,6 +3,7 @@ with it."""
 
 from pathlib import Path
 
+from heatlite.api.access.brake import proxies
 from heatlite.api.access.door import Authenticator, Door
 from heatlite.api.access.files import Projects, add_token, roles_file, write_password, write_roles
 from heatlite.api.access.policy import Policy, Table
@@ -38,7 +39,7 @@ def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
                 from heatlite.api.access.passwords import Basic
             except ImportError as error:
                 raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
-            return Basic(Path(settings.users_file), clock.now)
+            return Basic(Path(settings.users_file), clock.now, proxies(settings.trusted_proxies))
         case Auth.KEYSTONE:
             try:
                 from heatlite.api.access.keystone import Keystone

@@ -4,20 +4,20 @@ import binascii
 import hashlib
 import os
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
 import bcrypt
 
-from heatlite.api.access.brake import Brake, address_of
+from heatlite.api.access.brake import Brake, Network, address_of
 from heatlite.api.access.door import Identity
 from heatlite.api.access.files import Watched, parse_passwords, parse_roles, roles_file
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting
 
 REMEMBERED_SECONDS = 60.0
-"""How long a password that was right needs no bcrypt, which takes a quarter of a second."""
+"""How long after its last use a password that was right needs no bcrypt, which takes a quarter of a second."""
 MOST_REMEMBERED = 1000
 ROUNDS = 10
 LONGEST = 72
@@ -29,31 +29,35 @@ class Basic:
 
     challenge = 'Basic realm="heatlite", charset="UTF-8"'
 
-    def __init__(self, users_file: Path, now: Callable[[], float]) -> None:
-        """Raises BadSetting."""
+    def __init__(self, users_file: Path, now: Callable[[], float], trusted: Sequence[Network] = ()) -> None:
+        """`trusted` are the proxies that are believed where a request comes from. Raises BadSetting."""
         self._passwords = Watched(users_file, "The list of users", parse_passwords)
         self._roles = Watched(roles_file(users_file), "The list of roles", parse_roles)
         self._now = now
         self._salt = os.urandom(32)
         self._brake = Brake(now)
+        self._trusted = trusted
         self._right: dict[bytes, float] = {}
         """Digest of name, password and hash → until when nobody need look again."""
         self._lock = Lock()
 
     def identify(self, req: Request) -> Identity | None:
-        """See `door.Authenticator`. Raises TooManyFailures."""
+        """See `door.Authenticator`. Raises TooManyFailures, TooManyLogins."""
         user, password = credentials(req.env.get("HTTP_AUTHORIZATION", ""))
         if not user:
             return None
-        known, address = self._passwords.get(), address_of(req)
+        known, address = self._passwords.get(), address_of(req, self._trusted)
         key = self._key(user, password, known.get(user, ""))
-        if self._right.get(key, 0.0) <= self._now():  # whom we know is kept out by nobody who tries his name
+        if not self._is_remembered(key):  # a known caller is kept out by no attempts at the same name
             self._brake.ask(user, address)
-            if not self._is_right(user, password, known):
+            with self._brake.checks.turn():
+                # Somebody may have waited behind a request of the same caller.
+                is_right = self._is_remembered(key) or self._is_right(user, password, known)
+            if not is_right:
                 self._brake.failed(user, address)
                 return None
             self._brake.passed(user, address)
-            self._remember(key)
+        self._remember(key)
         return Identity(user, self._roles.get().get(user, {}))
 
     def _is_right(self, user: str, password: bytes, known: Mapping[str, str]) -> bool:
@@ -67,9 +71,12 @@ class Basic:
         parts = (self._salt, user.encode(), hashed.encode(), password)
         return hashlib.sha256(b"".join(len(part).to_bytes(4) + part for part in parts)).digest()
 
+    def _is_remembered(self, key: bytes) -> bool:
+        return self._right.get(key, 0.0) > self._now()
+
     def _remember(self, key: bytes) -> None:
         with self._lock:
-            if len(self._right) >= MOST_REMEMBERED:
+            if len(self._right) >= MOST_REMEMBERED and key not in self._right:
                 self._right.clear()
             self._right[key] = self._now() + REMEMBERED_SECONDS
 

@@ -268,7 +268,11 @@ def _type_made(_view: View, thing: JsonMap) -> None:
     thing["is_public"] = thing.setdefault(PUBLIC, True)
 
 
-def _type_changed(_view: View, _thing: JsonMap, attributes: JsonMap) -> None:
+def _type_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
+    for volume in view.simulation.all(VOLUME).values() if "name" in attributes else ():
+        if volume["volume_type"] == thing["name"]:
+            volume["volume_type"] = attributes["name"]
+            view.put(VOLUME, volume)
     if "is_public" in attributes:
         attributes[PUBLIC] = attributes["is_public"]
 

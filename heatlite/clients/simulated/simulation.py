@@ -15,6 +15,8 @@ from typing import Final, TypeAlias, cast
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, NoService, OverQuota
 from heatlite.clients.simulated import roles
 from heatlite.core.clock import Clock
+from heatlite.core.clouds import CloudIdentity
+from heatlite.core.config import SIMULATED
 from heatlite.core.json import Json, JsonMap, dump
 
 Verb: TypeAlias = Callable[..., Json]
@@ -100,6 +102,8 @@ class Simulation:
         self._numbers: dict[str, Iterator[int]] = {}
         self._calls: dict[int, int] = {}
         self._file = None if path is None else _File(path)
+        self.id = uuid.uuid4().hex if self._file is None else self._file.id()
+        """No other simulated cloud has it; one that is kept in a file keeps it, too."""
         self.going = ""
         """The status that the running verb's object is to go to, by a scripted fault."""
         self._life = ""
@@ -240,6 +244,16 @@ class View:
         """Whether who asks is an administrator."""
         return self.project == ADMIN or "admin" in self.simulation.scenario.roles
 
+    @property
+    def place(self) -> CloudIdentity:
+        """See `Cloud`."""
+        return CloudIdentity(SIMULATED, f"simulated:{self.simulation.id}", None, self.project)
+
+    @property
+    def identity(self) -> CloudIdentity:
+        """See `Cloud`."""
+        return self.place
+
     def has(self, service: str) -> bool:
         """See `Cloud`."""
         services = self.simulation.scenario.services
@@ -306,6 +320,15 @@ class _File:
         self._connection.execute(
             "CREATE TABLE IF NOT EXISTS object (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
         )
+
+    def id(self) -> str:
+        """What tells this file from others; drawn when it is first asked for."""
+        self._connection.execute("CREATE TABLE IF NOT EXISTS cloud (id TEXT NOT NULL)")
+        found = self._connection.execute("SELECT id FROM cloud").fetchone()
+        if found is None:
+            found = (uuid.uuid4().hex,)
+            self._connection.execute("INSERT INTO cloud VALUES (?)", found)
+        return str(found[0])
 
     def load(self) -> dict[str, dict[str, JsonMap]]:
         objects: dict[str, dict[str, JsonMap]] = {}

@@ -19,6 +19,7 @@ from celery.worker.consumer import Consumer
 from kombu import Connection, Message, Queue
 from kombu.exceptions import OperationalError
 
+from heatlite.core import masking
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch import Called, Share
@@ -69,7 +70,7 @@ class Distributed:
     @staticmethod
     def check_broker(broker: str) -> None:
         """Raise BadSetting for the URL of a broker that cannot be used here."""
-        scheme = broker.partition("://")[0]
+        scheme = masking.scheme(broker)
         if scheme not in TRANSPORTS:
             raise BadSetting(f"broker: unknown kind {scheme!r}; use amqp://user:password@host/vhost or redis://host/0.")
         try:
@@ -285,4 +286,6 @@ def _application(broker: str, prefix: str) -> Celery:
         broker_transport_options=options,
     )
     logging.getLogger("celery").setLevel(logging.WARNING)  # it has several lines for each message
+    # A lost broker is a warning of `loop`; for each message that it takes along there is a traceback besides.
+    logging.getLogger("celery.worker.request").addFilter(lambda record: "Couldn't ack" not in str(record.msg))
     return app

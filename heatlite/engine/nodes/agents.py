@@ -23,6 +23,7 @@ from heatlite.core.clock import from_text
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
 from heatlite.engine.nodes.sync import Answer, Step, Told
 from heatlite.engine.outside import Hosts, Refused, connection, path_of
@@ -240,9 +241,9 @@ class Agents:
         try:
             self._hosts.address(parts, time.monotonic() + SECONDS)
         except (Refused, ValueError) as error:
-            raise HTTPBadRequest(f"url: the server does not connect to {_shown(url)}: {error}.") from None
+            raise HTTPBadRequest(f"url: the server does not connect to {origin(url)}: {error}.") from None
         except TimeoutError:
-            raise HTTPBadRequest(f"url: nobody can say in time where {_shown(url)} is.") from None
+            raise HTTPBadRequest(f"url: nobody can say in time where {origin(url)} is.") from None
         if parts.query or parts.fragment:
             raise HTTPBadRequest("url: has to be where the agent listens, without a query and a fragment.")
         return url.rstrip("/")
@@ -352,9 +353,3 @@ def _moment(text: str) -> float:
 
 def _perhaps(text: str | None) -> float | None:
     return None if text is None else _moment(text)
-
-
-def _shown(url: str) -> str:
-    """A URL for a message: without what might be a password in it."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

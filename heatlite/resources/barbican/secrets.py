@@ -37,6 +37,7 @@ class Secret(BarbicanResource[SecretProps], type="OS::Barbican::Secret", kind="k
     """Something that only those may read who have to."""
 
     support_status = SupportStatus(version="2014.2")
+    secret_attributes = frozenset({"decrypted_payload"})
     shown = {"status": (str, "ACTIVE where it can be had.")}
 
     def create_args(self) -> JsonMap:
@@ -105,6 +106,7 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
 
     support_status = SupportStatus(version="2014.2")
     ready = frozenset({"ACTIVE"})
+    secret_attributes = frozenset({"private_key"})
     shown = {
         "status": (str, "ACTIVE once it is made."),
         "order_ref": (str, "The URL of the order."),

@@ -1,5 +1,6 @@
 """Volumes that servers have."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
@@ -15,6 +16,12 @@ class Attachment(CloudResource[P_co]):
     """What joins a server and a volume, by whatever names a template knows them. Its id is the volume's."""
 
     kind = "compute.volume_attachment"
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """Another one of its volume; what joins the same is taken over."""
+        own, new = ([given.get(name) for name in self.names[:2]] for given in (self.facts.properties, properties))
+        return own != new and own[1] == new[1]
+
     names = ("instance_uuid", "volume_id", "mountpoint")
     """The properties that say server, volume and device."""
 
@@ -89,7 +96,8 @@ class Attachment(CloudResource[P_co]):
         return not isinstance(token, list) or attaching.is_detached(self.cloud, str(token[0]), str(token[1]))
 
     def handle_check(self) -> Json:
-        self.fetch()
+        with self.looking():
+            self.fetch()
         return None
 
 

@@ -5,7 +5,7 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.plugin.cloud import covers
 from heatlite.resources.cinder.volumes import texts
 
@@ -32,7 +32,28 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
 
     support_status = SupportStatus(version="2015.1")
     kept_when_well = True
-    alone = frozenset({"name"})
+
+    # Volumes keep a type from going, so the old one makes room by another name until they have the new one.
+
+    def handle_create(self) -> Json:
+        former = self._namesake(self.facts.former())
+        if former is not None and self.physical_id is None:
+            with suppress(CloudNotFound):
+                self.service("update_type", former.physical_id, name=former.physical_name)
+        return super().handle_create()
+
+    def handle_delete(self) -> Json:
+        """Where the one that has made room for it stays (a rollback), that has its name again."""
+        token, former = super().handle_delete(), self._namesake(self.facts.former())
+        if former is not None:
+            with suppress(CloudNotFound):
+                self.service("update_type", former.physical_id, name=former.props.name)
+        return token
+
+    def _namesake(self, other: Resource[Schema] | None) -> "VolumeType | None":
+        if not isinstance(other, VolumeType) or other.physical_id is None:
+            return None
+        return other if other.facts.properties["name"] == self.facts.properties["name"] else None
 
     def needs_replace_failed(self) -> bool:
         """Also where not all of its projects may use it."""
@@ -233,9 +254,11 @@ class QoSAssociation(
         return None
 
     def handle_check(self) -> Json:
-        there = {one["id"] for one in cast(list[JsonMap], self.service("qos_spec_associations", self.physical_id))}
+        with self.looking():
+            found = cast(list[JsonMap], self.service("qos_spec_associations", self.physical_id))
+        there = {one["id"] for one in found}
         missing = [kind for kind in self.props.volume_types if kind not in there]
         if missing:
             text = f"the QoS specs are not those of volume types {', '.join(missing)} any more"
-            raise CloudNotFound("block_storage.qos_spec_associations", text)
+            raise Unhealthy(f"block_storage.qos_spec_associations: {text}")
         return None

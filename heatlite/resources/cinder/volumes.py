@@ -220,7 +220,9 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
                 self.service("restore_backup", self.props.backup_id, self.physical_id)
 
     def _is_of_type(self, thing: JsonMap) -> bool:
-        return self._finders.id_of("cinder.vtype", str(thing["volume_type"])) == self.props.volume_type
+        """The name may have been another type's a moment ago, so nothing that is remembered will do."""
+        kind = self.map(self.service("get_type", self.props.volume_type))
+        return kind["name"] == thing["volume_type"]
 
     # An update in place is a list of steps in `data`: the first of them is begun, waited for and struck off. Which
     # servers the volume is taken from meanwhile is kept there too, so that they have it again whatever happens.

@@ -6,9 +6,10 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, Schema, prop
+from heatlite.plugin import Change, CloudResource, Resource, Schema, prop
 from heatlite.resources.ec2.base import first_port
 from heatlite.resources.ec2.networks import external_network
+from heatlite.resources.neutron.floating_ips import leads_by
 
 WAYS_OUT = frozenset({"AWS::EC2::VPCGatewayAttachment", "AWS::EC2::SubnetRouteTableAssociation"})
 """What has to be there before an address can lead to a machine."""
@@ -25,6 +26,8 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
     """A floating IP. Its id is the address."""
 
     after = WAYS_OUT
+    joins = WAYS_OUT
+    alone = frozenset({"InstanceId"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
@@ -64,6 +67,11 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
 
     def check_update_complete(self, token: Json) -> bool | float:
         return True
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        if leads_by(self.seen, gone):
+            with suppress(CloudNotFound):
+                self.service("update_ip", self.data["allocation_id"], port_id=None)
 
     def _lead(self) -> None:
         port = None if self.props.instance_id is None else first_port(self, self.props.instance_id)
@@ -105,7 +113,15 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
     """Has a floating IP lead to a machine."""
 
     after = WAYS_OUT
+    joins = WAYS_OUT
     comes_after = EIP.comes_after
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """Another address that is to lead to its machine."""
+        names = (("EIP", "AllocationId"), ("InstanceId", "NetworkInterfaceId"))
+        both = (self.facts.properties, properties)
+        whence, where = ([[one.get(name) for name in pair] for one in both] for pair in names)
+        return whence[0] != whence[1] and where[0] == where[1]
 
     def find(self) -> str | None:
         return None  # to lead there twice is to lead there once
@@ -134,17 +150,21 @@ class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAsso
 
     def handle_update(self, change: Change) -> Json:
         if {"EIP", "AllocationId"} & change.changed:
-            self._let_go()
+            self._part()
         return self.handle_create()
 
-    def _let_go(self) -> None:
+    def let_go(self, gone: Resource[Schema]) -> None:
+        if leads_by(self.seen, gone):
+            self._part()
+
+    def _part(self) -> None:
         with suppress(CloudNotFound):
             self.fetch()
             self.service("update_ip", self.data["ip"], port_id=None)
 
     def handle_delete(self) -> Json:
         if self.data.get("ip") is not None and not self.bequeaths:
-            self._let_go()
+            self._part()
         return None
 
     def live_properties(self) -> Mapping[str, Json] | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Schema, prop
+from heatlite.plugin import Resource, Schema, prop
 from heatlite.plugin.signing import Node
 from heatlite.resources.cinder import attaching
 from heatlite.resources.ec2.base import Mapped, Tag
@@ -85,6 +85,7 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
 
     name_limit = Server.name_limit
     mapped = Server
+    joins = frozenset({"AWS::EC2::Subnet", "OS::Neutron::Subnet"})
 
     def translated(self, given: Mapping[str, object]) -> JsonMap:
         groups = [*_items(given, "SecurityGroups"), *_items(given, "SecurityGroupIds")]
@@ -111,6 +112,15 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
         for one in self.props.volumes:
             attaching.attach(self.cloud, server, one.volume_id, one.device)
         return all(attaching.is_attached(self.cloud, server, one.volume_id) for one in self.props.volumes)
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One that is to have one of its volumes."""
+        both = (self.facts.properties, properties)
+        own, new = ({str(one.get("VolumeId")) for one in _maps(given, "Volumes")} for given in both)
+        return bool(own & new)
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        self.other.let_go(gone)
 
     def live_metadata(self) -> JsonMap:
         return {**super().live_metadata(), **self.agent_metadata()}

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
-from heatlite.clients.cloud import CloudError, CloudNotFound
+from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.resources.ec2.base import Tag
+from heatlite.resources.neutron.base import overlap
 from heatlite.template.expression import UNKNOWN
 
 
@@ -74,8 +75,10 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
         return None
 
     def handle_check(self) -> Json:
-        if router_of(self, self.fetch()["id"]) is None:
-            raise CloudNotFound("network.routers", f"the router {self.physical_name} is gone")
+        with self.looking():
+            network = self.fetch()
+        if router_of(self, network["id"]) is None:
+            raise Unhealthy(f"network.routers: the router {self.physical_name} is gone")
         return None
 
 
@@ -89,6 +92,14 @@ class SubnetProps(Schema):
 class Subnet(CloudResource[SubnetProps], type="AWS::EC2::Subnet", kind="network.subnet"):
     """A subnet of a VPC, reached by the VPC's router."""
 
+    blocks = frozenset({"AWS::EC2::VPC"})
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One of the same VPC that has some of its addresses."""
+        own = self.facts.properties
+        cidrs = [[values.get("CidrBlock")] for values in (own, properties)]
+        return own["VpcId"] == properties.get("VpcId") and overlap(*cidrs)
+
     def create_args(self) -> JsonMap:
         return {**self.sent(), "ip_version": 4}
 
@@ -99,6 +110,7 @@ class Subnet(CloudResource[SubnetProps], type="AWS::EC2::Subnet", kind="network.
         return True
 
     def handle_delete(self) -> Json:
+        self.free()
         if self.physical_id is not None:
             with suppress(CloudNotFound):
                 disconnect(self, router_of(self, self.props.vpc_id), self.physical_id)
@@ -135,6 +147,7 @@ class VPCGatewayAttachment(
     """Has the route tables of a VPC lead to the external network. Its id is the VPC's."""
 
     after = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
+    joins = frozenset({"AWS::EC2::RouteTable"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
@@ -155,6 +168,10 @@ class VPCGatewayAttachment(
             self.service("update_router", table["id"], external_gateway_info={"network_id": outside})
         return None
 
+    def handle_update(self, change: Change) -> Json:
+        """Lead a route table outside that is new."""
+        return self.handle_create()
+
     def handle_delete(self) -> Json:
         if self.physical_id is not None and not self.bequeaths:
             for table in self._tables():
@@ -170,7 +187,7 @@ class VPCGatewayAttachment(
     def handle_check(self) -> Json:
         for table in self._tables():
             if not table.get("external_gateway_info"):
-                raise CloudError("network.routers", f"route table {table['id']} does not lead to the outside")
+                raise Unhealthy(f"network.routers: route table {table['id']} does not lead to the outside")
         return None
 
 
@@ -205,6 +222,9 @@ class SubnetRouteTableAssociation(
 ):
     """Has a subnet reached by a route table in place of the VPC's own router."""
 
+    alone = frozenset({"SubnetId"})
+    blocks = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
+
     def find(self) -> str | None:
         return None  # what is connected stays connected
 
@@ -230,6 +250,7 @@ class SubnetRouteTableAssociation(
     def handle_delete(self) -> Json:
         if self.physical_id is None or self._beside(self.facts.latter()) is not None:
             return None
+        self.free()
         with suppress(CloudNotFound):
             disconnect(self, self.props.route_table_id, self.props.subnet_id)
             router = self._own_router()
@@ -262,6 +283,9 @@ class NetworkInterfaceProps(Schema):
 
 class NetworkInterface(CloudResource[NetworkInterfaceProps], type="AWS::EC2::NetworkInterface", kind="network.port"):
     """A port in a subnet."""
+
+    alone = frozenset({"SubnetId", "PrivateIpAddress"})
+    blocks = frozenset({"AWS::EC2::Subnet", "OS::Neutron::Subnet"})
 
     def create_args(self) -> JsonMap:
         subnet = self.map(self.service("get_subnet", self.props.subnet_id))

@@ -19,6 +19,10 @@ class KeystoneResource(CloudResource[P_co]):
 
     kept_when_well = True
 
+    def needs_replace(self, change: Change) -> bool:
+        """It goes with its domain: the service moves nothing to another one."""
+        return "domain" in change.followed
+
     def identity(self) -> JsonMap:
         """Names are told apart within their domain."""
         mark = super().identity()

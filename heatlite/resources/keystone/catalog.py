@@ -2,7 +2,7 @@
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import JsonMap
-from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.resources.keystone.base import KeystoneResource
 
 
@@ -32,6 +32,15 @@ class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", k
     """An address of a service."""
 
     support_status = SupportStatus(version="5.0.0")
+    joins = frozenset({"OS::Keystone::Region"})
+
+    def update_args(self, change: Change) -> JsonMap:
+        """With its region, of which it may have let go."""
+        return {**super().update_args(change), **self.sent(frozenset({"region"}))}
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        if self.seen.get("region_id") == gone.physical_id:
+            self.service("update_endpoint", self.physical_id, region_id=None)
 
 
 class RegionProps(Schema):
@@ -48,6 +57,17 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
 
     support_status = SupportStatus(version="6.0.0")
     alone = frozenset({"id"})
+    joins = frozenset({"OS::Keystone::Region"})
+    lasting_reference = True
+
+    def update_args(self, change: Change) -> JsonMap:
+        """With the region it is a part of, of which it may have let go."""
+        return {**super().update_args(change), **self.sent(frozenset({"parent_region"}))}
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        """Otherwise the service would remove it, too."""
+        if self.seen.get("parent_region_id") == gone.physical_id:
+            self.service("update_region", self.physical_id, parent_region_id=None)
 
     def identity(self) -> JsonMap:
         """It has no name: its id is what it is known by."""

@@ -22,6 +22,7 @@ class Domain(KeystoneResource[DomainProps], type="OS::Keystone::Domain", kind="i
 
     def handle_delete(self) -> Json:
         """The service removes only what is switched off."""
+        self.free()
         if self.physical_id is not None:
             with suppress(CloudNotFound):
                 self.service("update_domain", self.physical_id, enabled=False)
@@ -44,6 +45,7 @@ class Project(KeystoneResource[ProjectProps], type="OS::Keystone::Project", kind
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name", "domain"})
+    blocks = frozenset({"OS::Keystone::Domain", "OS::Keystone::Project"})
     shown = {
         "name": (str, "Its name."),
         "domain_id": (str, "The domain that it is in."),

@@ -24,6 +24,7 @@ class Role(KeystoneResource[RoleProps], type="OS::Keystone::Role", kind="identit
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name"})
+    blocks = frozenset({"OS::Keystone::Domain"})
 
 
 class RoleAssignment(RoleGiver[P_co]):

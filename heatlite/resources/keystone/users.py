@@ -22,6 +22,7 @@ class Group(RoleGiver[GroupProps], type="OS::Keystone::Group", kind="identity.gr
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name", "domain"})
+    blocks = frozenset({"OS::Keystone::Domain"})
     grantee = "group"
 
 
@@ -50,6 +51,7 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name", "domain"})
+    blocks = frozenset({"OS::Keystone::Domain"})
     grantee = "user"
     shown = {
         "name": (str, "Its name."),

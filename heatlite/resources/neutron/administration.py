@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, Unnamed
+from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, Unnamed, overlap
 from heatlite.resources.neutron.networks import NETWORK_TYPES
 
 
@@ -59,6 +59,13 @@ class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool
     """Addresses that subnets are given parts of."""
 
     support_status = SupportStatus(version="6.0.0")
+    blocks = frozenset({"OS::Neutron::AddressScope"})
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One of the same address scope that has some of its addresses."""
+        own, new = self.facts.properties, properties
+        scope = own.get("address_scope")
+        return scope is not None and scope == new.get("address_scope") and overlap(own["prefixes"], new["prefixes"])
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
@@ -79,6 +86,14 @@ class Segment(NeutronResource[SegmentProps], type="OS::Neutron::Segment", kind="
     """A part of a network; only administrators may make one."""
 
     support_status = SupportStatus(version="9.0.0")
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One of the same network, or with the same mark, on its physical network."""
+        own = self.facts.properties
+        same = {name for name in own if own[name] is not None and own[name] == properties.get(name)}
+        return "physical_network" in same and not same.isdisjoint({"network", "segmentation_id"})
+
+    blocks = frozenset({"OS::Neutron::Net", "OS::Neutron::ProviderNet"})
 
     def update_args(self, change: Change) -> JsonMap:
         return {name: "" if value is None else value for name, value in super().update_args(change).items()}

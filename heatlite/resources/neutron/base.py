@@ -1,5 +1,6 @@
 """What all types of the network service have in common."""
 
+import ipaddress
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, TypeVar, cast
@@ -73,16 +74,6 @@ class NeutronResource(CloudResource[P_co]):
         if self.facts.properties.get("tags"):
             self._set_tags()
 
-    def handle_delete(self) -> Json:
-        self.free()
-        return super().handle_delete()
-
-    def free(self) -> None:
-        """Where it goes before its replacement is made: have others of the stack let go of it."""
-        for user in self.facts.users():
-            if self.type_name in user.joins:
-                user.let_go(self)
-
     def check_delete_complete(self, token: Json) -> bool | float:
         return True
 
@@ -132,6 +123,13 @@ def places(cloud: Cloud, network: Json) -> list[Json]:
     """A subnet of each version, for a port that has lost its addresses: only to a new one the service gives them."""
     found = cast(list[JsonMap], cloud.call("network.subnets", network_id=network))
     return [{"subnet_id": key} for key in {one["ip_version"]: one["id"] for one in reversed(found)}.values()]
+
+
+def overlap(first: object, second: object) -> bool:
+    """Whether some of the addresses in two lists of prefixes are the same; what is not known yet has none."""
+    known = [one if isinstance(one, list) else [] for one in (first, second)]
+    nets = [[ipaddress.ip_interface(text).network for text in one if isinstance(text, str)] for one in known]
+    return any(one.version == other.version and one.overlaps(other) for one in nets[0] for other in nets[1])
 
 
 def asked(properties: Mapping[str, object], name: str) -> object:

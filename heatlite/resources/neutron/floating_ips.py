@@ -5,13 +5,19 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, Resource, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudNotFound, ReplaceResource, Resource, Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import Link, NeutronResource, Unnamed, asked
 from heatlite.resources.neutron.routers import leads_out
 
 JOINED = frozenset({"OS::Neutron::Port", "OS::Neutron::Router", "OS::Neutron::RouterInterface"})
 """What a floating IP that leads to a port keeps from going."""
 WAYS_OUT = frozenset({"OS::Neutron::Router", "OS::Neutron::RouterGateway", "OS::Neutron::RouterInterface"})
+
+
+def leads_by(address: JsonMap, gone: Resource[Schema]) -> bool:
+    """Whether a floating IP leads to a port, or by a router or one of its interfaces."""
+    key = str(gone.physical_id)
+    return address.get("port_id") == key or address.get("router_id") == key.partition(":")[0]
 
 
 class FloatingIPProps(Schema):
@@ -50,6 +56,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
     }
     after = WAYS_OUT
     joins = JOINED
+    blocks = frozenset({"OS::Neutron::Net", "OS::Neutron::ProviderNet"})
     alone = frozenset({"floating_network", "port_id"})
 
     @classmethod
@@ -68,7 +75,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
         return {name: "" if value is None and name.startswith("dns_") else value for name, value in args.items()}
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        if self.facts.properties.get("port_id") is not None:
+        if self.facts.properties.get("port_id") is not None and leads_by(self.seen, gone):
             with suppress(CloudNotFound):
                 self.service("update_ip", self.physical_id, port_id=None)
 
@@ -94,6 +101,12 @@ class FloatingIPAssociation(
         """Of what connects the port with the outside (Heat)."""
         return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
 
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """Another floating IP that is to lead to its port."""
+        own = self.facts.properties
+        same = [own.get(name) == properties.get(name) for name in ("floatingip_id", "port_id", "fixed_ip_address")]
+        return same == [False, True, True]
+
     def handle_create(self) -> Json:
         props = self.props
         place: JsonMap = {} if props.fixed_ip_address is None else {"fixed_ip_address": props.fixed_ip_address}
@@ -116,6 +129,10 @@ class FloatingIPAssociation(
 
     def find(self) -> str | None:
         return None  # to make it once more changes nothing
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        if leads_by(self.seen, gone):
+            super().let_go(gone)
 
     def handle_update(self, change: Change) -> Json:
         if "floatingip_id" in change.changed and self.physical_id is not None:
@@ -148,6 +165,7 @@ class FloatingIPPortForward(
 
     support_status = SupportStatus(version="19.0.0")
     within = "floating_ip"
+    joins = JOINED
     alone = frozenset({"floating_ip", "external_port", "protocol"})
     after = WAYS_OUT
 
@@ -160,6 +178,20 @@ class FloatingIPPortForward(
         made = self.map(self.service("create_port_forwarding", floatingip_id=self.whole[0], **self.sent()))
         self.physical_id = str(made["id"])
         return None
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        with suppress(CloudNotFound):
+            if leads_by(self.map(self.service("get_ip", self.whole[0])), gone):
+                self.handle_delete()
+
+    def handle_update(self, change: Change) -> Json:
+        """Made anew where what it leads through has been: it may have gone with that, or lead by an old router."""
+        if not change.changed:
+            raise ReplaceResource
+        try:
+            return super().handle_update(change)
+        except CloudNotFound as error:
+            raise ReplaceResource from error
 
     def alike(self) -> list[JsonMap]:
         key: JsonMap = {"external_port": self.props.external_port, "protocol": self.props.protocol}

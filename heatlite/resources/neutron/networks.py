@@ -6,7 +6,7 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, Schema, SupportStatus, prop
-from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs
+from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, overlap
 
 NETWORK_TYPES = ("local", "vlan", "vxlan", "gre", "geneve", "flat")
 
@@ -41,7 +41,6 @@ class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.netw
         "l2_adjacency": (bool, "Whether all its ports share one broadcast domain."),
         "segments": (list, "Its segments, where there are several."),
     }
-
 
     def finish(self) -> None:
         super().finish()
@@ -87,6 +86,7 @@ class ProviderNet(NeutronResource[ProviderNetProps], type="OS::Neutron::Provider
 
     support_status = SupportStatus(version="2014.1")
     ready = NeutronResource.WORKING
+    alone = frozenset({"physical_network", "segmentation_id"})
     shown = {
         "status": (str, "ACTIVE where it carries traffic."),
         "subnets": (list, "The ids of its subnets."),
@@ -174,14 +174,18 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
         "enable_dhcp": (str, "Whether its machines are given their addresses by DHCP."),
     }
 
+    blocks = frozenset(
+        {"OS::Neutron::Net", "OS::Neutron::ProviderNet", "OS::Neutron::Segment", "OS::Neutron::SubnetPool"}
+    )
+
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One of the same network whose addresses it has."""
+        """One of the same network whose addresses it has; those of a pool would be others, and its ports would stay."""
         own, new = self.facts.properties, properties
-        cidrs = [values.get("cidr") for values in (own, new)]
-        if own.get("network") != new.get("network") or not all(isinstance(cidr, str) for cidr in cidrs):
+        if own.get("network") != new.get("network"):
             return False
-        first, second = (ipaddress.ip_interface(str(cidr)).network for cidr in cidrs)
-        return first.version == second.version and first.overlaps(second)
+        if own.get("subnetpool") is not None or new.get("subnetpool") is not None:
+            return True
+        return overlap([own.get("cidr")], [new.get("cidr")])
 
     def create_args(self) -> JsonMap:
         return self._with_gateway(super().create_args())

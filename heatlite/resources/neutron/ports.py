@@ -1,16 +1,19 @@
 """Ports."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, Resource, Schema, prop
+from heatlite.plugin import Change, Resource, Schema, prop
 from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, places, same
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
 DEFAULT_GROUP = "default"
 """The security group that every project has."""
+
+
+LEAD_HERE = frozenset({"OS::Neutron::FloatingIP", "OS::Neutron::FloatingIPAssociation"})
+"""What leads to one of a port's addresses."""
 
 
 class AddressPair(Schema):
@@ -81,39 +84,23 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
     ready = NeutronResource.WORKING
     after = frozenset({"OS::Neutron::Subnet"})
     joins = frozenset({"OS::Neutron::Subnet"})
+    blocks = frozenset({"OS::Neutron::Net", "OS::Neutron::ProviderNet", "OS::Neutron::Subnet"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
         """Of the subnets of its network: without them it would have no address (Heat)."""
         return same(own, "network", other, "network")
 
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One of the same network that is to have an address of its own, or its hardware address."""
+        own = self.facts.properties
+        if own.get("network") != properties.get("network"):
+            return False
+        mac = own.get("mac_address")
+        return bool(_asked(own) & _asked(properties)) or mac is not None and mac == properties.get("mac_address")
+
     def create_args(self) -> JsonMap:
         return {**self._addresses(), **super().create_args()}
-
-    def handle_create(self) -> Json:
-        self._take_addresses()
-        return super().handle_create()
-
-    def _take_addresses(self) -> None:
-        """Have the port that this one replaces give away what the new one is to have (Heat)."""
-        former = self.facts.former()
-        wanted = {one.ip_address for one in self.props.fixed_ips or () if one.ip_address is not None}
-        if not isinstance(former, Port) or not wanted or self.physical_id is not None:
-            return
-        held = cast(list[JsonMap], former.seen.get("fixed_ips") or [])
-        left: list[Json] = [one for one in held if one["ip_address"] not in wanted]
-        if len(left) < len(held):
-            self.data["taken"] = {"from": former.physical_id, "fixed_ips": cast(Json, held)}
-            self.service("update_port", former.physical_id, fixed_ips=left)
-
-    def handle_delete(self) -> Json:
-        """Where it took its addresses from another, that gets them back, if it is there still (a rollback)."""
-        token = super().handle_delete()
-        taken = self.data.get("taken")
-        if isinstance(taken, dict):
-            with suppress(CloudNotFound):
-                self.service("update_port", taken["from"], fixed_ips=taken["fixed_ips"])
-        return token
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
@@ -121,8 +108,10 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             args["security_groups"] = [self._finders.id_of("neutron.security_group", DEFAULT_GROUP)]
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
-        if self.props.fixed_ips is None and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
-            args["fixed_ips"] = places(self.cloud, self.props.network)
+        if not change.changed and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
+            # It has let go of its addresses.
+            given = self.sent(frozenset({"fixed_ips"}))["fixed_ips"]
+            args["fixed_ips"] = places(self.cloud, self.props.network) if given is None else given
         return {name: value for name, value in args.items() if value is not None or name not in KEPT}
 
     def _addresses(self) -> JsonMap:
@@ -133,7 +122,9 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         held = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
         left: list[Json] = [one for one in held if one["subnet_id"] != gone.physical_id]
         if len(left) < len(held):
-            self.free()
+            for user in self.facts.users():
+                if user.type_name in LEAD_HERE:
+                    user.let_go(self)
             self.service("update_port", self.physical_id, fixed_ips=left)
 
     def attr_network(self) -> Mapping[str, Json] | None:
@@ -145,6 +136,13 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         """Everything that the service tells of the subnets of its addresses."""
         addresses = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
         return [self.service("get_subnet", one["subnet_id"]) for one in addresses]
+
+
+def _asked(properties: Mapping[str, object]) -> set[str]:
+    """The addresses that properties ask for, as far as they are known."""
+    given = properties.get("fixed_ips")
+    maps = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+    return {one["ip_address"] for one in maps if isinstance(one.get("ip_address"), str)}
 
 
 KEPT = frozenset({"fixed_ips", "port_security_enabled", "propagate_uplink_status"})

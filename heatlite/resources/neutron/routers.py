@@ -5,7 +5,7 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudConflict
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, CloudNotFound, Schema, SupportStatus, prop
+from heatlite.plugin import Change, CloudNotFound, Resource, Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, ValueSpecs, asked, same
 
 
@@ -102,6 +102,15 @@ class RouterInterface(
     """Connects a subnet to a router. Its id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given."""
 
     joins = frozenset({"OS::Neutron::Router", "OS::Neutron::Subnet"})
+    blocks = frozenset({"OS::Neutron::Port"})
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        if str(gone.physical_id) in str(self.physical_id):
+            super().let_go(gone)
+
+    def takes(self, other: Resource[Schema]) -> bool:
+        """The port by which the router is connected (the service removes it)."""
+        return other.physical_id is not None and other.physical_id == self.facts.properties.get("port")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """Another interface of its router, or to its subnet, whose gateway it is; but the same one is taken over:
@@ -224,6 +233,11 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
         """Of what connects its router with the machines that it sends to (Heat)."""
         return same(own, "router", other, "router")
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        """Of an interface of its router."""
+        if str(gone.physical_id).partition(":")[0] == str(self.physical_id).partition(":")[0]:
+            super().let_go(gone)
 
     def handle_create(self) -> Json:
         known, routes = self._known(), self._routes(self.facts.properties)

@@ -1,9 +1,10 @@
 """Trunks."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import Change, Schema, SupportStatus, prop
+from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import NeutronResource
 
 
@@ -26,7 +27,19 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
 
     support_status = SupportStatus(version="9.0.0")
     shown = {"port_id": (str, "The id of the parent port.")}
-    alone = frozenset({"port"})
+    joins = frozenset({"OS::Neutron::Port"})
+    blocks = frozenset({"OS::Neutron::Port"})
+
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One that is to have one of its ports."""
+        return bool(_ports(self.facts.properties) & _ports(properties))
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        """Give up a port that is reached through the parent."""
+        now = cast(list[JsonMap], self.seen.get("sub_ports") or [])
+        left: list[Json] = [{"port_id": one["port_id"]} for one in now if one["port_id"] == gone.physical_id]
+        if left:
+            self.service("delete_trunk_subports", self.physical_id, left)
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
@@ -49,3 +62,11 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
             if new:
                 self.service("add_trunk_subports", self.physical_id, new)
         return token
+
+
+def _ports(properties: Mapping[str, object]) -> set[str]:
+    """The ports that properties name, as far as they are known."""
+    given = properties.get("sub_ports")
+    subs = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+    named = [properties.get("port"), *(one.get("port") for one in subs)]
+    return {one for one in named if isinstance(one, str)}

@@ -119,6 +119,17 @@ def of_image(image: JsonMap) -> list[JsonMap]:
     return [one for one in found if one.get("snapshot_id") is not None]
 
 
+def volumes_of(properties: Mapping[str, object], deleted: bool = False) -> set[object]:
+    """The volumes that a server is given, as properties name them; with `deleted` those that go with it."""
+    lists = [given for name in FORMS if isinstance(given := properties.get(name), list)]
+    found = [one for given in lists for one in given if isinstance(one, Mapping)]
+    return {
+        one["volume_id"]
+        for one in found
+        if isinstance(one.get("volume_id"), str) and (not deleted or one.get("delete_on_termination") is True)
+    }
+
+
 def mapping(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> list[Json]:
     """The disks as the service wants them (``block_device_mapping_v2``); nothing: the image alone."""
     made = [_first_form(one) for one in disks] + [_second_form(one) for one in disks_v2]

@@ -35,6 +35,7 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
     support_status = SupportStatus(version="2014.2")
     unique_name = True
     alone = frozenset({"name"})
+    lasting_reference = True
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         own = self.facts.properties.get("flavorid")

@@ -23,6 +23,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
     and a rollback makes that anew, of its public key.
     """
 
+    lasting_reference = True
     support_status = SupportStatus(version="2014.1")
     unique_name = True
 
@@ -95,6 +96,9 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         if former is not None and former._kept:
             self.service("create_keypair", name=self.physical_id, **former._kept, **former._whose)
         return None
+
+    def secrets(self) -> list[Json]:
+        return [self.data.get("private_key")]
 
     def attr_public_key(self) -> str:
         """The public key."""

@@ -294,6 +294,11 @@ class Ports:
             if len(left) < len(held):
                 self._call("network.update_port", nic["port"], fixed_ips=left)
 
+    def leave(self, port: Json) -> None:
+        """Take a port from the server; `changed` gives it back."""
+        if any(interface["port_id"] == port for interface in self.interfaces()):
+            self._call("compute.delete_server_interface", port, self._server.physical_id)
+
     def readdress(self) -> None:
         """Give the server's own ports addresses once more that have let go of theirs."""
         for nic in self.nics:

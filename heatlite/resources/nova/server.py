@@ -99,8 +99,9 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
     kept_when_well = True
     ready = frozenset({"ACTIVE"})
     broken = frozenset({"ERROR"}) | GONE
+    unwell = frozenset({"SHUTOFF", "PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED", "RESCUE"})
     after = frozenset({"OS::Neutron::Subnet"})
-    joins = frozenset({"OS::Neutron::Subnet"})
+    joins = frozenset({"OS::Neutron::Subnet", "OS::Neutron::Trunk"})
     shown = {
         "name": (str, "Its name."),
         "accessIPv4": (str, "The IPv4 address that it is reached by, where somebody has said so."),
@@ -246,6 +247,8 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
             todo.append("networks")
         else:
             self._ports.readdress()
+            if not changed and not change.metadata_changed:
+                todo.append("networks")  # it may have let go of a port
         self.data["todo"] = todo
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
@@ -257,8 +260,20 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
             self.service("change_server_password", self.physical_id, props.admin_pass)
         return None
 
+    def excludes(self, properties: Mapping[str, object]) -> bool:
+        """One that is to have one of its volumes."""
+        return bool(disks.volumes_of(self.facts.properties) & disks.volumes_of(properties))
+
+    def takes(self, other: Resource[Schema]) -> bool:
+        """A volume that is deleted with the server."""
+        return other.physical_id in disks.volumes_of(self.facts.properties, deleted=True)
+
     def let_go(self, gone: Resource[Schema]) -> None:
-        self._ports.let_go(gone.physical_id)
+        """Of a trunk's parent port, or of the addresses of its own ports in a subnet."""
+        if gone.type_name == "OS::Neutron::Trunk":
+            self._ports.leave(gone.facts.properties["port"])
+        else:
+            self._ports.let_go(gone.physical_id)
 
     def _set_metadata(self, change: Change) -> None:
         before = cast(JsonMap, change.before.get("metadata") or {})

@@ -27,6 +27,8 @@ class LoadBalancer(
     """An address behind which many machines work."""
 
     support_status = SupportStatus(version="10.0.0")
+    alone = frozenset({"vip_subnet", "vip_address"})
+    blocks = frozenset({"OS::Neutron::Subnet"})
     shown = {
         "vip_address": (str, "Its address."),
         "vip_port_id": (str, "The port of its address."),
@@ -68,6 +70,8 @@ class Listener(OctaviaResource[ListenerProps], type="OS::Octavia::Listener", kin
     """A port of a load balancer."""
 
     support_status = SupportStatus(version="10.0.0")
+    alone = frozenset({"loadbalancer", "protocol_port"})
+    blocks = frozenset({"OS::Octavia::LoadBalancer"})
     shown = {
         "loadbalancers": (list, "The load balancer that it is part of."),
         "default_pool_id": (str, "Where requests go that no policy sends elsewhere."),

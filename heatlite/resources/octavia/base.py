@@ -25,6 +25,7 @@ class OctaviaResource(CloudResource[P_co]):
     """Base of the types."""
 
     ready = frozenset({"ACTIVE"})
+    unwell = frozenset({"DELETED"})
 
     def status_of(self, thing: JsonMap) -> str:
         return str(thing.get("provisioning_status") or "").upper()

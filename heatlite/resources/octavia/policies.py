@@ -1,7 +1,7 @@
 """What a listener does with certain requests."""
 
 from heatlite.core.json import JsonMap
-from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 from heatlite.resources.octavia.base import OctaviaResource
 
 
@@ -31,8 +31,20 @@ class L7Policy(OctaviaResource[L7PolicyProps], type="OS::Octavia::L7Policy", kin
     """What is done with requests that fulfil its rules."""
 
     support_status = SupportStatus(version="10.0.0")
+    blocks = frozenset({"OS::Octavia::Listener"})
+    joins = frozenset({"OS::Octavia::Pool"})
     plural = "l7_policies"
     shown = {"rules": (list, "Its rules.")}
+
+    def update_args(self, change: Change) -> JsonMap:
+        """With what is done, which may be another thing while there is no pool."""
+        args = super().update_args(change)
+        return {**self.sent(frozenset({"action"})), **args} if args or not change.changed else args
+
+    def let_go(self, gone: Resource[Schema]) -> None:
+        """Requests are rejected until there is a pool again."""
+        if self.seen.get("redirect_pool_id") == gone.physical_id:
+            self.service("update_l7_policy", self.physical_id, action="REJECT", redirect_pool_id=None)
 
     def sent(self, names: frozenset[str] | None = None) -> JsonMap:
         """The service counts in whole numbers."""
@@ -68,6 +80,7 @@ class L7Rule(OctaviaResource[L7RuleProps], type="OS::Octavia::L7Rule", kind="loa
 
     support_status = SupportStatus(version="10.0.0")
     within = "l7policy"
+    blocks = frozenset({"OS::Octavia::L7Policy"})
 
     def identity(self) -> JsonMap:
         """Rules have no names."""

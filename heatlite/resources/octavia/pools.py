@@ -43,6 +43,8 @@ class Pool(OctaviaResource[PoolProps], type="OS::Octavia::Pool", kind="load_bala
     """Machines that do the same work."""
 
     support_status = SupportStatus(version="10.0.0")
+    alone = frozenset({"listener"})
+    blocks = frozenset({"OS::Octavia::LoadBalancer", "OS::Octavia::Listener"})
     shown = {
         "healthmonitor_id": (str, "How its members are watched."),
         "listeners": (str, "The listeners whose requests it gets."),
@@ -67,6 +69,7 @@ class PoolMember(OctaviaResource[PoolMemberProps], type="OS::Octavia::PoolMember
 
     support_status = SupportStatus(version="10.0.0")
     within = "pool"
+    blocks = frozenset({"OS::Octavia::Pool"})
     alone = frozenset({"pool", "address", "protocol_port"})
 
 
@@ -94,4 +97,5 @@ class HealthMonitor(
 
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"pool"})
+    blocks = frozenset({"OS::Octavia::Pool"})
     shown = {"pools": (list, "The pool whose members it watches.")}

@@ -39,11 +39,7 @@ def _provided(view: View, thing: JsonMap, verb: str) -> None:
         refuse(verb, f"Invalid input for operation: provider:physical_network specified for {kind} network.")
     if kind in ("flat", "local") and number is not None:
         refuse(verb, f"Invalid input for operation: segmentation_id specified for {kind} provider network.")
-    used = {
-        (one["provider:network_type"], one["provider:physical_network"], one["provider:segmentation_id"])
-        for one in view.simulation.all("network.network").values()
-        if one["id"] != thing["id"]
-    }
+    used = _used(view, thing)
     if number is not None:
         number = int(str(number))
     elif kind not in ("flat", "local"):
@@ -89,6 +85,18 @@ def _network_removed(view: View, thing: JsonMap) -> None:
                 view.drop(f"network.{kind}", one)
 
 
+SEGMENT = ("network_type", "physical_network", "segmentation_id")
+"""What no two segments, of whatever networks, have all in common."""
+
+
+def _used(view: View, but: JsonMap) -> set[tuple[Json, ...]]:
+    """The segments of the networks, but for those of one network or one of its own."""
+    networks, segments = (view.simulation.all(f"network.{kind}").values() for kind in ("network", "segment"))
+    found = {tuple(one[f"provider:{name}"] for name in SEGMENT) for one in networks if one["id"] != but["id"]}
+    others = [one for one in segments if but["id"] not in (one["id"], one["network_id"])]
+    return found | {tuple(one.get(name) for name in SEGMENT) for one in others}
+
+
 def _segment_made(view: View, thing: JsonMap) -> None:
     for name in ("project_id", "tenant_id", "tags"):  # it is its network's
         del thing[name]
@@ -97,6 +105,10 @@ def _segment_made(view: View, thing: JsonMap) -> None:
         refuse("network.create_segment",
                f"Invalid input for operation: physical_network required for {thing['network_type']} provider "
                "network.")  # fmt: skip
+    wanted = tuple(thing.get(name) for name in SEGMENT)
+    if wanted[2] is not None and wanted in _used(view, thing):
+        text = f"Unable to create the {wanted[0]} network. The segment {wanted[2]} of {wanted[1]} is in use."
+        conflict("network.create_segment", text)
     for one in view.simulation.all("network.segment").values():
         if one["network_id"] == network["id"] and one["physical_network"] == thing.get("physical_network") is not None:
             conflict("network.create_segment", f"Network {network['id']} has a segment on {one['physical_network']}.")

@@ -162,8 +162,11 @@ def _refuse_needed(view: View, router: JsonMap, place: Json, verb: str) -> None:
     if any(address(one["nexthop"]) in whole for one in items(router, "routes")):
         conflict(verb, f"Router interface for subnet {place} on router {router['id']} cannot be deleted, as it is "
                        "required by one or more routes.")  # fmt: skip
+    forwardings = view.simulation.all("network.port_forwarding").values()
     for one in view.simulation.all("network.ip").values():
         inside = one["fixed_ip_address"] is not None and address(one["fixed_ip_address"]) in whole
+        forwards = [other for other in forwardings if other["_floatingip_id"] == one["id"]]
+        inside |= any(address(other["internal_ip_address"]) in whole for other in forwards)
         if one["router_id"] == router["id"] and inside:
             conflict(verb, f"Router interface for subnet {place} on router {router['id']} cannot be deleted, as it is "
                            "required by one or more floating IPs.")  # fmt: skip

@@ -1,0 +1,64 @@
+"""The identity of a cloud: what a stack records, so that no operation runs against another cloud by mistake."""
+
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+from urllib.parse import urlsplit
+
+from heatlite.core.json import Json, JsonMap
+
+_VERSION = re.compile(r"/v\d+(\.\d+)?$")
+_DEFAULT_PORTS = frozenset({80, 443})
+
+
+@dataclass(frozen=True, slots=True)
+class CloudIdentity:
+    """A project of a cloud."""
+
+    name: str
+    """The operator's name of the cloud. It may change: two clouds are the same whatever they are called."""
+    auth_url: str
+    region: str | None
+    """None: the only one."""
+    project_id: str | None
+    """None: it is not known yet, since the cloud was out of reach."""
+
+    def is_same(self, other: "CloudIdentity") -> bool:
+        """Whether objects of the one are objects of the other, as far as both are known.
+
+        An auth URL counts without its scheme, default port and version: these change while the cloud stays.
+        """
+        ids = (self.project_id, other.project_id)
+        return self._place == other._place and (None in ids or ids[0] == ids[1])
+
+    @property
+    def _place(self) -> tuple[str, str | None]:
+        url = urlsplit(self.auth_url)
+        port = f":{url.port}" if url.port is not None and url.port not in _DEFAULT_PORTS else ""
+        return f"{url.hostname or ''}{port}{_VERSION.sub('', url.path.rstrip('/'))}", self.region
+
+    def unproven(self) -> Self:
+        """The same without the project: what is known before the cloud has been asked."""
+        return replace(self, project_id=None)
+
+    def __str__(self) -> str:
+        """``mycloud (https://keystone.example/v3, region RegionOne, project 12ab)``."""
+        region = [] if self.region is None else [f"region {self.region}"]
+        project = [] if self.project_id is None else [f"project {self.project_id}"]
+        return f"{self.name} ({', '.join([self.auth_url, *region, *project])})"
+
+    def to_json(self) -> JsonMap:
+        """The form in which it is stored, shown and exported."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self | None:
+        """What `to_json` has given; None where the value is something else."""
+        if not isinstance(value, dict):
+            return None
+        name, auth_url, region, project = (value.get(key) for key in ("name", "auth_url", "region", "project_id"))
+        if not isinstance(name, str) or not isinstance(auth_url, str):
+            return None
+        if not isinstance(region, str | None) or not isinstance(project, str | None):
+            return None
+        return cls(name, auth_url, region, project)

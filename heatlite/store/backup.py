@@ -1,0 +1,224 @@
+"""Back up and restore a SQLite database, with the file of its key beside it.
+
+A database server has tools of its own, which this module names and does not replace.
+"""
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+from heatlite.core.config import BadSetting
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store import exclusive, migrate
+from heatlite.store.consistency import Inconsistency, inconsistencies
+from heatlite.store.database import BUSY_SECONDS, Database, Dialect
+from heatlite.store.encryption import key_file
+from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
+from heatlite.store.sealing import Sealing
+
+_TOOLS = {
+    Dialect.POSTGRESQL: ("pg_dump --format=custom", "pg_restore --clean --if-exists"),
+    Dialect.MARIADB: ("mariadb-dump --single-transaction", "mariadb"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """The files of a backup."""
+
+    database: Path
+    key: Path | None
+    """None: the database has no key file; its keys, if there are any, are in the setting `encryption_keys`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The result of a restore."""
+
+    found: Sequence[Inconsistency]
+    """What `heatlite fsck` finds in the backup."""
+    installed: bool
+    aside: Path | None = None
+    """The former database under its new name, with its key beside it; None if there was none."""
+
+
+def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Backup:
+    """Copy a SQLite database and its key file to `target` and ``target.key``, both for their owner only.
+
+    The copy is the database as of one moment, also while an engine writes. `keys` is the setting `encryption_keys`:
+    where it is set, the key file is not used and not copied. Raises BadSetting for a database server, BadBackup where
+    there is nothing to copy or `target` exists and `overwrite` is false, DatabaseUnavailable.
+    """
+    source = _file(url)
+    if not source.is_file():
+        raise BadBackup(f"There is no database {source}.")
+    key = key_file(source)
+    copied_key = _key_of(target) if not keys and key.is_file() else None
+    for path in (target, _key_of(target)):
+        if path.exists() and not overwrite:
+            raise BadBackup(f"{path} exists. Choose another name, or add --force to overwrite it.")
+    with _errors(target), _new_file(target) as (new, install), _new_file(_key_of(target)) as (new_key, install_key):
+        _copy(source, new)
+        if copied_key is not None:
+            new_key.write_bytes(key.read_bytes())
+            install_key()
+        else:
+            _key_of(target).unlink(missing_ok=True)
+        install()
+    return Backup(target, copied_key)
+
+
+def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restored:
+    """Check a backup and put it in the place of the SQLite database at `url`, which is kept beside it.
+
+    Checked are the file (``PRAGMA integrity_check``), its tables, which are brought up to date, the key, and the rules
+    of `heatlite fsck`. Where these find something, the backup is installed only with `force`. Raises BadSetting for a
+    database server, EngineRunning, BadBackup, SchemaMismatch for a backup of a newer heatlite, UnreadableSecret where
+    the key does not fit, DatabaseUnavailable.
+    """
+    target = _file(url)
+    if not source.is_file():
+        raise BadBackup(f"There is no backup {source}.")
+    key = _key_of(source) if not keys and _key_of(source).is_file() else None
+    with _errors(target):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = exclusive.acquire(Path(f"{target}.engine"), {"pid": os.getpid()})
+        with closing(lock), _new_file(target) as (new, install), _new_file(key_file(target)) as (new_key, install_key):
+            _copy(source, new)
+            found = _check(new, source, keys, key)
+            if found and not force:
+                return Restored(found, installed=False)
+            aside = _set_aside(target)
+            if key is not None:
+                new_key.write_bytes(key.read_bytes())
+                install_key()
+            install()
+    return Restored(found, True, aside)
+
+
+def _file(url: str) -> Path:
+    """The file of a SQLite database. Raises BadSetting for another."""
+    database = Database(url)
+    if database.path is None:
+        dump, load = _TOOLS[database.dialect]
+        raise BadSetting(
+            f"{database.dialect} has tools of its own: `{dump}` makes a backup while heatlite runs, `{load}` reads it"
+            " back while no process of heatlite does. Keep the setting `encryption_keys` with it, in another place:"
+            " without these keys nothing that is encrypted can be read."
+        )
+    return database.path
+
+
+def _key_of(copy: Path) -> Path:
+    return Path(f"{copy}.key")
+
+
+@contextmanager
+def _errors(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        raise DatabaseUnavailable(reason=f"{place}: {error}") from error
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """An empty file beside `path`, and what puts it there, with all that has been written, also after a power cut."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+    def install() -> None:
+        _sync(new)
+        new.replace(path)
+        _sync(path.parent)
+
+    try:
+        yield new, install
+    finally:
+        for suffix in ("", "-journal", "-wal", "-shm", ".upgrade"):
+            Path(f"{new}{suffix}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a database in one transaction, which waits for no writer, and check the copy. Raises BadBackup."""
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as there,
+            closing(sqlite3.connect(target)) as here,
+        ):
+            there.backup(here)
+            here.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+            problems = [str(text) for (text,) in here.execute("PRAGMA integrity_check(10)") if text != "ok"]
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        problems = [str(error)]
+    if problems:
+        raise BadBackup(f"{source} is damaged: {'; '.join(problems)}")
+
+
+def _check(copy: Path, source: Path, keys: Sequence[str], key: Path | None) -> list[Inconsistency]:
+    """Bring a copy up to date and check it against its keys and the rules of fsck.
+
+    Its keys are `keys`, else the one in the file `key`, else the one beside the copy.
+    """
+    keys = [key.read_text("ascii", errors="replace").strip()] if key is not None else keys
+    database = Database(f"sqlite:///{copy}")
+    try:
+        if not any(step.applied for step in migrate.check_known(database)):
+            raise BadBackup(f"{source} is no database of heatlite.")
+        migrate.upgrade(database)
+        try:
+            Sealing(database, keys).check()
+        except MissingKey:
+            raise MissingKey(path=_key_of(source)) from None
+        except UnreadableSecret as error:
+            raise (error if key is None else UnreadableSecret(keys=key)) from None
+        # As of the beginning of time: no lease and no wait is overdue because the backup is old.
+        found = inconsistencies(database, 0.0, 0.0)
+        database.read("PRAGMA journal_mode = DELETE")
+        return found
+    finally:
+        database.close()
+
+
+def _free_name(wanted: str) -> Path:
+    names = (Path(wanted if number == 1 else f"{wanted}-{number}") for number in count(1))
+    return next(path for path in names if not path.exists())
+
+
+def _set_aside(database: Path) -> Path | None:
+    """Keep a database under another name, and its key; None where there is no database. Its own names stay."""
+    if not database.exists():
+        return None
+    aside = _free_name(f"{database}.before-restore-{time.strftime('%Y%m%dT%H%M%S')}")
+    log, log_aside = Path(f"{database}-wal"), Path(f"{aside}-wal")
+    if log.exists():
+        shutil.copy2(log, log_aside)  # SQLite deletes the log of what is no database any more
+    busy = 0
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(database, timeout=BUSY_SECONDS)) as connection:
+        ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        log_aside.unlink(missing_ok=True)
+    if busy:
+        raise DatabaseUnavailable(reason=f"{database} is in use")
+    os.link(database, aside)
+    if key_file(database).exists():
+        shutil.copy2(key_file(database), _key_of(aside))
+    for left in (log, Path(f"{database}-shm")):
+        left.unlink(missing_ok=True)
+    return aside

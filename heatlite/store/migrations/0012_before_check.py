@@ -1,0 +1,16 @@
+"""The state in which a failed or unmade resource was before a check or a mark."""
+
+from peewee import Database, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+def up(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.add_column("resource", "before_check", LongTextField(null=True)))
+
+
+def down(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.drop_column("resource", "before_check"))

@@ -1,0 +1,16 @@
+"""What is known of a resource's health beside its state."""
+
+from peewee import Database, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+def up(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.add_column("resource", "health", LongTextField(null=True)))
+
+
+def down(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.drop_column("resource", "health"))

@@ -1,0 +1,54 @@
+"""Suppressed requests of a whole tree: repeats, effect, author's rights, what was dropped to make room."""
+
+from peewee import BooleanField, CharField, Database, DoubleField, IntegerField, Model, MySQLDatabase, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+class SuppressedDropped(Model):
+    root_id = CharField(max_length=36, primary_key=True)
+    times = IntegerField()
+    last_time = DoubleField()
+
+    class Meta:
+        table_name = "suppressed_dropped"
+
+
+COLUMNS = {
+    "root_id": CharField(max_length=36, default=""),
+    "last_time": DoubleField(default=0),
+    "times": IntegerField(default=1),
+    "author": LongTextField(default='{"roles":["member"]}'),
+    "effect": LongTextField(default="{}"),
+    "replayable": BooleanField(default=True),
+    "size": IntegerField(default=0),
+}
+"""Only members could make requests that are listed, and what else they were is not known any more."""
+
+
+def _run(db: Database, sql: str) -> None:
+    db.execute_sql(sql)  # type: ignore[no-untyped-call]
+
+
+def up(migrator: SchemaMigrator, db: Database) -> None:
+    migrator.migrate(*(migrator.add_column("suppressed", name, field) for name, field in COLUMNS.items()))
+    root = "SELECT COALESCE(root_id, id) FROM stack WHERE stack.id = suppressed.stack_id"
+    _run(db, f"UPDATE suppressed SET last_time = time, root_id = COALESCE(({root}), stack_id)")
+    _run(db, "UPDATE suppressed SET size = LENGTH(path) + LENGTH(detail) + COALESCE(LENGTH(body), 0)")
+    migrator.migrate(migrator.add_index("suppressed", ("root_id",), False))
+    if isinstance(db, MySQLDatabase):
+        SuppressedDropped._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+    SuppressedDropped.bind(db)
+    SuppressedDropped.create_table()
+
+
+def down(migrator: SchemaMigrator, db: Database) -> None:
+    SuppressedDropped.bind(db)
+    SuppressedDropped.drop_table()
+    migrator.migrate(
+        migrator.drop_index("suppressed", "suppressed_root_id"),
+        *(migrator.drop_column("suppressed", name) for name in COLUMNS),
+    )

@@ -1,0 +1,16 @@
+"""The cloud in which a stack has its objects."""
+
+from peewee import Database, TextField
+from playhouse.migrate import SchemaMigrator
+
+
+class LongTextField(TextField):
+    field_type = "LONGTEXT"
+
+
+def up(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.add_column("stack", "cloud", LongTextField(null=True)))
+
+
+def down(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.drop_column("stack", "cloud"))

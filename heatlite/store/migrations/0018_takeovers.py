@@ -1,0 +1,12 @@
+"""How often an action was taken over without progress."""
+
+from peewee import Database, IntegerField
+from playhouse.migrate import SchemaMigrator
+
+
+def up(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.add_column("action", "takeovers", IntegerField(default=0)))
+
+
+def down(migrator: SchemaMigrator, _db: Database) -> None:
+    migrator.migrate(migrator.drop_column("action", "takeovers"))

@@ -1,0 +1,64 @@
+"""Sizes of the stacks of trees, in characters of JSON (docs/decisions/0019-budgets.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heatlite.store.database import Database
+from heatlite.store.tables import StackSize
+
+_ROWS = 200
+"""Rows in one INSERT: SQLite before 3.32 takes 999 parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionSize:
+    """What the environment of a nested stack comes to, with its template where a type has made it."""
+
+    stack_id: str
+    root_id: str
+    size: int
+    is_new: bool
+    """Whether the stack is added in the same transaction."""
+
+
+class StackSizes:
+    """The sizes of live stacks. Deleting a stack removes its row (`Stacks.save_many`)."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        mark = database.mark
+        self._sum = (
+            f"SELECT SUM(definition + CASE WHEN stack_id = {mark} THEN 0 ELSE resources END)"
+            f" FROM stack_size WHERE root_id = {mark}"
+        )
+        self._update = f"UPDATE stack_size SET resources = {mark} WHERE stack_id = {mark}"
+
+    def of_tree(self, root_id: str, without: str | None = None) -> int:
+        """Return what the stacks of a tree hold; of the stack `without` only its definition counts."""
+        ((total,),) = self._database.read(self._sum, (without or "", root_id))
+        return int(total or 0)
+
+    def record_resources(self, stack_id: str, root_id: str, size: int) -> None:
+        """Write what the resources of a stack hold."""
+        if not self._database.write(self._update, (size, stack_id)):
+            self._add(stack_id, root_id, resources=size)
+
+    def record_definitions(self, sizes: Sequence[DefinitionSize]) -> None:
+        """Write what the definitions of nested stacks come to."""
+        new = [
+            {"stack_id": one.stack_id, "root_id": one.root_id, "definition": one.size, "resources": 0}
+            for one in sizes
+            if one.is_new
+        ]
+        for start in range(0, len(new), _ROWS):
+            self._database.change(StackSize.insert_many(new[start : start + _ROWS]))
+        for one in sizes:
+            if not one.is_new:
+                known = StackSize.stack_id == one.stack_id
+                if not self._database.change(StackSize.update(definition=one.size).where(known)):
+                    self._add(one.stack_id, one.root_id, definition=one.size)
+
+    def _add(self, stack_id: str, root_id: str, definition: int = 0, resources: int = 0) -> None:
+        """Add a row unless there is one: MariaDB does not count a row that an UPDATE leaves as it is."""
+        row = {"stack_id": stack_id, "root_id": root_id, "definition": definition, "resources": resources}
+        self._database.change(StackSize.insert(row).on_conflict_ignore())
