@@ -18,7 +18,10 @@ from tests.engine.dispatching import DISPATCHING
 
 # The same examples each time: whoever changes something is told of his own faults. To look for others, run the tests
 # with `--hypothesis-profile=default`.
-hypothesis.settings.register_profile("same", derandomize=True)
+# Other folders import it before the one that it is in.
+pytest.register_assert_rewrite("tests.types.marking")
+
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("same")
 
 NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))

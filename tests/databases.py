@@ -89,11 +89,12 @@ def _kept_connections() -> Iterator[None]:
 
     def lending(connect: Callable[[Any], Any]) -> Callable[[Any], _Lent]:
         def lend(database: Any) -> _Lent:
-            found = free.setdefault(database.database, [])
-            try:
-                return _Lent(found.pop(), found)
-            except IndexError:
-                return _Lent(connect(database), found)
+            found = free.setdefault(f"{database.database} {database.connect_params}", [])
+            while found:
+                connection = found.pop()
+                if getattr(connection, "open", True) and not getattr(connection, "closed", False):
+                    return _Lent(connection, found)
+            return _Lent(connect(database), found)
 
         return lend
 

@@ -1,6 +1,6 @@
 """A mailbox without a database, for tests of resource types."""
 
-from heatlite.core.json import Json
+from heatlite.core.json import Json, dump
 
 
 class MemoryMailbox:
@@ -9,6 +9,10 @@ class MemoryMailbox:
 
     def read(self, address: str) -> dict[str, Json]:
         return dict(self.contents.get(address, {}))
+
+    def size(self, address: str, besides: str) -> tuple[int, int]:
+        others = [content for key, content in self.read(address).items() if key != besides]
+        return len(others), sum(len(dump(content)) for content in others)
 
     def put(self, address: str, key: str, content: Json) -> None:
         self.contents.setdefault(address, {})[key] = content

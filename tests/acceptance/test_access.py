@@ -2,14 +2,18 @@
 
 import subprocess
 import sys
+import threading
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import need
-from tests.acceptance.processes import TEMPLATES, CommandLine, OpenStack, Server, environment
+from tests.acceptance.processes import TEMPLATES, CommandLine, OpenStack, Server, environment, eventually
 
 HELLO = str(TEMPLATES / "hello.yaml")
 PASSWORD = "söme: p'assword"
@@ -177,3 +181,37 @@ def test_a_server_without_its_files_says_what_is_missing(tmp_path: Path) -> None
     done = heatlite(tmp_path, "serve", "--port", "0", "--host", "0.0.0.0", HEATLITE_AUTH="tokens")
     assert done.returncode == 1
     assert done.stderr.startswith(f"heatlite: The list of tokens ({tmp_path}/.config/heatlite/tokens.toml) cannot be")
+
+
+def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tmp_path: Path) -> None:
+    """A new name each time, more at once than the server has threads, and an address that the caller makes up."""
+    need("bcrypt", "bcrypt")
+    heatlite(tmp_path, "user", "add", "mia", "--project", "demo=member", stdin=PASSWORD + "\n")
+    server = start("basic")
+    wrong: list[int] = []
+    ended = threading.Event()
+
+    def guess(number: int) -> None:
+        while not ended.is_set():
+            connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+            name = b64encode(f"u{number}-{len(wrong)}:x".encode()).decode()
+            headers = {"Authorization": f"Basic {name}", "X-Forwarded-For": f"9.9.{number}.{len(wrong) % 250}"}
+            connection.request("GET", "/v1/demo/stacks", headers=headers)
+            answer = connection.getresponse()
+            wrong.append(answer.status)
+            assert answer.status == 401 or int(answer.headers["Retry-After"]) > 0
+            connection.close()
+
+    with ThreadPoolExecutor(16) as pool:
+        guessing = [pool.submit(guess, number) for number in range(16)]
+        try:
+            eventually(lambda: len(wrong) > 100 and {401, 503, 429} <= {*wrong}, "they are slowed down", 60)
+            for _ in range(5):
+                begun = time.monotonic()
+                assert server.request("GET", "/healthcheck", timeout=5).status == 200
+                assert server.request("GET", "/v1/demo/stacks", timeout=5).status == 401
+                assert time.monotonic() - begun < 5
+        finally:
+            ended.set()
+        for one in guessing:
+            one.result()

@@ -44,8 +44,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run
 
 
-def states(run: Callable[..., str]) -> dict[str, str]:
-    listed = json.loads(run("resources", "story", "-f", "json"))
+def states(run: Callable[..., str], stack: str = "story") -> dict[str, str]:
+    listed = json.loads(run("resources", stack, "-f", "json"))
     return {item["resource_name"]: item["resource_status"] for item in listed}
 
 
@@ -336,7 +336,7 @@ def test_actions(run: Callable[..., str], tmp_path: Path) -> None:
 def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(
         "heat_template_version: 2021-04-16\n"
-        "resources: {a: {type: OS::Heat::TestResource, properties: {action_wait_secs: {create: 3}}}}\n"
+        "resources: {a: {type: OS::Heat::TestResource, properties: {action_wait_secs: {create: 8}}}}\n"
     )
     assert interrupted(["up", str(tmp_path / "slow.yaml")], "slow.a")[0] == 130
     action = run("action", "list", "-f", "value", "-c", "id").strip()
@@ -378,3 +378,25 @@ def test_a_database_that_is_none(run: Callable[..., str], tmp_path: Path) -> Non
     with closing(sqlite3.connect(tmp_path / "newer.db")) as database, database:
         database.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_from_the_future', '2030-01-01')")
     assert "Install the heatlite that made it" in run("ls", "--database", newer, code=1)
+
+
+def test_a_cloud_that_was_forgotten(run: Callable[..., str], tmp_path: Path) -> None:
+    file = tmp_path / "net.yaml"
+    file.write_text("{heat_template_version: 2021-04-16, resources: {net: {type: OS::Neutron::Net}}}")
+    simulated = ("--cloud", "simulated")
+    run("up", str(file), *simulated)
+    recorded = json.loads(run("show", "net", "-f", "json"))["cloud"]
+    assert (recorded["name"], recorded["project_id"]) == ("simulated", "default")
+    for words in (["down", "net"], ["check", "net"], ["up", str(file)], ["plan", str(file)], ["lock", "net"]):
+        said = run(*words, code=1)
+        assert f"Stack net has its objects in the cloud simulated ({recorded['auth_url']}" in said, words
+        assert "no cloud is set here" in said
+    assert states(run, "net") == {"net": "CREATE_COMPLETE"}
+    for path in tmp_path.rglob("heatlite.cloud*"):
+        path.unlink()
+    assert "the cloud that is set here is simulated (simulated:" in run("down", "net", *simulated, code=1)
+    run("up", str(file), *simulated, "--adopt-cloud")
+    assert json.loads(run("show", "net", "-f", "json"))["cloud"]["auth_url"] != recorded["auth_url"]
+    events = json.loads(run("events", "net", "--format", "json"))
+    assert any("has it adopt the cloud simulated" in event["resource_status_reason"] for event in events)
+    run("down", "net", *simulated)

@@ -1,9 +1,11 @@
 """What no client of ours sends, against gunicorn: 4xx or a closed connection, and the server goes on."""
 
 import json
+import resource
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -174,3 +176,125 @@ def test_silent_clients_stop_nobody(server: Server) -> None:
             connection.sendall(half)
         for _ in range(5):
             assert server.request("GET", "/stacks", timeout=3).status == 200
+
+
+@contextmanager
+def dripping(connections: list[socket.socket]) -> Iterator[None]:
+    """Inside, each of them sends a byte every now and then, as long as the server takes it."""
+    ended = threading.Event()
+
+    def drip() -> None:
+        while not ended.wait(0.1):
+            for connection in connections:
+                with suppress(OSError):
+                    connection.sendall(b"x")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+SLOW = {
+    "heads": b"GET /healthcheck HTTP/1.1\r\nHost: localhost\r\nX-A: ",
+    "bodies": request(*NO_LENGTH, "Content-Length: 100000", body=b"{"),
+    "bodies that are refused": request(STACKS, "Host: evil.example", "Content-Length: 100000", body=b"{"),
+    "bodies of what takes none": request("GET /healthcheck HTTP/1.1", "Content-Length: 100000", body=b"{"),
+    "bodies that are too large": request(*NO_LENGTH, "Content-Length: 100000000", body=b"{"),
+    "chunks": request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"ffff\r\n"),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_slow_clients_stop_nobody(server: Server, what: str) -> None:
+    """They send a byte now and then: more of them than the server has threads."""
+    with ExitStack() as opened:
+        slow = [opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(40)]
+        for connection in slow:
+            connection.sendall(SLOW[what])
+        with dripping(slow):
+            for path in ["/healthcheck", "/stacks?limit=1"] * 5:
+                assert server.request("GET", path, timeout=5).status == 200
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_comes(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        connection.sendall(request(*NO_LENGTH, "Content-Length: 100000000"))
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"Connection: close" in answer
+    assert b"RequestLimitExceeded" in answer
+
+
+def test_who_asks_whether_to_send_is_told_to(server: Server) -> None:
+    """Expect: 100-continue (RFC 9110, 10.1.1)."""
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        headers = (f"Content-Length: {len(GOOD)}", "Connection: close", "Expect: 100-continue")
+        connection.sendall(request(*NO_LENGTH, *headers))
+        lines = connection.makefile("rb")
+        assert [lines.readline(), lines.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
+        connection.sendall(GOOD)
+        assert lines.readline().startswith(b"HTTP/1.1 400 ")
+
+
+def test_requests_in_a_row_are_answered_in_a_row(server: Server) -> None:
+    """Without waiting for the answers (RFC 9112, 9.3.2)."""
+    get = request("GET /healthcheck HTTP/1.1")
+    chunks = request(*NO_LENGTH, "Transfer-Encoding: chunked", body=b"5\r\nabcde\r\n0\r\n\r\n")
+    last = request("GET /v1/demo/stacks?limit=1 HTTP/1.1", "Connection: close")
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        connection.sendall(get + post(GOOD) + get + chunks + get + last)
+        answer = connection.makefile("rb").read()
+    found = [line for line in answer.split(b"\r\n") if b"HTTP/1.1 " in line]
+    assert [line.partition(b"HTTP/1.1 ")[2][:3] for line in found] == [b"200", b"400", b"200", b"400", b"200", b"200"]
+
+
+def test_who_takes_no_answer_stops_nobody(server: Server) -> None:
+    """More of them than the server has threads; what they are to get is more than their connections hold."""
+    path = server.create("large", {**TEMPLATE, "description": "x" * 1_000_000})
+    server.settled(path)
+    with ExitStack() as opened:
+        for _ in range(20):
+            connection = opened.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", server.port))
+            connection.sendall(request(f"GET /v1/demo{path}/template HTTP/1.1"))
+        for url in ["/healthcheck", "/stacks?limit=1"] * 5:
+            assert server.request("GET", url, timeout=5).status == 200
+        received = connection.makefile("rb")
+        while (line := received.readline()) != b"\r\n":
+            name, _, value = line.lower().partition(b": ")
+            if name == b"content-length":
+                length = int(value)
+        assert json.loads(received.read(length))["description"] == "x" * 1_000_000
+    server.request("DELETE", path)
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """This process may open as many as the system lets it."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_files")
+def test_who_has_been_answered_and_stays_stops_nobody(server: Server) -> None:
+    """More connections than the server keeps: the oldest have to go."""
+    ask = request("GET /healthcheck HTTP/1.1")
+    with ExitStack() as opened:
+        for _ in range(1100):
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            connection.sendall(ask)
+            answer = connection.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 200")
+        for path in ["/healthcheck", "/stacks?limit=1"] * 5:
+            assert server.request("GET", path, timeout=5).status == 200
+        while not answer.endswith(b"\r\n\r\nOK"):
+            answer += connection.recv(4096)
+        connection.sendall(ask)  # the newest are kept
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,25 @@ def test_a_keystone_out_of_order_is_503_and_nothing_is_lost(
     assert mia.app.get("/v1").json["versions"]
     keystone.trouble = None
     mia.create(template(a=value()))
+
+
+def test_a_keystone_that_hangs_leaves_threads_to_others(serve: Serve, keystone: Keystone) -> None:
+    """To those with tokens that it was asked about before. The rest is told at once to come again."""
+    server = serve(keystone.url)
+    mia = as_(server, keystone.issue("mia", "demo"))
+    mia.get("/stacks")
+    keystone.trouble = "hangs"
+    strangers = [as_(server, f"token-{number}") for number in range(16)]
+    with ThreadPoolExecutor(len(strangers)) as pool:
+        began = time.monotonic()
+        asked = [pool.submit(one.call, "GET", "/stacks", code=503) for one in strangers]
+        for _ in range(5):
+            mia.get("/stacks")
+        refused = [one.result() for one in asked]
+        assert time.monotonic() - began < 5
+    texts = {answer.json["error"]["message"] for answer in refused}
+    assert "Keystone is not available now: too many requests wait for it; try again later" in texts
+    assert all(int(answer.headers["Retry-After"]) > 0 for answer in refused)
 
 
 def test_a_keystone_that_is_not_there_is_503(serve: Serve) -> None:

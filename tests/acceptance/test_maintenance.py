@@ -84,8 +84,8 @@ def agents(run: Callable[..., str], site: Server, tmp_path: Path) -> Iterator[di
             service.chmod(0o700)
             # The server was told to take any port, so it does not know in what it writes down which one that is.
             url = urlsplit(run("node", "token", "db", name).strip())._replace(netloc=f"127.0.0.1:{site.port}")
-            settings = SETTINGS.format(command=service)
-            started[name] = Agent(tmp_path / name, "--register", url.geturl(), settings=settings).start()
+            settings = f'register = "{url.geturl()}"\n{SETTINGS.format(command=service)}'
+            started[name] = Agent(tmp_path / name, settings=settings).start()
             ends.callback(started[name].stop)
         eventually(lambda: states(run) == ["UP"] * len(NODES), "all agents are known", PATIENCE)
         yield started

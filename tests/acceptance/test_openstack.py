@@ -123,7 +123,7 @@ def test_show_event(openstack: OpenStack, story: str) -> None:
 def test_service_list(openstack: OpenStack) -> None:
     eventually(lambda: openstack.json("orchestration", "service", "list") != [], "the engine reports")
     services: Any = openstack.json("orchestration", "service", "list")
-    assert [(row["Binary"], row["Status"]) for row in services] == [("heatlite-engine", "up")]
+    assert [(row["Binary"], row["Status"]) for row in services] == [("heat-engine", "up")]
 
 
 def test_pages(openstack: OpenStack, server: Server, story: str) -> None:

@@ -36,6 +36,7 @@ def check_unavailable(answer: Answer) -> None:
     error: Any = answer.data
     assert error["error"]["type"] == "DatabaseUnavailable"
     assert "Nothing was written; try again." in error["error"]["message"]
+    assert int(answer.headers["Retry-After"]) > 0
 
 
 def check_well(server: Server, path: str, slow: str) -> None:

@@ -24,7 +24,9 @@ def registry() -> Iterator[Registry]:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory, registry: Registry) -> Iterator[Agent]:
     agent = Agent(
-        tmp_path_factory.mktemp("api") / "agent", "--register", registry.url("/nodes/1?signature=S3"), "--deployments"
+        tmp_path_factory.mktemp("api") / "agent",
+        "--deployments",
+        settings=f'register = "{registry.url("/nodes/1?signature=S3")}"',
     )
     agent.start()
     yield agent

@@ -235,7 +235,7 @@ def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
     (agent.folder / "agent.sqlite").unlink()
     agent.start()
     assert agent.get("/v1/agent")["instance"] != identity
-    assert agent.secret == secret
+    assert agent.secret != secret, "what was signed for the old one is worth nothing"
     wait(lambda: not lives(int((tmp_path / "pid").read_text())))
     assert agent.ended(agent.script("echo new"))["outputs"]["deploy_stdout"] == "new\n"
     assert agent.ask("GET", f"/v1/actions/{action}").status == 404

@@ -2,9 +2,11 @@
 
 import json
 import re
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,18 @@ import falcon.inspect
 import pytest
 
 from heatlite import wiring
+from heatlite.api.access import brake as brake_module
 from heatlite.api.access import modes, passwords
-from heatlite.api.access.brake import MOST, Brake
+from heatlite.api.access.brake import (
+    AT_ONCE,
+    FREE_FROM_ADDRESS,
+    IN_LINE,
+    MOST,
+    Brake,
+    TooManyLogins,
+    address_of,
+    proxies,
+)
 from heatlite.api.access.files import add_token, digest
 from heatlite.api.access.policy import TABLE, Table
 from heatlite.api.actions import ACTIONS
@@ -205,7 +217,12 @@ class TestBasic:
 
         assert [asks("right"), asks("right"), asks("wrong"), asks("wrong")] == [True, True, False, False]
         assert len(looks) == 3
-        moment[0] = 61.0
+        moment[0] = 50.0
+        assert asks("right")
+        moment[0] = 100.0  # a minute after the last use, not the first
+        assert asks("right")
+        assert len(looks) == 3
+        moment[0] = 161.0
         assert asks("right")
         assert len(looks) == 4
         assert b64encode(b"mia:right").decode() not in repr(vars(known))
@@ -224,11 +241,13 @@ class TestBasic:
 
     def test_whoever_guesses_has_to_wait(self, serve: Serve, tmp_path: Path, clock: SlowClock) -> None:
         write_users(tmp_path, mia=hashed("right"), max=hashed("his"))
-        app = serve(auth=Auth.BASIC).app
+        app = serve(auth=Auth.BASIC, trusted_proxies=("127.0.0.0/8",)).app
 
         def asks(name: str, password: str, code: int, address: str = "192.0.2.1") -> Any:
             proof = {**basic(name, password), "X-Forwarded-For": f"198.51.100.7, {address}"}
-            return Heat(app, proof=proof).call("GET", "/stacks", code=code)
+            heat = Heat(app, proof=proof)
+            heat.app.extra_environ["REMOTE_ADDR"] = "127.0.0.1"
+            return heat.call("GET", "/stacks", code=code)
 
         for name in ("mia", "nobody"):  # that a name is not known does not show
             for _ in range(6):
@@ -254,6 +273,90 @@ class TestBasic:
         for _ in range(6):
             asks("nobody", "wrong", 401)
 
+    def test_whoever_tries_one_password_with_many_names_has_to_wait(self) -> None:
+        moment = [0.0]
+        brake = Brake(lambda: moment[0])
+        for number in range(FREE_FROM_ADDRESS):
+            brake.ask(f"n{number}", "a")
+            brake.failed(f"n{number}", "a")
+            brake.passed("own", "a")  # an account of the attacker's own does not help
+        waits = []
+        for number in range(8):
+            brake.ask(f"m{number}", "a")
+            brake.failed(f"m{number}", "a")
+            with pytest.raises(TooManyFailures) as refused:
+                brake.ask("another", "a")
+            waits.append(refused.value.retry_after)
+            moment[0] += waits[-1]
+        assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+        brake.ask("another", "b")
+
+    @pytest.mark.parametrize(
+        ("peer", "forwarded", "trusted", "address"),
+        [
+            ("127.0.0.1", "9.9.9.9", (), "127.0.0.1"),
+            ("127.0.0.1", "9.9.9.9", ("127.0.0.1",), "9.9.9.9"),
+            ("127.0.0.1", "1.1.1.1, 9.9.9.9", ("127.0.0.1",), "9.9.9.9"),
+            ("127.0.0.1", "1.1.1.1, 9.9.9.9,10.0.0.7", ("127.0.0.1", "10.0.0.0/8"), "9.9.9.9"),
+            ("127.0.0.1", "10.0.0.7", ("127.0.0.1", "10.0.0.0/8"), "10.0.0.7"),
+            ("127.0.0.1", None, ("127.0.0.1",), "127.0.0.1"),
+            ("127.0.0.1", "9.9.9.9,", ("127.0.0.1",), "127.0.0.1"),
+            ("127.0.0.1", "unknown", ("127.0.0.1",), "unknown"),
+            ("10.0.0.7", "9.9.9.9", ("127.0.0.1",), "10.0.0.7"),
+            ("::1", "9.9.9.9", ("::1",), "9.9.9.9"),
+            ("2001:db8:1:2:3::4", None, (), "2001:db8:1:2::/64"),
+            ("", None, (), ""),
+        ],
+    )
+    def test_only_a_trusted_proxy_says_where_a_request_comes_from(
+        self, peer: str, forwarded: str | None, trusted: tuple[str, ...], address: str
+    ) -> None:
+        class Asked:
+            env = {"REMOTE_ADDR": peer} | ({} if forwarded is None else {"HTTP_X_FORWARDED_FOR": forwarded})
+
+        assert address_of(Asked(), proxies(trusted)) == address  # type: ignore[arg-type]
+
+    def test_what_is_no_proxy_starts_no_server(self, tmp_path: Path) -> None:
+        write_users(tmp_path, mia=hashed("x"))
+        with pytest.raises(BadSetting, match="trusted_proxies: 'proxy' does not appear to be"):
+            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC, trusted_proxies=("proxy",)))
+
+    def test_few_passwords_are_checked_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The others wait for a moment, or are told to come again; none of them counts as wrong."""
+        write_users(tmp_path, mia=hashed("right"))
+        goes_on, most, now = threading.Event(), [0], [0]
+        lock = threading.Lock()
+
+        def check(password: bytes, _: bytes) -> bool:
+            with lock:
+                now[0] += 1
+                most[0] = max(most[0], now[0])
+            goes_on.wait(60)
+            with lock:
+                now[0] -= 1
+            return password == b"right"
+
+        monkeypatch.setattr(bcrypt, "checkpw", check)
+        monkeypatch.setattr(brake_module, "IN_LINE_SECONDS", 60.0)
+        known = passwords.Basic(tmp_path / "users", time.time)
+
+        class Asked:
+            env = {"HTTP_AUTHORIZATION": basic("mia", "right")["Authorization"]}
+
+        def ask() -> bool:
+            return known.identify(Asked()) is not None  # type: ignore[arg-type]
+
+        with ThreadPoolExecutor(AT_ONCE + IN_LINE) as pool:
+            asked = [pool.submit(ask) for _ in range(AT_ONCE + IN_LINE)]
+            while (known._brake.checks.busy, known._brake.checks.waiting) != (AT_ONCE, IN_LINE):
+                time.sleep(0.01)
+            with pytest.raises(TooManyLogins) as refused:
+                ask()
+            assert refused.value.retry_after == 1
+            goes_on.set()
+            assert all(one.result() for one in asked)
+        assert most[0] == AT_ONCE
+
     def test_a_right_password_clears_the_wrong_ones(self, tmp_path: Path) -> None:
         brake = Brake(lambda: 0.0)
         for _ in range(3):
@@ -267,10 +370,10 @@ class TestBasic:
         for _ in range(6):
             brake.failed("last", "a")
         for number in range(MOST + 10):
-            brake.failed(f"n{number}", "a")
+            brake.failed(f"n{number}", f"a{number}")
             if number % 1000 == 0:
                 brake.failed("last", "a")
-        assert len(brake._failures) == MOST
+        assert len(brake.by_name) == MOST
         with pytest.raises(TooManyFailures):
             brake.ask("last", "a")
 

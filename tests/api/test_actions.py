@@ -265,7 +265,12 @@ class TestLock:
 
         entries = heat.get(f"{path}/lock")["suppressed"]
         for entry in entries:
-            assert entry.keys() == {"id", "time", "request", "target", "requested_by", "detail"}
+            assert entry.keys() == {
+                "id", "stack", "time", "last_time", "count", "request", "target", "requested_by", "effect",
+                "replayable", "detail",
+            }  # fmt: skip
+            assert entry["detail"].startswith("The request was refused with 409. Stack s was under maintenance")
+            assert "unlock" not in entry["detail"]
         assert [(entry["request"], entry["target"]) for entry in entries] == [
             ("update", "s"),
             ("update", "s"),

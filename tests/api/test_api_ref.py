@@ -310,6 +310,7 @@ def play_signals(play: Play) -> None:
     made["resources"]["handle"]["properties"] = {"signal_transport": "CFN_SIGNAL"}  # type: ignore[index]
     path = play.heat.create({**made, "outputs": {"url": {"value": {"get_resource": "ready"}}}}, name="waits")
     names = {"stack_name": "waits", "stack_id": path.rpartition("/")[2]}
+    play("Rotate signal keys", **names)
     play("Signal resource", resource_name="handle", **names)
     signal = play.heat.get(f"{path}/resources/handle")["resource"]["attributes"]["signal"]
     given = play.heat.get(f"{path}/outputs/url")["output"]["output_value"]
@@ -430,6 +431,10 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
     play("Preview stack update")
     play("Preview stack patch")
+
+    play("Protect stack or resource")
+    play.refused("error-deletion-protected", "Delete stack")
+    play("Unprotect stack or resource")
 
     play("Lock stack")
     heat.settle(play.stack, "LOCK_COMPLETE")

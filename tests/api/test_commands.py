@@ -1,5 +1,6 @@
 """What commands say: to whoever waits for others, and of what locks have refused."""
 
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +76,41 @@ def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.
         assert (first.result(PATIENCE), second.result(PATIENCE)) == (0, 0)
     assert tells(1, "s is being deleted already: waiting for that.")
     assert tells(2, resumed)
+
+
+def test_what_is_protected_is_shown_and_refused_with_the_way_out(
+    heat: Heat, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    thing = {"type": "OS::Heat::TestResource", "properties": {"update_replace_value": "1"}}
+    path = heat.create(template(a=thing, b=thing))
+    command = Here(heat)
+    assert command("protect s --reason production") == 0
+    assert capsys.readouterr().out.startswith("s: protected by anonymous since 20")
+    assert command("protect s a") == 0
+    assert capsys.readouterr().out.startswith("s.a: protected by anonymous since 20")
+    shown = heat.call("GET", path).json["stack"]["protection"]
+    assert (shown["protected_by"], shown["reason"]) == ("anonymous", "production")
+    (listed,) = heat.call("GET", "/stacks").json["stacks"]
+    assert listed["protected"]
+    held = {one["resource_name"]: one["protection"] for one in heat.call("GET", f"{path}/resources").json["resources"]}
+    assert (held["b"], held["a"]["reason"]) == (None, None)
+    file = tmp_path / "t.yaml"
+    file.write_text(json.dumps(template(b=thing)))
+    capsys.readouterr()
+    assert command(f"plan {file} -n s") == 0
+    plan = capsys.readouterr().out
+    assert "! a  (OS::Heat::TestResource)  it would be deleted, but resource a of stack s is protected" in plan
+    assert "1 would fail" in plan
+    for line in (f"up {file} -n s", "down s", "down s --force"):
+        assert command(line) == 1
+        assert "heatlite unprotect s" in capsys.readouterr().err
+    heat.fault("POST", f"{path}/actions", {"protect": {"resource": "zz"}}, code=404)
+    assert (command("unprotect s a --reason moved"), command("unprotect s")) == (0, 0)
+    assert capsys.readouterr().out == "s.a: not protected\ns: not protected\n"
+    events = heat.call("GET", f"{path}/events").json["events"]
+    told = {(one["resource_name"], one["resource_status"], one["resource_status_reason"]) for one in events}
+    assert ("a", "UNPROTECT_COMPLETE", "unprotect by anonymous: moved") in told
+    assert command("down s") == 0
 
 
 class Later(Clock):

@@ -19,7 +19,7 @@ REFUSING = {"patch", "delete", "force", "restore", "suspend", "resume", "retry"}
 """Operations on a stack that has such a type; the rest leave its resources as they are, or take them from nobody."""
 LETTING_IN = {
     "create", "put", "check", "abandon", "snapshot", "delete_snapshot", "mark", "signal", "drop", "replay",
-    "cancel_update", "cancel_without_rollback", "lock", "unlock",
+    "cancel_update", "cancel_without_rollback", "lock", "unlock", "protect", "unprotect", "rotate_keys",
 }  # fmt: skip
 
 

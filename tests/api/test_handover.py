@@ -13,10 +13,11 @@ from .conftest import Heat, template, value
 
 RECORD = {
     "name", "id", "action", "status", "template", "environment", "files", "project_id", "stack_user_project_id", "tags",
-    "resources",
+    "resources", "stack_protection", "cloud",
 }  # fmt: skip
 RESOURCE = {
     "name", "resource_id", "type", "action", "status", "metadata", "resource_data", "physical_name", "mapped_type",
+    "protection",
 }  # fmt: skip
 
 

@@ -107,6 +107,7 @@ OPERATIONS: dict[str, tuple[str, str, object]] = {
         action: ("POST " + S + "/actions", "/actions", {action: None})
         for action in (
             "check", "suspend", "resume", "retry", "cancel_update", "cancel_without_rollback", "lock", "unlock",
+            "rotate_keys", "protect", "unprotect",
         )
     },
 }
@@ -137,7 +138,7 @@ SETTLED: dict[str, int | str] = {
     "create": FREE, "put": 202, "patch": 202, "delete": 204, "check": 200, "mark": 200, "replay": 200,
     "lock": 200, "unlock": WRONG, "suspend": 200, "resume": 200, "abandon": 200,
     "snapshot": 200, "restore": 202, "delete_snapshot": 204,
-    "force": 204, "retry": WRONG,
+    "force": 204, "retry": WRONG, "rotate_keys": NOTHING, "protect": 200, "unprotect": NOTHING,
     # not in this version, whatever the state
     "signal": NO_SIGNAL,
     # nothing to cancel
@@ -149,13 +150,13 @@ IN_PROGRESS = SETTLED | {
     "put": RUNNING, "patch": RUNNING, "check": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK,
     "lock": RUNNING, "unlock": RUNNING, "suspend": RUNNING, "resume": RUNNING, "abandon": RUNNING,
     "snapshot": RUNNING, "restore": RUNNING, "delete_snapshot": RUNNING,
-    "retry": RUNNING,
+    "retry": RUNNING, "rotate_keys": RUNNING, "protect": RUNNING, "unprotect": RUNNING,
 }  # fmt: skip
 LOCKED = SETTLED | dict.fromkeys(
     (
         "put", "patch", "delete", "check", "mark", "replay", "suspend", "resume", "cancel_update",
         "cancel_without_rollback", "lock", "unlock", "abandon", "snapshot", "restore", "delete_snapshot", "force",
-        "retry",
+        "retry", "rotate_keys", "protect", "unprotect",
     ),
     MAINTENANCE,
 )  # fmt: skip
@@ -183,6 +184,13 @@ EXPECTED: dict[str, dict[str, int | str]] = {
 }  # fmt: skip
 HELD = {"LOCK_IN_PROGRESS", "UNLOCK_IN_PROGRESS", "LOCK_COMPLETE", "LOCK_FAILED", "UNLOCK_FAILED"}
 """States in which the record of a lock is there."""
+
+LOCKABLE = sorted(
+    name
+    for name in EXPECTED
+    if not name.endswith("IN_PROGRESS") and name not in HELD | {"INIT_COMPLETE", "DELETE_COMPLETE", "UNLOCK_COMPLETE"}
+)
+"""States that an unlock hides, but for UNLOCK_COMPLETE itself."""
 
 STARTS = {
     "put": Verb.UPDATE, "patch": Verb.UPDATE, "delete": Verb.DELETE, "check": Verb.CHECK, "lock": Verb.LOCK,
@@ -303,7 +311,8 @@ class Bench:
         """Make the request of an operation; `change`: with another path and body."""
         route, below, body = OPERATIONS[name]
         below, body = change or (below, body)
-        (number,) = [entry.id for entry in self.store.suppressed.list(stack.id)][-1:] or [1]
+        listed = [entry.id for entry in self.store.suppressed.list(stack.id) if entry.stack_id == stack.id]
+        (number,) = listed[-1:] or [1]
         path = f"/stacks/{stack.name}/{stack.id}" + below.replace("suppressed/1", f"suppressed/{number}")
         if "SNAPSHOT" in path:
             path = path.replace("SNAPSHOT", self.store.snapshots.of(stack.id)[0].id)
@@ -321,12 +330,19 @@ def bench() -> Iterator[Bench]:
         bench.store.close()
 
 
+WITHOUT_COUNT = 12
+"""Columns of a suppressed request before those that a repeat changes: the time of the last one, and the count."""
+
+
 def new_suppressed(before: dict[str, list[Any]], after: dict[str, list[Any]]) -> list[Any]:
     """The entries of the suppressed log that have come; nothing else may have changed."""
     for table, rows in before.items():
         if table != "suppressed":
             assert after[table] == rows, f"the refused request has changed {table}"
-    assert after["suppressed"][: len(before["suppressed"])] == before["suppressed"]
+    known = len(before["suppressed"])
+    assert [row[:WITHOUT_COUNT] for row in after["suppressed"][:known]] == [
+        row[:WITHOUT_COUNT] for row in before["suppressed"]
+    ]
     return after["suppressed"][len(before["suppressed"]) :]
 
 
@@ -386,6 +402,22 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
     # The mark is in the list already, and a request is listed once.
     listed = expected == MAINTENANCE and operation not in ("lock", "unlock", "mark", "replay")
     assert len(come) == listed
+    (listed_before,) = [entry for entry in bench.store.suppressed.list(stack.id) if entry.time == NOW]
+    assert listed_before.count == 1 + (operation == "mark" and expected == MAINTENANCE)
+
+
+@pytest.mark.parametrize("name", LOCKABLE)
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_a_lock_and_an_unlock_change_nothing_of_what_can_be_done(bench: Bench, operation: str, name: str) -> None:
+    """The answer is that of the state before the lock."""
+    expected = EXPECTED[name][operation]
+    stack = bench.stack(Verb.UNLOCK, Status.COMPLETE, before_lock=name)
+    before = bench.content()
+    answer = bench.ask(stack, operation)
+    assert said(answer) == (200 if expected == NOTHING else expected), answer.text
+    assert (bench.content() == before) == (isinstance(expected, str))
+    if operation == "retry" and expected == 200:
+        assert bench.store.actions.live([stack.id])[-1].verb == name.partition("_")[0]
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
@@ -512,7 +544,7 @@ def test_on_a_child_of_a_locked_stack(tree: Tree, operation: str, name: str) -> 
     if expected == MAINTENANCE:
         assert "Stack s is under maintenance" in answer.json["error"]["message"]
         come = new_suppressed(before, tree.bench.content())
-        assert len(come) == (operation not in ("lock", "unlock"))
+        assert len(come) == (operation not in ("lock", "unlock", "replay"))
 
 
 TOUCHING: dict[str, tuple[str, object]] = {
@@ -537,12 +569,14 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
     before = tree.bench.content()
     answer = tree.ask(root, operation, (TOUCHING if touching else NOT_TOUCHING).get(operation))
     # Beside what runs on the child there is nothing to be done at all. (What is replayed is a mark of `n`.)
-    busy = {"put": RUNNING, "patch": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK}
+    free = ("protect", "unprotect")  # what concerns the parent alone
+    busy = {"put": RUNNING, "patch": RUNNING, "mark": BUSY_MARK, "replay": BUSY_MARK, **dict.fromkeys(free, RUNNING)}
     settled = {"put": 202, "patch": 202, "mark": 200}
     may_lift = {"unlock": WRONG} if EXPECTED[name]["unlock"] == 200 else {}
     expected = {
         **{one: EXPECTED[name][one] for one in IN_TREES},
         **(dict.fromkeys(settled, MAINTENANCE) if touching else settled),
+        **dict.fromkeys(free, 200),
         **(busy if name.endswith("IN_PROGRESS") else {}),
         **may_lift,
         "signal": NO_SIGNAL,
@@ -554,7 +588,7 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
         assert f"Stack {leaf.name} is under maintenance" in answer.json["error"]["message"]
     if isinstance(expected, str):
         come = new_suppressed(before, tree.bench.content())
-        assert len(come) == (expected == MAINTENANCE and operation not in ("lock", "unlock"))
+        assert len(come) == (expected == MAINTENANCE and operation not in ("lock", "unlock", "replay"))
     assert tree.bench.store.stacks.get(leaf.id) == leaf
 
 

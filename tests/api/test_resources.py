@@ -14,7 +14,7 @@ from .conftest import Heat, template, value
 
 ITEM = {
     "resource_name", "logical_resource_id", "physical_resource_id", "resource_type", "resource_status",
-    "resource_status_reason", "creation_time", "updated_time", "required_by", "links",
+    "resource_status_reason", "creation_time", "updated_time", "required_by", "links", "protection",
 }  # fmt: skip
 EVENT = {
     "id", "links", "event_time", "resource_name", "logical_resource_id", "resource_status", "resource_status_reason",

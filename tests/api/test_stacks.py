@@ -13,11 +13,12 @@ SHOW = {
     "id", "links", "stack_name", "description", "template_description", "creation_time", "updated_time",
     "deletion_time", "parameters", "outputs", "stack_status", "stack_status_reason", "disable_rollback",
     "timeout_mins", "stack_owner", "parent", "stack_user_project_id", "tags", "notification_topics", "capabilities",
-    "locked",
+    "locked", "protection", "cloud",
 }  # fmt: skip
 LISTED = {
     "id", "links", "stack_name", "description", "stack_status", "stack_status_reason", "creation_time",
     "updated_time", "deletion_time", "stack_owner", "parent", "stack_user_project_id", "tags", "locked",
+    "protected",
 }  # fmt: skip
 PLANNED = {
     "resource_name", "physical_resource_id", "resource_action", "resource_status", "resource_status_reason",
@@ -324,7 +325,6 @@ class TestList:
                 ("HTTPBadRequest", "Value '-1' is invalid for 'limit' which only accepts non-negative integer."),
             ),
             ("limit=abc", ("HTTPBadRequest", "Only integer is acceptable by 'limit'.")),
-            ("limit=", ("HTTPBadRequest", "Only integer is acceptable by 'limit'.")),
             ("limit=1.5", ("HTTPBadRequest", "Only integer is acceptable by 'limit'.")),
             (
                 "with_count=zz",
@@ -449,6 +449,7 @@ class TestUpdate:
             "after": [],
             "properties": [{**difference, "old": "1", "new": "2"}],
             "metadata_differs": False,
+            "protected": False,
         }
         assert (b["action"], b["physical_resource_id"]) == ("create", "")
         assert b["properties"] == [{**difference, "old": None, "new": "new"}]
@@ -491,7 +492,8 @@ def test_preview_of_a_create(heat: Heat) -> None:
     answer = heat.call("POST", "/stacks/preview", body, code=200).json
     assert answer.keys() == {"stack"}
     stack = answer["stack"]
-    assert stack.keys() == SHOW - {"outputs", "stack_status", "stack_status_reason", "locked"} | {"resources"}
+    absent = {"outputs", "stack_status", "stack_status_reason", "locked", "protection", "cloud"}
+    assert stack.keys() == SHOW - absent | {"resources"}
     assert stack["id"] == "None"
     items = {item["resource_name"]: item for item in stack["resources"]}
     assert items.keys() == {"a", "b"}
@@ -504,3 +506,16 @@ def test_preview_of_a_create(heat: Heat) -> None:
     assert items["b"]["metadata"] == {"m": 1}
     assert items["a"]["resource_identity"]["path"] == "/resources/a"
     assert heat.get("/stacks") == {"stacks": []}
+
+
+def test_empty_values_of_a_list_are_passed_over(heat: Heat) -> None:
+    """As Heat does, which scripts with unset variables rely on."""
+    heat.create(template(a=value()))
+    for name in ("show_deleted", "show_nested", "show_hidden", "with_count", "limit", "marker", "sort_dir", "name"):
+        assert len(heat.get(f"/stacks?{name}=")["stacks"]) == 1, name
+    heat.call("GET", "/stacks?global_tenant=", code=400)
+
+
+def test_show_hidden_has_to_be_a_boolean(heat: Heat) -> None:
+    heat.get("/stacks?show_hidden=True")
+    assert "show_hidden" in heat.fault("GET", "/stacks?show_hidden=yes")[1]

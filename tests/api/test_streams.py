@@ -2,7 +2,8 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 from falcon.testing import create_environ
 
 from heatlite.api.request import Request
-from heatlite.api.streams import PAGE, Streams
+from heatlite.api.streams import MOST_OF_ONE, PAGE, Streams, TooManyStreams
+from heatlite.core.context import Context
+from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
+from heatlite.frontend import Connection
 from heatlite.store.events import EventQuery
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.store import Store
@@ -48,15 +52,26 @@ def tell(known: Store, *told: tuple[StackRecord, str]) -> None:
 class Client:
     """The other end."""
 
-    def __init__(self, streams: Streams, of: StackRecord, depth: int = 0, marker: str | None = None) -> None:
+    def __init__(
+        self, streams: Streams, of: StackRecord, depth: int = 0, marker: str | None = None, user: str = "",
+        admit: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self.sock, server = socket.socketpair()
         self.sock.settimeout(20)
+        server.setblocking(False)
+        connection = Connection(server, None)
         request = Request(create_environ(http_version="1.0"))
-        request.env["gunicorn.socket"] = server
-        with server:
-            for chunk in streams.follow(request, of, depth, EventQuery(marker=marker)):
-                server.sendall(chunk)
+        request.env["gunicorn.socket"] = connection
+        request.caller = Context("demo", user)
+        request.admit = admit
         self.lines: TextIOWrapper = self.sock.makefile("r")
+        try:
+            for chunk in streams.follow(request, of, depth, EventQuery(marker=marker)):
+                connection.sendall(chunk)
+        except TooManyStreams:
+            self.close()
+            server.close()
+            raise
 
     def names(self, count: int) -> str:
         out = ""
@@ -122,6 +137,41 @@ def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -
     again = Client(streams, of, marker="1")
     assert again.names(1) == "b"
     again.close()
+    streams.close()
+
+
+def test_one_caller_takes_not_all_streams(known: Store) -> None:
+    streams = Streams(known, most=MOST_OF_ONE + 2, longest=600)
+    of = stack(known, "s")
+    with ExitStack() as clients:
+        for _ in range(MOST_OF_ONE):
+            clients.enter_context(closing(Client(streams, of, user="mia")))
+        with pytest.raises(TooManyStreams, match="of one caller"):
+            Client(streams, of, user="mia")
+        for user in ("eve", "bob"):
+            clients.enter_context(closing(Client(streams, of, user=user)))
+        with pytest.raises(TooManyStreams, match="of this server"):
+            Client(streams, of, user="joe")
+        streams.close()
+
+
+def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None:
+    asked = 0
+
+    def admit() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise DatabaseUnavailable(reason="nobody can tell")
+        raise Unauthorized("Basic")
+
+    streams = Streams(known, most=2, heartbeat=0.02, ask_again=0.05)
+    of = stack(known, "s")
+    with closing(Client(streams, of, user="mia", admit=admit)) as taken, closing(Client(streams, of)) as other:
+        assert taken.lines.read().replace(":\n\n", "").strip() == ""
+        assert asked >= 2
+        tell(known, (of, "a"))
+        assert other.names(1) == "a"
     streams.close()
 
 

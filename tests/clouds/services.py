@@ -40,6 +40,9 @@ class FakeCloud:
         self.url = f"http://127.0.0.1:{port}"
         self.network = network
         self.password = "secret"
+        self.refusal: Answer | None = None
+        """What it says to whoever wants a token."""
+        self.project = "p1"
         self.tokens = 0
         """How many were given out; only the newest holds."""
         self.slow = 0.0
@@ -78,13 +81,15 @@ class FakeCloud:
             version = {"id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z", "links": [link]}
             one = path.rstrip("/").endswith("v3")
             return Answer(200 if one else 300, {"version": version} if one else {"versions": {"values": [version]}})
+        if self.refusal is not None:
+            return self.refusal
         if body["auth"]["identity"]["password"]["user"]["password"] != self.password:
             return REFUSED
         self.tokens += 1
         catalog = [self._service("identity", "/identity/v3")]
         if self.network is not None:
             catalog.append(self._service("network", "/network"))
-        project = {"id": "p1", "name": "demo", "domain": {"id": "default", "name": "Default"}}
+        project = {"id": self.project, "name": "demo", "domain": {"id": "default", "name": "Default"}}
         user = {"id": "u1", "name": "demo", "domain": {"id": "default", "name": "Default"}}
         token = {
             "methods": ["password"], "expires_at": EXPIRES, "issued_at": "2026-01-01T00:00:00.000000Z",

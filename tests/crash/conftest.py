@@ -1,4 +1,5 @@
-"""The example package stands for a cloud; its folder is put on the path, for child processes too."""
+"""The example package stands for a cloud; its folder and that of the types that fail are put on the path, for child
+processes too."""
 
 import os
 import sys
@@ -7,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = str(Path(__file__).parents[1] / "example_plugin")
+TYPES = [str(Path(__file__).parents[1] / "example_plugin"), str(Path(__file__).parent / "types")]
 
 
 @pytest.fixture(autouse=True)
 def example_plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(EXAMPLE)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([EXAMPLE, *sys.path]))
+    for folder in TYPES:
+        monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     yield

@@ -97,6 +97,26 @@ def create_tree_and_settle(server: Embedded) -> None:
     settle(server)
 
 
+def protecting(*names: str) -> JsonMap:
+    """An environment that protects resources of the root, and the one in the stack at the bottom."""
+    rule: JsonMap = {"protect": {}}
+    blocks: JsonMap = dict.fromkeys(names, rule)
+    return {"resource_registry": {"resources": {**blocks, "o": {**rule, "inner": {"a": rule}}}}}
+
+
+def create_protected_tree_and_settle(server: Embedded) -> None:
+    create_tree(server, environment=protecting())
+    settle(server)
+
+
+def protect(server: Embedded) -> None:
+    """Three requests, each done at once."""
+    stack, protection = stack_of(server), server.rooms.protection
+    protection.protect(CALLER, stack, None, "production")
+    protection.protect(CALLER, stack, "a", None)
+    protection.unprotect(CALLER, stack, None, None)
+
+
 def start_and_delete_tree(server: Embedded) -> None:
     create_tree(server)
     wait_for_first_step(server)
@@ -210,6 +230,25 @@ def marked(server: Embedded) -> None:
     server.rooms.health.mark(CALLER, stack_of(server), "a", True, None)
 
 
+def part_of(name: str) -> dict[str, object]:
+    return file(name, properties={"part_of": {"get_resource": name}})
+
+
+BLOCKED = template(
+    a=file("a", update_policy={"replacement": {"order": "delete_first"}}),
+    b=part_of("a"),
+    c=part_of("b"),
+    d=value({"get_resource": "c"}),
+)
+"""Of these `a` goes first, and before it what is a part of it."""
+
+
+def blocked_and_marked(server: Embedded) -> None:
+    create(server, BLOCKED)
+    settle(server)
+    server.rooms.health.mark(CALLER, stack_of(server), "a", True, None)
+
+
 def suspended(server: Embedded) -> None:
     create_and_settle(server)
     server.stacks.suspend(CALLER, stack_of(server))
@@ -273,6 +312,13 @@ def abandon(server: Embedded) -> None:
 
 def abandoned(server: Embedded) -> None:
     create_and_settle(server)
+    record_path().write_text(json.dumps(server.rooms.handover.abandon(CALLER, stack_of(server))))
+    settle(server)
+
+
+def abandoned_and_protected(server: Embedded) -> None:
+    create_and_settle(server)
+    protect(server)
     record_path().write_text(json.dumps(server.rooms.handover.abandon(CALLER, stack_of(server))))
     settle(server)
 
@@ -475,6 +521,9 @@ SCENARIOS = {
     "replacement of an unhealthy one": Scenario(
         marked, lambda s: update(s, None), (done(Verb.UPDATE),), CREATED
     ),
+    "replacement of one whose parts go first": Scenario(
+        blocked_and_marked, lambda s: update(s, None), (done(Verb.UPDATE),), CREATED
+    ),
     "update of software": Scenario(
         deployed, lambda s: update(s, software("two", "kept", "new")), (done(Verb.UPDATE),), CREATED
     ),
@@ -514,6 +563,21 @@ SCENARIOS = {
         gives_away=True,
     ),
     "adopt": Scenario(abandoned, adopt, (done(Verb.ADOPT),), done(Verb.DELETE), gives_away=True),
+    "adopt what was protected": Scenario(
+        abandoned_and_protected, adopt, (done(Verb.ADOPT),), done(Verb.DELETE), gives_away=True
+    ),
+    "protect": Scenario(create_and_settle, protect, (CREATED,), CREATED),
+    "tree, create, protected": Scenario(
+        nothing, lambda s: create_tree(s, environment=protecting("gone")), (CREATED,)
+    ),
+    "tree, update, protected, rolled back": Scenario(
+        create_protected_tree_and_settle,
+        lambda s: update(
+            s, FAILING_TREE, files=FILES, environment=protecting("bad", "p"), disable_rollback=False
+        ),
+        (done(Verb.ROLLBACK),),
+        CREATED,
+    ),
     "snapshot": Scenario(create_and_settle, take, (done(Verb.SNAPSHOT),), CREATED),
     "restore": Scenario(
         saved_and_updated,
@@ -576,3 +640,169 @@ SCENARIOS = {
     "playbook, cancelled": Scenario(nodes, play_and_cancel, (CREATED,), CREATED, retry=play_and_cancel),
     "signals": Scenario(waiting, signal, (CREATED,), retry=signal),
 }
+
+
+def odd(kind: str, content: str = "x", slow: float = 0.02, **more: object) -> dict[str, object]:
+    """A resource of one of the types that fail."""
+    return {**file(content, slow, **more), "type": f"Crash::{kind}"}
+
+
+BAD = {"fail": True}
+UNDER_WAY = {"one": file("one", slow=0.4), "two": file("two", slow=0.6), "then": file("then", depends_on="two")}
+"""What is being made while something else fails: two are, the third is not begun."""
+BOOM = template(boom=file("boom", slow=0, properties=BAD), **UNDER_WAY)
+
+
+def refused(kind: str = "Refusing", **more: object) -> tuple[dict[str, object], dict[str, object]]:
+    """Before and after an update that fails at the object of one resource while others are made."""
+    before = template(disk=odd(kind, "small", slow=0), user=value({"get_resource": "disk"}))
+    after = template(disk=odd(kind, "large", slow=0, properties=BAD), user=value({"get_resource": "disk"}), **UNDER_WAY)
+    return before, after
+
+
+def inside(inner: dict[str, object], **more: object) -> tuple[dict[str, object], dict[str, str]]:
+    """A stack in a stack, and its file."""
+    return template(o={"type": "inner.yaml"}, **more), {"inner.yaml": json.dumps(inner)}
+
+
+def batches(content: str, *, fail: bool = False) -> dict[str, object]:
+    """A group that is changed member by member, beside something slow."""
+    policy = {"rolling_update": {"min_in_service": 1}}
+    definition = odd("Refusing", content, slow=0, properties={"fail": fail})
+    group = {"count": 3, "resource_def": definition}
+    return template(g={"type": "OS::Heat::ResourceGroup", "properties": group, "update_policy": policy})
+
+
+def sick(operations: str) -> dict[str, object]:
+    """One that fails in some operations; two that are at work meanwhile, and two that come later."""
+    ill = odd("Sick", operations, slow=0)
+    slow = {f"slow{count}": odd("Slow", slow=0.3 * count) for count in (1, 2)}
+    return template(ill=ill, later=file(depends_on="ill"), **slow, last=odd("Slow", slow=0.3, depends_on="slow1"))
+
+
+def hold(_server: Embedded) -> None:
+    """Have sick files refuse to be deleted."""
+    (Path(os.environ["EXAMPLE_FILES"]) / "held.lock").touch()
+
+
+def release(_server: Embedded) -> None:
+    (Path(os.environ["EXAMPLE_FILES"]) / "held.lock").unlink(missing_ok=True)
+
+
+def prepared(
+    document: dict[str, object], *then: Callable[[Embedded], None], **more: object
+) -> Callable[[Embedded], None]:
+    """A stack is made, and comes to rest after each of these."""
+
+    def prepare(server: Embedded) -> None:
+        create(server, document, **more)
+        settle(server)
+        for one in then:
+            one(server)
+            settle(server)
+
+    return prepare
+
+
+def slow_ones(content: str) -> dict[str, object]:
+    """Two that take their time, and one that comes later."""
+    then = odd("Slow", content, slow=0.4, depends_on="two")
+    return template(one=odd("Slow", content, slow=0.4), two=odd("Slow", content, slow=0.6), then=then)
+
+
+def cancelled(server: Embedded) -> None:
+    """Cancelled while two are being changed; what has begun is let end."""
+    update(server, slow_ones("new"))
+    end = time.monotonic() + 10
+    while server.store.database.read("SELECT COUNT(*) FROM resource WHERE token IS NOT NULL") != [(2,)]:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    server.stacks.cancel(CALLER, stack_of(server), rollback=False)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An operation that fails in one certain way, however often it is cut off from then on."""
+
+    prepare: Callable[[Embedded], None]
+    act: Callable[[Embedded], None]
+    end: str
+    """The state in which the stack comes to rest."""
+    fuse: str = "FAILED"
+    """From the commit on that writes this value the operation is cut off."""
+
+
+SMALL, LARGE = refused()
+KEPT_SMALL, KEPT_LARGE = refused("Kept")
+NESTED, NESTED_FILES = inside(SMALL)
+NESTED_BAD, NESTED_BAD_FILES = inside(LARGE, side=file("side", slow=0.8))
+NESTED_ALONE, NESTED_ALONE_FILES = inside(LARGE)
+BACK = template(disk=odd("Refusing", "first", slow=0), slow=odd("Slow", "first", slow=0.2))
+FORTH = template(
+    disk=odd("Refusing", "second", slow=0),
+    slow=odd("Slow", "second", slow=0.2),
+    bad=file(slow=0, depends_on=["disk", "slow"], properties=BAD),
+)
+FAILURES = {
+    "create": Failure(nothing, lambda s: create(s, BOOM), done(Verb.CREATE, "FAILED")),
+    "create, rolled back": Failure(nothing, lambda s: create(s, BOOM, disable_rollback=False), done(Verb.ROLLBACK)),
+    "update refused": Failure(prepared(SMALL), lambda s: update(s, LARGE), done(Verb.UPDATE, "FAILED")),
+    "update refused, rolled back": Failure(
+        prepared(SMALL), lambda s: update(s, LARGE, disable_rollback=False), done(Verb.ROLLBACK)
+    ),
+    "update failed in place": Failure(
+        prepared(KEPT_SMALL), lambda s: update(s, KEPT_LARGE), done(Verb.UPDATE, "FAILED")
+    ),
+    "update failed in place, rolled back": Failure(
+        prepared(KEPT_SMALL), lambda s: update(s, KEPT_LARGE, disable_rollback=False), done(Verb.ROLLBACK)
+    ),
+    "rollback refused": Failure(
+        prepared(BACK), lambda s: update(s, FORTH, disable_rollback=False), done(Verb.ROLLBACK, "FAILED")
+    ),
+    "update cancelled": Failure(prepared(slow_ones("old")), cancelled, done(Verb.UPDATE, "FAILED"), fuse="CANCEL"),
+    "clean-up of an update": Failure(
+        prepared(sick(""), hold),
+        lambda s: update(s, template(new=file()), disable_rollback=False),
+        done(Verb.UPDATE, "FAILED"),
+    ),
+    "delete": Failure(
+        prepared(sick(""), hold), lambda s: s.stacks.delete(CALLER, stack_of(s)), done(Verb.DELETE, "FAILED")
+    ),
+    "tree, update refused": Failure(
+        prepared(NESTED, files=NESTED_FILES),
+        lambda s: update(s, NESTED_BAD, files=NESTED_BAD_FILES),
+        done(Verb.UPDATE, "FAILED"),
+    ),
+    "tree, update refused, rolled back": Failure(
+        prepared(NESTED, files=NESTED_FILES),
+        lambda s: update(s, NESTED_ALONE, files=NESTED_ALONE_FILES, disable_rollback=False),
+        done(Verb.ROLLBACK),
+    ),
+    "group, rolling update refused": Failure(
+        prepared(batches("one")), lambda s: update(s, batches("two", fail=True)), done(Verb.UPDATE, "FAILED")
+    ),
+    "check": Failure(
+        prepared(sick("check")), lambda s: s.stacks.check(CALLER, stack_of(s)), done(Verb.CHECK, "FAILED")
+    ),
+    "suspend": Failure(
+        prepared(sick("suspend")), lambda s: s.stacks.suspend(CALLER, stack_of(s)), done(Verb.SUSPEND, "FAILED")
+    ),
+    "resume": Failure(
+        prepared(sick("resume"), lambda s: s.stacks.suspend(CALLER, stack_of(s))),
+        lambda s: s.stacks.resume(CALLER, stack_of(s)),
+        done(Verb.RESUME, "FAILED"),
+    ),
+    "snapshot": Failure(prepared(sick("snapshot")), take, done(Verb.SNAPSHOT, "FAILED")),
+    "restore": Failure(
+        prepared(BACK, take, lambda s: update(s, template(disk=odd("Refusing", "second", slow=0)))),
+        lambda s: s.rooms.snapshots.restore(CALLER, stack_of(s), snapshot_of(s).id),
+        done(Verb.RESTORE, "FAILED"),
+    ),
+    "lock": Failure(prepared(sick("lock")), lambda s: lock(s, LockLevel.ALL), done(Verb.LOCK, "FAILED")),
+    "unlock": Failure(
+        prepared(sick("unlock"), lambda s: lock(s, LockLevel.ALL)),
+        lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),
+        done(Verb.UNLOCK, "FAILED"),
+    ),
+}
+"""What still has to come to the same end when its engine is killed or stopped after the failure, and nothing else."""

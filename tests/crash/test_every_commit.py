@@ -3,6 +3,7 @@
 No object may be left that no row knows, and none may have been made twice.
 """
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -15,13 +16,16 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.core.errors import DeletionProtected
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.engine.nodes.ledger import EVENT
 from heatlite.store.events import EventQuery
 from heatlite.store.stacks import StackQuery
+from heatlite.template.environment import Environment
+from heatlite.template.loader import load_mapping
 from heatlite.wiring import Embedded
-from tests.crash.scenarios import CALLER, SCENARIOS, lock, runs, settle, stack_of, update
+from tests.crash.scenarios import CALLER, SCENARIOS, lock, record_path, runs, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
 from tests.databases import MEMORY, sqlite
 
@@ -101,6 +105,25 @@ def look_for_repeated_hooks(server: Embedded) -> None:
     assert reached == {(stack, name, text.split()[1]) for stack, name, text in texts if " paused " not in text}
 
 
+def look_for_repeated_events(server: Embedded) -> None:
+    """The last operation told of each state of each object once, and each nested stack had to do one thing once.
+
+    Not of updates of nested stacks, of which a group asks for several.
+    """
+    root = stack_of(server)
+    events = server.store.events.list(
+        root.id, EventQuery(sort_dir="asc"), [one.id for one in server.store.stacks.descendants(root)]
+    )
+    begins = [at for at, one in enumerate(events) if one.physical_id == root.id and one.status == "IN_PROGRESS"]
+    told = [
+        (one.stack_id, one.resource_name, one.physical_id, one.verb, one.status)
+        for one in events[begins[-1] if begins else 0 :]
+        if one.verb not in ("SIGNAL", Verb.PLAYBOOK, EVENT) and "Hook" not in one.status_reason
+    ]
+    told = [one for one in told if not (one[2] == one[0] and one[3] == Verb.UPDATE)]
+    assert [one for one in set(told) if told.count(one) > 1] == []
+
+
 def look_for_lost_runs(server: Embedded) -> None:
     """Each run of a playbook was approved and has ended once, and so have its node actions."""
     for one in runs(server):
@@ -132,12 +155,14 @@ def recover(place: Path, name: str) -> None:
         stack = stack_of(server)
         assert state(stack.verb, stack.status) in {*scenario.ends, scenario.before}
         look_for_repeated_hooks(server)
+        look_for_repeated_events(server)
         if scenario.gives_away and stack.deleted_at is not None:
             assert len(objects(place)) == 3, "the objects of the first template"
             return
         look_for_orphans(server, place)
         look_for_lost_snapshots(server, place)
         look_for_lost_runs(server)
+        look_at_protection(server)
         look_at_locks(server, place)
         if stack.lock is not None:
             lock(server, LockLevel.STACKS)
@@ -156,6 +181,35 @@ def recover(place: Path, name: str) -> None:
             live_on(server, place)
     finally:
         server.close()
+
+
+def look_at_protection(server: Embedded) -> None:
+    """Once an operation has succeeded, all is protected that the environment names; each is told of once."""
+    root = stack_of(server)
+    environments = {root.id: Environment.parse(load_mapping(root.environment, "environment", "Environment"))}
+    nested = server.store.stacks.descendants(root)
+    for stack in (root, *nested):
+        if stack.id not in environments:
+            above = environments[stack.parent_id or ""]
+            environments[stack.id] = above.within(stack.parent_resource or "")
+        for row in server.store.resources.of(stack.id):
+            if environments[stack.id].protection(row.name) is not None and root.status is Status.COMPLETE:
+                assert row.protection is not None, row.name
+    if root.verb is Verb.ADOPT and root.status is Status.COMPLETE:
+        entries = json.loads(record_path().read_text())["resources"]
+        held = {row.name for row in server.store.resources.of(root.id) if row.protection is not None}
+        assert held == {name for name, entry in entries.items() if entry["protection"] is not None}
+    events = server.store.events.list(root.id, EventQuery(sort_dir="asc"), [one.id for one in nested])
+    told = [(event.stack_id, event.physical_id) for event in events if event.verb == "PROTECT"]
+    assert len(told) == len(set(told))
+
+
+def lift_protection(server: Embedded) -> None:
+    """Unprotect whatever is protected."""
+    root = stack_of(server)
+    for stack in (root, *server.store.stacks.descendants(root)):
+        for name in (None, *sorted({row.name for row in server.store.resources.of(stack.id)})):
+            server.rooms.protection.unprotect(CALLER, stack, name, None)
 
 
 def look_at_locks(server: Embedded, place: Path) -> None:
@@ -183,6 +237,12 @@ def live_on(server: Embedded, place: Path) -> None:
     settle(server)
     assert stack_of(server).status is (Status.FAILED if failing else Status.COMPLETE)
     look_for_orphans(server, place)
+    look_at_protection(server)
+    protected = [row.id for row in server.store.resources.of(stack_of(server).id) if row.protection is not None]
+    if protected:
+        with pytest.raises(DeletionProtected):
+            server.stacks.delete(CALLER, stack_of(server))
+    lift_protection(server)
     server.stacks.delete(CALLER, stack_of(server))
     settle(server)
     stack = stack_of(server)

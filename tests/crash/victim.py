@@ -1,16 +1,25 @@
-"""A process that kills itself at a chosen commit, to leave behind whatever a kill -9 would."""
+"""A process that ends itself at a chosen commit, to leave behind whatever a kill -9 or a SIGTERM would."""
 
 import os
 import signal
 import sqlite3
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from tests.crash.scenarios import SCENARIOS, settle
+from tests.crash.scenarios import FAILURES, SCENARIOS, settle
 
 SURVIVED = 7
 """Exit code of a victim that ran to its end: there was no such commit."""
+STOPPED = 8
+"""Exit code of one that has given back what it had."""
+
+
+def kill() -> None:
+    """End this process without a word."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Bomb:
@@ -19,18 +28,25 @@ class Bomb:
     def __init__(self) -> None:
         self.commits_left: int | None = None
         self.after = False
+        self._fuse: str | None = None
+        self._explode = kill
 
-    def arm(self, commits: int, after: bool) -> None:
-        """Let `commits` - 1 commits pass."""
-        self.commits_left, self.after = commits, after
+    def arm(self, commits: int, after: bool, fuse: str | None = None, explode: Callable[[], None] = kill) -> None:
+        """Let `commits` - 1 commits pass. With a `fuse` they are counted from the one that writes this value on."""
+        self.commits_left, self.after, self._fuse, self._explode = commits, after, fuse, explode
+
+    def see(self, values: Any) -> None:
+        """Values are about to be written."""
+        if self._fuse is not None and self._fuse in values:
+            self._fuse = None
 
     def tick(self, after: bool) -> None:
         """A commit is about to be made, or has just been."""
-        if self.commits_left is None or after is not self.after:
+        if self.commits_left is None or self._fuse is not None or after is not self.after:
             return
         self.commits_left -= 1
         if self.commits_left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._explode()
 
 
 bomb = Bomb()
@@ -40,10 +56,18 @@ class Cursor(sqlite3.Cursor):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql == "COMMIT":
             bomb.tick(after=False)
+        elif parameters:
+            bomb.see(parameters[0])
         result = super().execute(sql, *parameters)
         if sql == "COMMIT":
             bomb.tick(after=True)
         return result
+
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        rows = list(rows)
+        for row in rows:
+            bomb.see(row)
+        return super().executemany(sql, rows)
 
 
 class Connection(sqlite3.Connection):
@@ -51,13 +75,66 @@ class Connection(sqlite3.Connection):
         return super().cursor(Cursor)
 
 
+def count_commits() -> None:
+    """Have every COMMIT of this process count."""
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
+
+
 def run(database: str, files: str, scenario: str, commits: int, after: bool) -> None:
     """Do the scenario's operation and die at the chosen commit; exit with SURVIVED if it is never reached."""
     os.environ["EXAMPLE_FILES"] = files
-    connect = sqlite3.connect
-    sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
+    count_commits()
     server = wiring.embedded(Settings(database=database))
     bomb.arm(commits, after)
     SCENARIOS[scenario].act(server)
     settle(server)
+    os._exit(SURVIVED)
+
+
+class Stopped(Exception):
+    """SIGTERM has come."""
+
+
+def fail(database: str, files: str, failure: str, commits: int, how: str) -> None:
+    """Do what fails, and end at the chosen commit from the failure on; exit with SURVIVED if it is never reached.
+
+    `how`: ``kill-before`` and ``kill-after`` the commit, or ``stop`` in good order after it.
+    """
+    os.environ["EXAMPLE_FILES"] = files
+    count_commits()
+    server = wiring.embedded(Settings(database=database))
+    stops = threading.Event()
+    stop = server.worker.stop
+
+    def stop_noticed() -> None:
+        stops.set()
+        stop()
+
+    def terminate() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        stops.wait(1)  # else the operation would be over before the main thread hears of it
+
+    def raise_stopped(*_: object) -> None:
+        raise Stopped
+
+    server.worker.stop = stop_noticed  # type: ignore[method-assign]
+    signal.signal(signal.SIGTERM, raise_stopped)
+    bomb.arm(commits, how != "kill-before", FAILURES[failure].fuse, terminate if how == "stop" else kill)
+    try:
+        FAILURES[failure].act(server)
+        settle(server)
+    except Stopped:
+        bomb.commits_left = None
+        server.close()
+        os._exit(STOPPED)
+    os._exit(SURVIVED)
+
+
+def live(database: str, files: str, limit: int) -> None:
+    """Carry out what there is, until nothing is left of it; exit with SURVIVED, unless an action ends this process."""
+    os.environ["EXAMPLE_FILES"] = files
+    server = wiring.embedded(Settings(database=database, takeover_limit=limit))
+    settle(server)
+    server.close()
     os._exit(SURVIVED)

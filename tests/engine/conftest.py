@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -97,6 +97,10 @@ class HeldClock(Clock):
 class Engine:
     """The use cases of one caller, and what there is to see of their effects."""
 
+    patience = float(PATIENCE)
+    running: ClassVar[set["Engine"]] = set()
+    """Those that have not been closed: the next test may get their database."""
+
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.clock = HeldClock()
         # Leases are of real machines; a jump of the clock must not end one.
@@ -111,6 +115,7 @@ class Engine:
         """Start the process."""
         if hasattr(self, "store"):
             self.store.close()  # a test may have looked at what the process before has left
+        self.running.add(self)
         self.server = self.front = wiring.embedded(self.settings, clock=self.clock)
         """What carries actions out; with a broker another one takes the requests, over a store of its own."""
         if self.settings.broker is not None:
@@ -121,12 +126,17 @@ class Engine:
 
     def close(self) -> None:
         """End the process; what runs is given back. Nothing is orphaned, whatever the test has done."""
-        self.server.close()
-        if self.front is not self.server:
-            self.front.close()
+        self.end()
         if not self.by_hand:
             assert self.store.inconsistencies(self.clock.now(), 0.0) == []
         self.store.close()
+
+    def end(self) -> None:
+        """End the process."""
+        self.running.discard(self)
+        self.server.close()
+        if self.front is not self.server:
+            self.front.close()
 
     # -- operations: all wait until the stack has come to rest, unless told not to ---------------------
 
@@ -194,7 +204,7 @@ class Engine:
 
     def wait_for(self, what: Callable[[], object]) -> None:
         """Until `what` is true."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self.patience
         while not what():
             assert time.monotonic() < end, "the engine does not get there"
             time.sleep(0.005)
@@ -294,6 +304,14 @@ def place() -> Iterator[Path]:
     """A folder for a database."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def _no_engine_outlives_its_test() -> Iterator[None]:
+    """A test that fails may leave one, which would work in the database of the next."""
+    yield
+    for left in [*Engine.running]:
+        left.end()
 
 
 @pytest.fixture

@@ -65,13 +65,13 @@ class TestExport:
         assert record["environment"]["parameters"] == {"text": "x"}
         assert {key: value for key, value in record.items() if key not in ("template", "environment")} == {
             "name": "s", "id": stack.id, "action": "CREATE", "status": "COMPLETE", "files": {}, "project_id": "demo",
-            "stack_user_project_id": None, "tags": ["t"],
+            "stack_user_project_id": None, "tags": ["t"], "stack_protection": None, "cloud": None,
             "resources": {
                 name: {
                     "name": name, "resource_id": row.physical_id, "physical_name": row.physical_name,
                     "type": "Example::Local::File", "mapped_type": "Example::Local::File",
                     "action": "CREATE", "status": "COMPLETE",
-                    "metadata": row.metadata, "resource_data": row.data,
+                    "metadata": row.metadata, "resource_data": row.data, "protection": None,
                 }
                 for name, row in rows.items()
             },

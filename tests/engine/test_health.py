@@ -87,6 +87,52 @@ def test_a_second_mark_brings_a_new_reason(engine: Engine) -> None:
     assert engine.row(stack, "a").status_reason == "x" * 300
 
 
+class TestTakenBack:
+    """A mark that is taken back leaves what was not whole as it was."""
+
+    @pytest.mark.parametrize(("verb", "status"), [one for one in FINAL if Verb.SUSPEND not in one])
+    @pytest.mark.parametrize("locks", [False, True])
+    def test_what_was_not_whole_is_so_again(self, engine: Engine, verb: Verb, status: Status, locks: bool) -> None:
+        stack = engine.create(template(a=thing()))
+        engine.put_row(stack, "a", verb, status, "before")
+        for reason in ("one", "two"):
+            engine.mark(stack, "a", reason=reason)
+        if locks:
+            stack = engine.unlock(engine.lock(stack))
+        mark = engine.now_on(stack)
+        engine.mark(stack, "a", unhealthy=False, reason="well")
+        row, whole = engine.row(stack, "a"), status is Status.COMPLETE and verb is not Verb.INIT or verb is Verb.CHECK
+        expected = (Verb.CHECK, Status.COMPLETE, "well") if whole else (verb, status, "before")
+        assert (row.verb, row.status, row.status_reason) == expected
+        (event,) = engine.events(stack)[mark:]
+        assert (event.verb, event.status, event.status_reason) == (*expected[:2], "well")
+        assert row.before_check is None
+
+    @pytest.mark.parametrize("checks", [False, True])
+    def test_what_was_never_made_is_made_by_the_next_update(self, engine: Engine, checks: bool) -> None:
+        stack = engine.create(template(t=thing(fail=True), behind=thing(depends_on="t")))
+        before = engine.states(stack)
+        assert before == {"t": "CREATE_FAILED", "behind": "INIT_COMPLETE"}
+        for name in before:
+            engine.mark(stack, name)
+        if checks:
+            stack = engine.check(stack)
+        for name in before:
+            engine.mark(stack, name, unhealthy=False)
+        assert engine.states(stack) == before
+        stack = engine.put(stack, template(t=thing(), behind=thing(depends_on="t")))
+        assert set(engine.states(stack).values()) <= {"CREATE_COMPLETE", "UPDATE_COMPLETE"}
+        assert all(row.physical_id for row in engine.rows(stack))
+
+    def test_another_operation_forgets_it(self, engine: Engine) -> None:
+        stack = engine.create(template(a=thing(fail=True)))
+        engine.mark(stack, "a")
+        stack = engine.put(stack, template(a=thing()))
+        engine.mark(stack, "a")
+        engine.mark(stack, "a", unhealthy=False)
+        assert engine.states(stack) == {"a": "CHECK_COMPLETE"}
+
+
 class TestLookup:
     def test_by_physical_id(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing(), b=thing()))
@@ -116,6 +162,15 @@ class TestLookup:
         for name in ("zz", "x", engine.row(other, "x").physical_id or ""):
             with pytest.raises(ResourceNotFound, match=name):
                 engine.mark(stack, name)
+
+    def test_what_a_failed_replacement_has_left(self, engine: Engine) -> None:
+        stack = engine.create(template(a=thing(update_replace_value="1")))
+        left = engine.row(stack, "a").physical_id or ""
+        after = template(a=thing(update_replace_value="2"), boom=thing(fail=True, depends_on="a"))
+        stack = engine.put(stack, after)
+        assert {row.physical_id for row in engine.rows(stack) if row.name == "a"} > {left}
+        with pytest.raises(ResourceNotFound, match=left):
+            engine.mark(stack, left)
 
     def test_a_deleted_stack(self, engine: Engine) -> None:
         stack = engine.delete(engine.create(template(a=thing())))

@@ -14,6 +14,7 @@ from heatlite.core.errors import (
     HTTPBadRequest,
     InvalidStackState,
     NotFound,
+    NotSupported,
     ResourceIsLocked,
     StackLocked,
     StackNotFound,
@@ -25,6 +26,7 @@ from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import ADMIN, MEMBER, START, Engine, ref, resource, template, thing
 
+TEST = "OS::Heat::TestResource"
 ALL, STACKS = LockLevel.ALL, LockLevel.STACKS
 
 
@@ -193,6 +195,55 @@ class TestNothingIsForgotten:
         mark = engine.now_on(stack)
         assert final(engine.patch(stack)) == "UPDATE_COMPLETE"
         assert (engine.ids(stack), engine.told(stack, mark)) == (ids, ["s UPDATE_IN_PROGRESS", "s UPDATE_COMPLETE"])
+
+    @pytest.mark.parametrize("level", list(LockLevel))
+    def test_a_suspended_stack_is_resumed(self, engine: Engine, level: LockLevel) -> None:
+        stack = engine.suspend(engine.create(template(a=thing(), b=thing(ref("a")))))
+        stack = engine.unlock(engine.lock(stack, level))
+        with pytest.raises(NotSupported, match=r"UNLOCK_COMPLETE \(before its lock: SUSPEND_COMPLETE\)"):
+            engine.patch(stack)
+        mark = engine.now_on(stack)
+        engine.suspend(stack)
+        assert engine.told(stack, mark) == [], "it is suspended"
+        assert final(engine.resume(stack)) == "RESUME_COMPLETE"
+        stack = engine.unlock(engine.lock(stack, level))
+        mark = engine.now_on(stack)
+        engine.resume(stack)
+        assert engine.told(stack, mark) == []
+        assert final(engine.patch(stack)) == "UPDATE_COMPLETE"
+
+    @pytest.mark.parametrize("level", list(LockLevel))
+    def test_a_failed_resume_is_gone_on_with(self, engine: Engine, level: LockLevel) -> None:
+        stack = engine.suspend(engine.create(template(a=thing(), b=thing(ref("a")))))
+        engine.put_row(stack, "a", Verb.RESUME, Status.COMPLETE)
+        engine.put_row(stack, "b", Verb.RESUME, Status.FAILED)
+        stack = engine.put_stack(stack, Verb.RESUME, Status.FAILED)
+        stack = engine.unlock(engine.lock(stack, level))
+        mark = engine.now_on(stack)
+        assert final(engine.resume(stack)) == "RESUME_COMPLETE"
+        assert engine.told(stack, mark)[1:-1] == ["b RESUME_IN_PROGRESS", "b RESUME_COMPLETE"]
+
+    @pytest.mark.parametrize("level", list(LockLevel))
+    @pytest.mark.parametrize("verb", [Verb.CREATE, Verb.UPDATE])
+    def test_a_retry_does_what_it_would_have_done(self, engine: Engine, verb: Verb, level: LockLevel) -> None:
+        told = []
+        for name, locks in (("plain", False), ("locked", True)):
+            boom = {"value": ref("a"), "fail": True}
+            parts = {"a": thing(), "b": thing(depends_on="a"), "boom": resource(TEST, depends_on="b", **boom)}
+            if verb is Verb.CREATE:
+                stack = engine.create(template(**parts), name)
+            else:
+                stack = engine.create(template(a=thing(), b=thing()), name)
+                stack = engine.put(stack, template(**{**parts, "a": thing("other")}))
+            assert final(stack) == f"{verb}_FAILED"
+            if locks:
+                stack = engine.unlock(engine.lock(stack, level))
+            mark = engine.now_on(stack)
+            engine.stacks.retry(engine.who, stack)
+            assert final(engine.settle(stack)) == f"{verb}_FAILED"
+            told.append([line.replace(name, "s") for line in engine.told(stack, mark)])
+        assert told[0] == told[1]
+        assert not any(line.startswith(("a ", "b ")) for line in told[0])
 
     def test_attributes_stay_readable(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing(), outputs={"o": {"get_attr": ["a", "output"]}}))
@@ -613,7 +664,7 @@ class TestRefusals:
         stack = engine.lock(engine.create(template(a=thing(), outputs={"o": ref("a")})))
         assert engine.outputs(stack)["o"] == engine.row(stack, "a").physical_id
         engine.stacks.preview_update(engine.who, stack, Request(template=template()), existing=False)
-        assert engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ()) == {"output": "v"}
+        assert engine.rooms.reading.attributes(engine.who, stack, engine.row(stack, "a"), ()) == {"output": "v"}
 
 
 def test_unknown_stacks_are_not_found(engine: Engine) -> None:

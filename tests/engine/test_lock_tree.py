@@ -274,7 +274,33 @@ class TestUpdate:
     def test_it_may_not_give_it_other_files(self, engine: Engine, tree: Tree, name: str) -> None:
         engine.lock(tree[name], STACKS)
         files = {**FILES, "leaf.yaml": text({**LEAF, "description": "new"})}
-        refused(tree, lambda: engine.put(tree.root, root(), files=files))
+        assert "The update changes these files: leaf.yaml." in refused(
+            tree, lambda: engine.put(tree.root, root(), files=files)
+        )
+
+    @pytest.mark.parametrize("name", ["middle", "leaf"])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"files": {**FILES, "other.txt": "x"}},
+            {"environment": {"parameter_defaults": {"nobody_asks": "x"}}},
+        ],
+    )
+    def test_what_it_does_not_name_may_change(
+        self, engine: Engine, tree: Tree, name: str, change: dict[str, Any]
+    ) -> None:
+        engine.lock(tree[name], STACKS)
+        before = tree[name]
+        assert state(*of(engine.put(tree.root, root(), **{"files": FILES, **change}))) == "UPDATE_COMPLETE"
+        assert tree[name] == before
+        engine.unlock(tree[name])
+        assert state(*of(engine.put(tree.root, root(v="new"), files=FILES))) == "UPDATE_COMPLETE"
+
+    @pytest.mark.parametrize("name", ["middle", "leaf"])
+    def test_a_default_that_it_asks_for_may_not_change(self, engine: Engine, tree: Tree, name: str) -> None:
+        engine.lock(tree[name], STACKS)
+        environment = {"parameter_defaults": {"v": "x"}}
+        refused(tree, lambda: engine.put(tree.root, root(), files=FILES, environment=environment))
 
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", ["middle", "leaf"])

@@ -11,7 +11,7 @@ from heatlite.core.status import state
 from heatlite.store.records import StackRecord
 from tests.databases import PLACES
 
-from .conftest import Engine, attr, ref, resource, template, thing
+from .conftest import MEMBER, Engine, attr, ref, resource, template, thing
 
 
 def final(stack: StackRecord) -> str:
@@ -37,13 +37,16 @@ class TestATypeThatIsGone:
 
     def test_it_can_be_read(self, engine: Engine, stack: StackRecord) -> None:
         assert engine.outputs(stack) == {"o": None, "p": "v"}
-        assert set(engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ("value",)).values()) == {None}
+        found = engine.rooms.reading.attributes(MEMBER, stack, engine.row(stack, "a"), ("value",))
+        assert set(found.values()) == {None}
 
     def test_the_check_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
         stack = engine.check(stack)
         assert final(stack) == "CHECK_FAILED"
         assert engine.states(stack)["b"] == "CHECK_COMPLETE"
-        assert "resources.a: " in engine.row(stack, "a").status_reason
+        health = engine.row(stack, "a").health
+        assert health is not None
+        assert "resources.a: " in health.reason
         assert "Test::Robust" in stack.status_reason
 
     def test_the_lock_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
@@ -73,7 +76,7 @@ class TestATypeThatIsGone:
 
 
 class TestOddAnswers:
-    @pytest.mark.parametrize("verb", ["create", "update", "delete", "check", "lock", "unlock"])
+    @pytest.mark.parametrize("verb", ["create", "update", "delete", "lock", "unlock"])
     @pytest.mark.parametrize("where", ["handle", "check"])
     def test_whatever_is_raised_fails_the_resource(self, engine: Engine, verb: str, where: str) -> None:
         told = {"raise_in": f"{where}_{verb}"}
@@ -83,8 +86,6 @@ class TestOddAnswers:
         match verb:
             case "delete":
                 stack = engine.delete(stack)
-            case "check":
-                stack = engine.check(stack)
             case "lock":
                 stack = engine.lock(stack)
             case "unlock":
@@ -137,7 +138,7 @@ class TestOddAnswers:
         assert shown["o"]["output_value"] is None
         assert "attribute" in str(shown["o"]["output_error"])
         assert shown["p"]["output_value"] == "v"
-        assert engine.rooms.reading.attributes(stack, engine.row(stack, "a"), ())["odd"] is None
+        assert engine.rooms.reading.attributes(MEMBER, stack, engine.row(stack, "a"), ())["odd"] is None
 
     def test_a_check_asked_too_often_is_still_asked(self, engine: Engine) -> None:
         """Answers of False are spaced out up to a second, numbers are taken as they are, also 0 and below."""
@@ -174,6 +175,7 @@ class TestProcess:
             if engine.store.database.path is None:
                 engine.clock.pass_(30)  # nobody has told whether it lives
         with engine.store.transaction():
+            lost = engine.store.database.read("SELECT * FROM template")
             engine.store.database.write("DELETE FROM template")  # what cannot happen
         engine.store.close()
         engine.open()
@@ -184,6 +186,9 @@ class TestProcess:
             assert final(stack) == "CREATE_FAILED"
             assert stack.status_reason == "Internal error of the engine; its log has the details"
             assert final(engine.delete(stack)) == "DELETE_COMPLETE"
+        marks = ", ".join([engine.store.database.mark] * len(lost[0]))
+        with engine.store.transaction():
+            engine.store.database.write_many(f"INSERT INTO template VALUES ({marks})", lost)
 
     def test_an_engine_that_has_stopped_is_not_listed(self, place: Path) -> None:
         engine = Engine(place)

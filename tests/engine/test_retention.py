@@ -8,6 +8,7 @@ from heatlite.core.nodes import NodeActionState
 from heatlite.engine.nodes.requests import NodeRequest
 from heatlite.engine.requests import Timing
 from heatlite.store.records import ServiceRecord, StackRecord
+from heatlite.store.stacks import TEMPLATE_GRACE
 from tests.api.conftest import registered
 
 from .conftest import MEMBER, START, Engine, template, thing
@@ -37,6 +38,7 @@ def test_old_events_and_stacks_deleted_long_ago_go(plugins: Path, place: Path) -
     engine.wait_for(lambda: engine.store.stacks.get(gone.id) is None)
     assert engine.events(gone) == []
     assert len(engine.events(kept)) == 4
+    assert left_over(engine) == (0, 0), "of actions that would have been kept for longer"
     later = engine.store.stacks.by_name("demo", "later")
     assert later is None  # its name is free, as before
     engine.patch(kept)
@@ -114,8 +116,10 @@ def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
         return action.id
 
     def kept() -> set[str]:
-        left = {one.id for one in engine.store.node_actions.page("demo")}
-        told = {one for (one,) in engine.store.database.read("SELECT action_id FROM node_transition")}
+        # One statement: what goes, goes with its history in one transaction.
+        both = "SELECT 0, id FROM node_action UNION SELECT 1, action_id FROM node_transition"
+        found = engine.store.database.read(both)
+        left, told = ({one for which, one in found if which == part} for part in (0, 1))
         assert told == left
         return left
 
@@ -140,7 +144,39 @@ def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
 
 def test_an_engine_that_was_killed_is_forgotten_after_a_day(engine: Engine) -> None:
     with engine.store.transaction():
-        engine.store.services.beat(ServiceRecord("gone", "host", "heatlite-engine", START, START))
+        engine.store.services.beat(ServiceRecord("gone", "host", "heat-engine", START, START))
     engine.clock.pass_(DAY + 61)
     engine.wait_for(lambda: "gone" not in [service.id for service in engine.store.services.list()])
     engine.wait_for(engine.store.services.list)  # the living one has reported
+
+
+def test_templates_go_with_the_last_stack_that_refers_to_them(engine: Engine) -> None:
+    """However often a stack is updated, with whatever files: there are as many templates as are in use."""
+
+    def templates() -> int:
+        return len(engine.store.database.read("SELECT id FROM template"))
+
+    def version(number: int) -> tuple[object, dict[str, str]]:
+        files = {"in.yaml": json.dumps(template(a=thing(str(number))))}
+        return template(own=thing(str(number)), nested={"type": "in.yaml"}), files
+
+    document, files = version(0)
+    stack = engine.create(document, files=files)
+    for number in range(1, 101):
+        document, files = version(number)
+        engine.put(stack, document, files=files)
+    assert templates() == 202
+    for _ in range(2):  # noted as unused, then deleted
+        engine.clock.pass_(2 * TEMPLATE_GRACE)
+        engine.wait_for(lambda: not engine.store.templates.unreferenced(1))
+    engine.wait_for(lambda: templates() == 2)
+    assert engine.check(stack).status == "COMPLETE"
+    document, files = version(1)
+    assert engine.put(stack, document, files=files).status == "COMPLETE"
+    engine.delete(stack)
+    engine.clock.pass_(91 * DAY)
+    engine.wait_for(lambda: engine.store.stacks.get(stack.id) is None)
+    engine.clock.pass_(2 * TEMPLATE_GRACE)
+    engine.wait_for(lambda: not engine.store.templates.unreferenced(1))
+    engine.clock.pass_(2 * TEMPLATE_GRACE)
+    engine.wait_for(lambda: templates() == 0)

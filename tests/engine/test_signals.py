@@ -229,7 +229,7 @@ def test_a_lock_anywhere_on_the_way_counts(engine: Engine, scaled: StackRecord, 
     assert everything(engine) == before
     (entry,) = engine.store.suppressed.list(scaled.id)
     assert (entry.target, entry.path) == ("policy", "/resources/policy/signal")
-    assert entry.detail.startswith(f"Stack {locked.name} is under maintenance")
+    assert entry.detail.startswith(f"The signal was answered with 200 and ignored. Stack {locked.name} was under")
 
 
 def test_a_lock_elsewhere_does_not_count(engine: Engine) -> None:

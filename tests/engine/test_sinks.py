@@ -6,19 +6,22 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, state
+from heatlite.engine.sinks import SENDERS_EACH
 from heatlite.store.records import StackRecord
 from heatlite.store.sinks import digest_of
 
-from .conftest import Engine, template, thing
+from .conftest import MEMBER, Engine, template, thing
 
 
 @dataclass
@@ -48,6 +51,12 @@ class Receiver:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
     made = Receiver()
     made.go_on.set()
 
@@ -58,7 +67,7 @@ def receiver() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             made.got.append((dict(self.headers), body))
             number = len(made.got)
-            made.go_on.wait(20)
+            made.go_on.wait(60)
             self.send_response(made.answer(number))
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -238,6 +247,58 @@ def test_one_that_fails_for_too_long_is_given_up_until_the_next_update(
     stack = listing.put(stack, template(a=thing("2")), **sinks(receiver.url, ttl=60))
     until(listing, lambda: len(receiver.told(stack)) == attempts + len(listing.events(stack)))
     assert receiver.told(stack)[attempts:] == listing.told(stack)
+
+
+@pytest.mark.parametrize("same", ["project", "host"])
+def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
+    listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, same: str
+) -> None:
+    """However many stacks tell it something."""
+    for bound in ("ANSWER", "WHOLE"):
+        monkeypatch.setattr(f"heatlite.engine.sinks.{bound}", 60.0)
+    with receiving() as silent:
+        silent.go_on.clear()
+        for number in range(12):
+            if same == "host":
+                listing.who = replace(MEMBER, project=f"p{number}")
+            listing.create(template(), name=f"s{number}", **sinks(silent.url))
+        listing.wait_for(lambda: len(silent.got) == SENDERS_EACH)
+        listing.who = replace(MEMBER, project="another")
+        stack = listing.create(template(a=thing()), **sinks(receiver.url))
+        until(listing, lambda: len(receiver.got) == 4)
+        assert receiver.told() == listing.told(stack)
+        assert len(silent.got) == SENDERS_EACH
+        silent.go_on.set()
+        until(listing, lambda: len(silent.got) == 24)
+
+
+def test_a_sink_that_does_not_answer_in_time_has_failed(
+    listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heatlite.engine.sinks.ANSWER", 0.1)
+    receiver.go_on.clear()
+    stack = listing.create(template(), **sinks(receiver.url, ttl=5))
+    until(listing, lambda: len(listing.events(stack)) == 3)
+    assert listing.events(stack)[-1].status_reason.endswith("was given up: it has not answered within 0.1 s")
+    receiver.go_on.set()
+
+
+def test_a_sink_with_a_password_is_refused_and_one_of_before_shows_none(
+    listing: Engine, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = receiver.url.replace("http://", "http://mia:sesame@")
+    with pytest.raises(HTTPBadRequest, match="without user and password") as refused:
+        listing.create(template(), **sinks(target))
+    assert "sesame" not in refused.value.message
+    stack = listing.create(template(a=thing()))
+    with listing.store.transaction():  # as an older heatlite took it
+        listing.store.stacks.save(replace(listing.get(stack), **sinks(target)))
+    with caplog.at_level(logging.WARNING, "heatlite.engine.sinks"):
+        listing.check(stack)
+        until(listing, lambda: "given up" in listing.events(stack)[-1].status_reason)
+    assert f"Event sink http://127.0.0.1:{receiver.port} was given up: " in caplog.text
+    assert "sesame" not in caplog.text + str(listing.events(stack))
+    assert listing.patch(stack, template=template(), environment={"event_sinks": []}).status is Status.COMPLETE
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0x7f000001"])

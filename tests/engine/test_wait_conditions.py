@@ -2,14 +2,17 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from heatlite.core.errors import InvalidValue, NotSupported, StackValidationFailed
+from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded, StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.requests import Request
+from heatlite.resources import wait_conditions
+from heatlite.store.mail import Mail
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, attr, ref, resource, template, thing
@@ -17,6 +20,14 @@ from .conftest import Engine, attr, ref, resource, template, thing
 HANDLE, CONDITION = "OS::Heat::WaitConditionHandle", "OS::Heat::WaitCondition"
 CFN_HANDLE, CFN_CONDITION = "AWS::CloudFormation::WaitConditionHandle", "AWS::CloudFormation::WaitCondition"
 UPDATE_HANDLE = "OS::Heat::UpdateWaitConditionHandle"
+
+
+CHILD = {
+    "heat_template_version": "2021-04-16",
+    "parameters": {"of": {"type": "string"}},
+    "resources": {"wc": resource(CONDITION, handle={"get_param": "of"}, timeout=60)},
+}
+"""Waits for a handle that it is given."""
 
 
 def waiting(count: int = 1, timeout: int = 60, **more: object) -> Any:
@@ -148,17 +159,96 @@ def test_signals_before_the_condition_begins_count(engine: Engine) -> None:
 
 def test_a_condition_in_another_stack_than_its_handle(engine: Engine) -> None:
     """A handle is handed down as any other value."""
-    child = {
-        "heat_template_version": "2021-04-16",
-        "parameters": {"of": {"type": "string"}},
-        "resources": {"wc": resource(CONDITION, handle={"get_param": "of"}, timeout=60)},
-    }
     made = template(handle=resource(HANDLE), below=resource("child.yaml", of=ref("handle")))
     with engine.clock.held():
-        stack = engine.create(made, files={"child.yaml": json.dumps(child)}, wait=False)
+        stack = engine.create(made, files={"child.yaml": json.dumps(CHILD)}, wait=False)
         waits(engine, stack, "below")
         signal(engine, stack)
     assert engine.settle(stack).status is Status.COMPLETE
+
+
+def test_the_handle_of_another_project_or_tree_is_none(engine: Engine) -> None:
+    """Its signals are neither read nor forgotten, however well its name is known."""
+    with engine.clock.held():
+        victim = engine.create(waiting(count=2), wait=False)
+        waits(engine, victim)
+        signal(engine, victim, {"id": "1", "data": "the victim's"})
+        known = engine.rooms.reading.resource(engine.get(victim), "handle").physical_id
+        assert known is not None
+        for number, who in enumerate((replace(engine.who, project="another"), engine.who)):
+            made = template(outputs={"data": attr("wc", "data")}, wc=resource(CONDITION, handle=known, timeout=60))
+            thief = engine.stacks.create(who, Request(name=f"thief{number}", template=made))
+            thief = engine.settle(thief)
+            assert thief.status_reason == (
+                f"Resource CREATE failed: InvalidValue: resources.wc: {known} is no wait condition handle of this"
+                " stack, or of its tree of stacks."
+            )
+            assert engine.outputs(thief)["data"] is None
+            engine.stacks.delete(who, thief)
+            assert engine.settle(thief).verb is Verb.DELETE
+        signal(engine, victim, {"id": "2", "data": ""})
+    victim = engine.settle(victim)
+    assert victim.status is Status.COMPLETE
+    assert json.loads(str(engine.outputs(victim)["data"])) == {"1": "the victim's", "2": ""}
+
+
+def test_a_condition_of_a_nested_stack_leaves_the_signals_where_they_are(engine: Engine) -> None:
+    made = template(handle=resource(HANDLE), below=resource("child.yaml", of=ref("handle")))
+    with engine.clock.held():
+        stack = engine.create(made, files={"child.yaml": json.dumps(CHILD)}, wait=False)
+        waits(engine, stack, "below")
+        signal(engine, stack)
+    engine.put(engine.settle(stack), template(handle=resource(HANDLE)))
+    assert list(metadata(engine, stack)) == ["1"]
+
+
+# -- limits ------------------------------------------------------------------------------------------
+
+
+def test_a_signal_has_a_limit(engine: Engine) -> None:
+    stack = engine.create(template(handle=resource(HANDLE)))
+    with pytest.raises(RequestLimitExceeded, match="a signal to OS::Heat::WaitConditionHandle has at most 65536 bytes"):
+        signal(engine, stack, {"data": "x" * 65536})
+    with pytest.raises(InvalidValue, match="at most 255 characters"):
+        signal(engine, stack, {"id": "i" * 256})
+    signal(engine, stack, {"data": "x" * 60_000})
+
+
+def test_a_handle_keeps_so_many_bytes(engine: Engine) -> None:
+    stack = engine.create(template(handle=resource(HANDLE)))
+    taken = 0
+    with pytest.raises(RequestLimitExceeded, match=r"The handle handle has .* signals of .* characters"):
+        for number in range(30):
+            signal(engine, stack, {"id": str(number), "data": "x" * 60_000})
+            taken += 1
+    assert 12 <= taken <= 17  # encrypted they are a third longer
+    signal(engine, stack, {"id": "0", "data": "in place of the first"})
+    assert len(metadata(engine, stack)) == taken
+
+
+def test_a_handle_keeps_so_many_signals(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_conditions, "MOST_SIGNALS", 5)
+    stack = engine.create(template(handle=resource(HANDLE)))
+    for _ in range(5):
+        signal(engine, stack)
+    with pytest.raises(RequestLimitExceeded):
+        signal(engine, stack)
+    assert len(metadata(engine, stack)) == 5
+
+
+def test_a_signal_does_not_read_those_before_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = engine.create(template(handle=resource(HANDLE)))
+    monkeypatch.delattr(Mail, "read")
+    for _ in range(3):
+        signal(engine, stack)
+
+
+def test_events_of_signals_do_not_repeat_the_properties(engine: Engine) -> None:
+    stack = engine.create(template(handle=resource(HANDLE, signal_transport="CFN_SIGNAL")))
+    signal(engine, stack)
+    events = [one for one in engine.store.events.after(stack.id, 0, 100) if one.resource_name == "handle"]
+    properties = {event.verb: event.properties for event in events}
+    assert (properties["SIGNAL"], properties["CREATE"]) == ({}, {"signal_transport": "CFN_SIGNAL"})
 
 
 def test_many_at_once_are_all_kept(engine: Engine) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 from pathlib import Path
 
-from heatlite.plugin import Change, Json, Resource, Schema, prop
+from heatlite.plugin import Change, Json, Resource, Schema, Unhealthy, prop
 
 log = logging.getLogger(__name__)  # its lines say for which request, action, stack and resource they were written
 
@@ -18,6 +18,7 @@ JOURNAL = "journal"
 
 class FileProps(Schema):
     directory: str | None = prop(doc=f"Where the file lies; without it, the directory that {DIRECTORY_VARIABLE} names.")
+    part_of: str | None = prop(doc="The path of a file that is not deleted, to be made anew, before this one.")
     content: str = prop("", update=True, doc="What the file says.")
     slow_secs: float = prop(0, between=(0, None), update=True, doc="Seconds until a new file counts as ready.")
     fail: bool = prop(False, update=True, doc="Whether a new or changed file turns out to be bad.")
@@ -30,6 +31,8 @@ class FileProps(Schema):
 
 class File(Resource[FileProps], type="Example::Local::File"):
     """A file in a directory. Each creation adds a line to the directory's journal."""
+
+    blocks = frozenset({"Example::Local::File"})
 
     @property
     def path(self) -> Path:
@@ -47,8 +50,12 @@ class File(Resource[FileProps], type="Example::Local::File"):
         return str(self.path) if self.path.exists() else None
 
     def handle_create(self) -> Json:
-        with self.path.open("x") as file:
+        # The file appears whole: a crash must not leave one that is found again without its content.
+        with os.fdopen(os.open(self.path.parent, os.O_TMPFILE | os.O_RDWR, 0o600), "w") as file:
             file.write(self.props.content)
+            file.flush()
+            number = file.fileno()
+            os.link(f"/proc/self/fd/{number}", self.path, src_dir_fd=number)  # with it the link is followed
         with self.path.with_name(JOURNAL).open("a") as journal:
             journal.write(f"{self.physical_name}\n")
         log.info("made %s", self.path)
@@ -72,7 +79,7 @@ class File(Resource[FileProps], type="Example::Local::File"):
 
     def handle_check(self) -> None:
         if not self.path.exists():
-            raise FileNotFoundError(f"{self.path} is gone")
+            raise Unhealthy(f"{self.path} is gone")
 
     def live_properties(self) -> dict[str, Json] | None:
         return {"content": self.path.read_text()} if self.path.exists() else None
@@ -89,7 +96,8 @@ class File(Resource[FileProps], type="Example::Local::File"):
         self.data["saved"] = str(saved)
 
     def handle_delete_snapshot(self) -> None:
-        Path(str(self.data["saved"])).unlink(missing_ok=True)
+        if "saved" in self.data:  # else its snapshot has failed
+            Path(str(self.data["saved"])).unlink(missing_ok=True)
 
     def handle_lock(self) -> None:
         self.data.setdefault("was_locked", self.flag.exists())

@@ -23,14 +23,16 @@ TEMPLATES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 class Machines:
     """`heatlite api` and `heatlite worker` with the same settings; objects are files in the folder ``files``."""
 
-    def __init__(self, home: Path, database: str, broker: str, path: str | None = None) -> None:
+    def __init__(
+        self, home: Path, database: str, broker: str, path: str | None = None, lease: float = LEASE
+    ) -> None:
         """`path` is the PYTHONPATH, where that is to be another."""
         self.home = home
         self.files = home / "files"
         self._database = database
         self._variables = {
             "HEATLITE_BROKER": broker,
-            "HEATLITE_LEASE_SECONDS": str(LEASE),
+            "HEATLITE_LEASE_SECONDS": str(lease),
             **({} if path is None else {"PYTHONPATH": path}),
         }
         self._all: list[Process] = []

@@ -11,7 +11,8 @@ import socket
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from heatlite.core.errors import DatabaseUnavailable
@@ -35,6 +36,16 @@ def program(name: str, *places: str) -> str:
     found = shutil.which(name, path=os.pathsep.join([*beside, os.environ["PATH"], "/usr/sbin"]))
     if found is None:
         raise NoServer(f"{name} is not installed")
+    return found
+
+
+def descendants(process: int) -> list[int]:
+    """A process and all that it has started, parents first (proc(5))."""
+    found = [process]
+    for one in found:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for task in Path(f"/proc/{one}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
     return found
 
 
@@ -111,6 +122,20 @@ class Server(ABC):
             self._process.wait(60)
             self._process = None
             eventually(lambda: not self.answers(), "it is gone")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Inside, none of its processes does anything: it takes connections, and never answers."""
+        assert self._process is not None
+        processes = descendants(self._process.pid)
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -110,7 +110,8 @@ def test_killed_at_every_commit(
         for stack, (commit, after) in planned.items():
             victims.kill(name, stack, commit, after)
         victims.bury(0)
-        assert victims.codes.count(-9) > len(planned) / 2, "most come as far as the one that nobody disturbed"
+        # The renewal of a lease is a commit, too: a victim on an idle machine may need fewer than the undisturbed run.
+        assert victims.codes.count(-9) >= len(planned) / 2, "most come as far as the one that nobody disturbed"
         judge(survivor.store, files)
         for stack in planned:
             found = find(survivor, stack)

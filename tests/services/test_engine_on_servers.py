@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -322,8 +322,9 @@ def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
             assert time.monotonic() < end
             time.sleep(0.01)
         engines[0].stacks.check(CALLER, other, Timing(not_before=time.time() + 0.5))
-        with store.transaction():
-            store.stacks.hold(other.id)  # so nobody lets the check in
+        # A store with the longest limits: the engines' own would end a transaction that is idle for a lease.
+        with closing(Store.open(url)) as patient, patient.transaction():
+            patient.stacks.hold(other.id)  # so nobody lets the check in
             time.sleep(2.5 * settings(url).lease_seconds)
         (action,) = store.actions.live([stack.id])
         assert action.attempt == 1

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -82,9 +83,10 @@ def build(clock: HeldClock, software: Software, project: str) -> Callable[..., A
 class Cloudy(Engine):
     """An engine on a simulated cloud, and what there is to see of the cloud."""
 
-    def __init__(self, folder: Path, **scenario: Any) -> None:
-        """`scenario` is what the file of `simulation` says: ``faults=[{"verb": …, "raises": "lost"}]``."""
-        settings = {}
+    def __init__(self, folder: Path, given: Mapping[str, Any] = MappingProxyType({}), **scenario: Any) -> None:
+        """`scenario` is what the file of `simulation` says: ``faults=[{"verb": …, "raises": "lost"}]``; `given` are
+        further settings."""
+        settings = dict(given)
         if scenario:
             file = folder / "simulation.yaml"
             file.write_text(json.dumps(scenario))

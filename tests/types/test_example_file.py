@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.plugin import Change, ResourceType
+from heatlite.plugin import Change, ResourceType, Unhealthy
 from heatlite.plugin.registry import Registry
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
@@ -86,7 +86,7 @@ def test_check_fails_when_the_file_is_gone(make: Build) -> None:
     resource.handle_create()
     resource.handle_check()
     resource.path.unlink()
-    with pytest.raises(FileNotFoundError, match="is gone"):
+    with pytest.raises(Unhealthy, match="is gone"):
         resource.handle_check()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.plugin import Change
+from heatlite.plugin import Change, Unhealthy
 from heatlite.resources.testing import TestResource
 from heatlite.resources.waiting import Delay
 
@@ -118,7 +118,7 @@ def test_it_fails_when_its_time_has_passed(build: Build, clock: Any, verb: str) 
     check = getattr(resource, f"check_{verb}_complete")
     assert check(token) == 3
     clock.time += 3
-    with pytest.raises(ValueError, match=r"^Test Resource failed a$"):
+    with pytest.raises((ValueError, Unhealthy), match=r"^Test Resource failed a$"):
         check(token)
 
 

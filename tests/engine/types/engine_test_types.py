@@ -18,6 +18,7 @@ from heatlite.plugin import (
     Schema,
     ServiceConflict,
     StackResource,
+    Unhealthy,
     prop,
 )
 from heatlite.plugin.resource import ReplaceResource
@@ -80,7 +81,10 @@ class Suspicious(Plain, type="Test::Suspicious"):
     """Its check fails as told."""
 
     def handle_check(self) -> Json:
-        self._fail_if_told()
+        try:
+            self._fail_if_told()
+        except RuntimeError as error:
+            raise Unhealthy(str(error)) from error
         return None
 
 

@@ -1,7 +1,13 @@
-"""On the path of a process that is to die between a commit and its dispatch: FAULTS_DIE_AT says at which one."""
+"""On the path of a process that is to die, or to freeze.
+
+FAULTS_DIE_AT says between which commit and its dispatch it dies. FAULTS_FREEZE names a file: once that is there, the
+next transaction that has an action's stack stops the process in the middle, and the file is gone.
+"""
 
 import os
 import signal
+from pathlib import Path
+from typing import Any
 
 if "FAULTS_DIE_AT" in os.environ:
     from heatlite.engine.dispatch.distributed import Distributed
@@ -18,3 +24,18 @@ if "FAULTS_DIE_AT" in os.environ:
         announce(self, announcement)
 
     Distributed.announce = die  # type: ignore[method-assign]
+
+if "FAULTS_FREEZE" in os.environ:
+    from heatlite.store.actions import Actions
+
+    trigger = Path(os.environ["FAULTS_FREEZE"])
+    advance = Actions.advance
+
+    def freeze(self: Actions, *given: Any) -> Any:
+        found = advance(self, *given)
+        if trigger.exists():
+            trigger.unlink()
+            os.killpg(0, signal.SIGSTOP)
+        return found
+
+    Actions.advance = freeze  # type: ignore[method-assign]

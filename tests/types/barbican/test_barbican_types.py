@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
@@ -34,7 +35,7 @@ ALL = {
 
 
 def attributes(cloudy: Cloudy, stack: StackRecord, name: str, wanted: tuple[str, ...] = ()) -> JsonMap:
-    return cloudy.rooms.reading.attributes(cloudy.get(stack), cloudy.row(stack, name), wanted)
+    return cloudy.rooms.reading.attributes(Context("p"), cloudy.get(stack), cloudy.row(stack, name), wanted)
 
 
 def test_all_come_and_go(cloudy: Cloudy) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from heatlite.clients.cloud import CloudNotFound
+from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
 from heatlite.resources.keystone.users import User
 from heatlite.store.records import StackRecord
@@ -219,7 +220,8 @@ def test_what_is_gone_is_missed_and_deleted(cloudy: Cloudy, kind: str) -> None:
 def test_attributes(cloudy: Cloudy) -> None:
     user = keystone("User", name="ann", default_project=ref("p"))
     stack = cloudy.made({"p": keystone("Project", name="red"), "u": user})
-    project, user = (cloudy.rooms.reading.attributes(cloudy.get(stack), cloudy.row(stack, name), ()) for name in "pu")
+    read = cloudy.rooms.reading.attributes
+    project, user = (read(Context("p"), cloudy.get(stack), cloudy.row(stack, name), ()) for name in "pu")
     assert {key: project[key] for key in project if key != "show"} == {
         "name": "red", "domain_id": "default", "parent_id": "default", "enabled": True, "is_domain": False,
     }  # fmt: skip

@@ -9,7 +9,7 @@ from heatlite.core.json import JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import ref, resource, template
+from tests.engine.conftest import MEMBER, ref, resource, template
 from tests.types.conftest import Cloudy
 
 O = "OS::Octavia::"  # noqa: E741
@@ -188,7 +188,7 @@ def test_one_in_error_is_found_by_a_check(cloudy: Cloudy) -> None:
 
 
 def attributes(cloudy: Cloudy, stack: StackRecord, name: str) -> JsonMap:
-    found = cloudy.rooms.reading.attributes(cloudy.get(stack), cloudy.row(stack, name), ())
+    found = cloudy.rooms.reading.attributes(MEMBER, cloudy.get(stack), cloudy.row(stack, name), ())
     return {key: value for key, value in found.items() if key != "show"}
 
 

@@ -51,6 +51,15 @@ def test_a_password_is_asked_for_twice(terminal: list[str], capsys: pytest.Captu
     assert "sesame" not in shown.out + shown.err
 
 
+def test_who_makes_an_administrator_is_told(capsys: pytest.CaptureFixture[str], terminal: list[str]) -> None:
+    """The role is of one project by its form only."""
+    for roles, told in (("member", False), ("reader,admin", True)):
+        terminal += ["sesame", "sesame"]
+        for words in (["user", "add", "eve"], ["user", "token", "eve"]):
+            assert run([*words, "--project", f"p2={roles}"], Writer()) == 0
+            assert ("eve is an administrator of all projects" in capsys.readouterr().err) == told
+
+
 @pytest.mark.parametrize("project", ["=member", "a=", "a/b", "a=,"])
 def test_projects_that_are_none(project: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["user", "token", "ci", "--project", project], Writer()) == 1

@@ -1,5 +1,6 @@
 """Commands that need no server, arguments, and how answers are printed."""
 
+import io
 import json
 import os
 import subprocess
@@ -107,6 +108,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "node token story db",
         "serve --host 127.0.0.1 --port 0 --database sqlite:///x.db --config c.toml",
         "db status -f json",
+        "db backup copy.db --force",
     ],
 )
 def test_command_lines_are_understood(line: str) -> None:
@@ -186,6 +188,42 @@ def test_fsck(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "[]\n"
     assert run(["fsck", "--database", "sqlite:///bad.db", "-f", "value"], Recorder()) == 1
     assert capsys.readouterr().out == "action a1 x a rule\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("command", ["up", "plan"])
+def test_files_from_elsewhere_are_sent_with_consent_only(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    (place / "private").mkdir()
+    (place / "private" / "id_rsa").write_text("sesame")
+    (place / "work").mkdir()
+    template = place / "work" / "t.yaml"
+    template.write_text("heat_template_version: 2018-08-31\noutputs: {o: {value: {get_file: ../private/id_rsa}}}\n")
+    words = [command, str(template)]
+    for stdin, sent in ((io.StringIO("y\n"), False), (Terminal("n\n"), False), (Terminal("y\n"), True)):
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert run(words, Recorder()) == 1
+        shown = capsys.readouterr().err
+        assert f"  {place}/private/id_rsa (named in {template})" in shown
+        assert ("Send them? [y/N]" in shown) == stdin.isatty()
+        assert ("No server answers" in shown) == sent
+        assert (f"Nothing was sent. If you trust the template with these: --send-from {place}/private" in shown) != sent
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert run([*words, "--send-from", "private"], Recorder()) == 1
+    assert capsys.readouterr().err.startswith("heatlite: No server answers")
+
+
+@pytest.mark.parametrize("words", [["db", "backup"], ["db", "restore"], ["db", "upgrade", "copy.db"]])
+def test_a_backup_has_a_file_and_nothing_else_has(
+    place: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert run(words, Recorder()) == 1
+    assert "heatlite db backup | restore FILE" in capsys.readouterr().err
 
 
 def test_keys(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,68 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, name: str, content: bytes | N
 def test_a_folder_is_no_template(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="Is a directory"):
         gather(tmp_path)
+
+
+@pytest.fixture
+def elsewhere(folder: Path) -> Path:
+    """A folder beside the template's, in which the user has something."""
+    private = folder.parent / f"{folder.name}-private"
+    private.mkdir()
+    (private / "id_rsa").write_text("sesame")
+    (private / "clouds.yaml").write_text("clouds: {}")
+    return private
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "a: {get_file: ../X/id_rsa}",
+        "a: {get_file: /X/id_rsa}",
+        "a: {get_file: 'file:///X/id_rsa'}",
+        "a: {get_file: data/../../X/id_rsa}",
+        "a: {get_file: link}",
+        "resources: {a: {type: ../X/clouds.yaml}}",
+        "resources: {a: {type: below.yaml}}",
+    ],
+)
+def test_what_lies_outside_of_the_folder_is_told(folder: Path, elsewhere: Path, named: str) -> None:
+    (folder / "link").symlink_to(elsewhere / "id_rsa")
+    (folder / "below.yaml").write_text(f"a: {{get_file: {elsewhere}/id_rsa}}")
+    named = named.replace("/X", str(elsewhere) if "../" not in named else f"/{elsewhere.name}").replace("////", "///")
+    (folder / "bad.yaml").write_text(f"heat_template_version: 2018-08-31\n{named}\n")
+    bundle = gather(folder / "bad.yaml")
+    (path,) = bundle.outside
+    assert path.parent == elsewhere
+    assert bundle.outside[path] == folder / ("below.yaml" if "below" in named else "bad.yaml")
+    assert gather(folder / "bad.yaml", folders=[elsewhere]).outside == {}
+    assert gather(folder / "bad.yaml", folders=[elsewhere / "id"]).outside != {}
+
+
+def test_what_lies_below_a_file_of_the_command_line_is_not(folder: Path, elsewhere: Path) -> None:
+    """The user has named both; but neither may name what lies beside the other."""
+    (elsewhere / "env.yaml").write_text("resource_registry: {OS::A: own.yaml}")
+    (elsewhere / "own.yaml").write_text("a: {get_file: id_rsa}")
+    assert gather(folder / "main.yaml", [elsewhere / "env.yaml"]).outside == {}
+    (folder / "main.yaml").write_text(f"a: {{get_file: ../{elsewhere.name}/clouds.yaml}}")
+    assert [*gather(folder / "main.yaml", [elsewhere / "env.yaml"]).outside] == [elsewhere / "clouds.yaml"]
+
+
+@pytest.mark.parametrize("named", ["pipe", "/dev/zero", "data"])
+def test_only_a_regular_file_is_read(folder: Path, named: str) -> None:
+    """Nobody writes into the pipe."""
+    os.mkfifo(folder / "pipe")
+    (folder / "asks.yaml").write_text(f"a: {{get_file: {named}}}")
+    (folder / "env.yaml").write_text(f"resource_registry: {{OS::A: {named}}}")
+    reason = rf"{named}: (no regular file|Is a directory) \(named in .*(asks|env)\.yaml\)$"
+    with pytest.raises(CommandError, match=reason):
+        gather(folder / "asks.yaml")
+    with pytest.raises(CommandError, match=reason):
+        gather(folder / "main.yaml", [folder / "env.yaml"])
+
+
+def test_a_user_may_name_a_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    writer = threading.Thread(target=(folder / "pipe").write_text, args=("heat_template_version: 2018-08-31\n",))
+    writer.start()
+    assert gather(folder / "pipe").template.data == {"heat_template_version": "2018-08-31"}
+    writer.join()

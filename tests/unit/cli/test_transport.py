@@ -169,3 +169,10 @@ def test_no_address(url: str) -> None:
 )
 def test_endpoints(url: str, project: str | None, server: str, prefix: str) -> None:
     assert split_endpoint(url, project) == (server, prefix)
+
+
+@pytest.mark.parametrize("url", ["http://mia:sesame@127.0.0.1:1", "ftp://mia:sesame@h?key=sesame", "http://[mia:sesame@h"])
+def test_a_password_in_the_address_is_not_shown(url: str) -> None:
+    with pytest.raises(CommandError) as error:
+        HTTPTransport(url).send("GET", "/", {}, b"")
+    assert "sesame" not in str(error.value)

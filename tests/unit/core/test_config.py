@@ -139,3 +139,28 @@ def test_the_table_of_keystone(tmp_path: Path) -> None:
         with pytest.raises(BadSetting) as caught:
             load(file=file, environ={})
         assert "sesame" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("encryption_keys = []", "encryption_keys"),
+        ('token = "t"\npassword = "p"', "password, token"),
+        ('database = "postgresql://mia:sesame@h/n"', "database"),
+        ('broker = "amqp://mia:sesame@h/n"', "broker"),
+        ('[keystone]\npassword = "p"', "keystone"),
+        ('port = 1\ndatabase = "postgresql://h/n@x"', None),
+    ],
+)
+def test_secrets_that_others_may_read_get_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, named: str | None
+) -> None:
+    file = tmp_path / "heatlite.toml"
+    file.write_text(text)
+    for mode, warns in ((0o600, False), (0o640, True), (0o604, True)):
+        caplog.clear()
+        file.chmod(mode)
+        load(file=file, environ={})
+        told = [f"{file}: other users may read {named} in it: chmod 600 {file}"] if warns and named else []
+        assert [record.getMessage() for record in caplog.records] == told
+    assert "sesame" not in caplog.text

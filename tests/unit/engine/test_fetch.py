@@ -8,13 +8,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
+from heatlite.core.bulkhead import Bulkhead
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.engine.fetch import Fetcher
 
 
@@ -145,6 +147,13 @@ def test_nobody_else_is(url: str, hosts: tuple[str, ...]) -> None:
 )
 def test_odd_addresses(address: str, reason: str) -> None:
     assert reason in refused(LISTED, address)
+
+
+def test_no_secret_of_an_address_is_shown(url: str) -> None:
+    shown = refused(LISTED, f"{url.replace('//', '//mia:sesame@')}/there?key=s3cret")
+    assert "sesame" not in shown
+    assert "s3cret" not in shown
+    assert f"{url}/there" in shown
 
 
 def test_a_redirect_leads_nowhere_else(url: str) -> None:
@@ -309,3 +318,15 @@ def test_a_host_that_never_greets() -> None:
 
 def test_a_host_that_speaks_no_tls(url: str) -> None:
     assert "SSL" in refused(LISTED, url.replace("http:", "https:") + "/good")
+
+
+def test_hosts_that_hang_leave_threads_to_others() -> None:
+    """Whoever would wait for one more than may hang is told to come again."""
+    fetcher = Fetcher(("127.0.0.1",), 1000, 1.0, Bulkhead(1, 0, 0.0, lambda: Unavailable(service="s", reason="r")))
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/t.yaml"
+        first = pool.submit(fetcher.text, url)
+        with silent.accept()[0]:
+            with pytest.raises(Unavailable):
+                fetcher.text(url)
+            assert isinstance(first.exception(), HTTPBadRequest)

@@ -114,7 +114,7 @@ def test_only_who_is_trusted_is_sent_anything(certificate: Callable[..., Path], 
 
 def test_the_settings() -> None:
     listed = ("one=https://a.example:8004/v1/{project}/", "two=http://b.example/v1/{project}?=")
-    with pytest.raises(BadSetting, match=r"regions: 'http://b.example"):
+    with pytest.raises(BadSetting, match=r"regions: the address of two \(http://b.example"):
         endpoints(Settings(database="", regions=listed))
     settings = Settings(database="", regions=listed[:1], region_tokens=("one=a=b",))
     assert endpoints(settings) == {"one": Endpoint("https://a.example:8004/v1/{project}", "a=b")}
@@ -124,6 +124,13 @@ def test_the_settings() -> None:
 def test_a_region_without_an_address(entry: str) -> None:
     with pytest.raises(BadSetting, match=r"^regions: "):
         endpoints(Settings(database="", regions=(entry,)))
+
+
+def test_a_password_in_the_address_of_a_region_is_not_shown() -> None:
+    with pytest.raises(BadSetting, match=r"^regions: .*region_tokens") as caught:
+        endpoints(Settings(database="", regions=("one=https://mia:sesame@a.example/v1?key=s3cret",)))
+    assert "sesame" not in caught.value.message
+    assert "s3cret" not in caught.value.message
 
 
 def test_a_token_for_nobody_is_refused_and_not_shown() -> None:

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.clock import Clock
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id, random_id
@@ -22,14 +24,18 @@ from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs,
 from heatlite.engine.retention import Retention
 from heatlite.store.action_list import ActionQuery
 from heatlite.store.consistency import RULES
+from heatlite.store.database import Dialect
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.events import EventQuery
 from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
     ActionRecord,
-    BeforeLock,
+    DroppedRecord,
+    EarlierState,
     EventRecord,
+    HealthRecord,
     LockRecord,
+    ProtectionRecord,
     ResourceRecord,
     ServiceRecord,
     SnapshotRecord,
@@ -267,6 +273,7 @@ FULL_STACK = {
     "inherited": {"facade": {}, "without": ["x.yaml"]},
     "before_lock": "CHECK_FAILED",
     "sealed": True,
+    "protection": ProtectionRecord("ann", 103.5, "the 'only' copy"),
 }
 
 
@@ -283,6 +290,26 @@ def test_a_stack_comes_back_as_it_was_given(store: Store) -> None:
         store.stacks.save(a_stack("other", id=full.id))
     assert store.stacks.get(plain.id) == changed
     assert store.stacks.get(full.id) == a_stack("other", id=full.id, sealed=True)
+
+
+def held(store: Store, stack: StackRecord) -> StackRecord:
+    found = store.stacks.get(stack.id)
+    assert found is not None
+    return found
+
+
+@everywhere
+def test_the_cloud_of_a_tree_is_its_roots_and_only_recorded_deliberately(store: Store) -> None:
+    cloud = CloudIdentity("mine", "https://keystone/v3", "Ü", None)
+    root, other = a_stack("root", cloud=cloud), a_stack("other")
+    child = a_stack("child", root_id=root.id, parent_id=root.id)
+    insert(store, root, other, child)
+    assert [store.stacks.cloud_of(one) for one in (root, other, child)] == [cloud, None, cloud]
+    proven = replace(cloud, project_id="p1")
+    with store.transaction():
+        store.stacks.record_cloud(root.id, proven)
+        store.stacks.save(replace(root, cloud=None))  # a worker knows it as it was when it began
+    assert [store.stacks.cloud_of(one) for one in (held(store, root), other, child)] == [proven, None, proven]
 
 
 @everywhere
@@ -452,8 +479,9 @@ def test_a_summary_says_what_the_stack_says(store: Store) -> None:
     insert(store, stack)
     (found,) = store.stacks.list("acme", StackQuery(show_nested=True))
     assert found.locked
+    assert found.protected
     for name in found.__slots__:
-        if name != "locked":
+        if name not in ("locked", "protected"):
             assert getattr(found, name) == getattr(stack, name)
 
 
@@ -512,6 +540,115 @@ def test_a_template_is_stored_once_whatever_the_order_of_its_keys(store: Store) 
         store.templates.get("none")
 
 
+def purge_templates(store: Store, now: float, before: float) -> set[str]:
+    """What retention does with templates, with those unused before a moment; the ids of the templates that are left."""
+    with store.transaction():
+        store.templates.mark_unused(store.templates.unreferenced(100) or ["none"], now)
+    with store.transaction():
+        store.templates.remove_unused(store.templates.unused_before(before, 100) or ["none"])
+    return {template_id for (template_id,) in store.database.read("SELECT id FROM template")}
+
+
+@everywhere
+def test_a_template_goes_some_time_after_its_last_reference(store: Store) -> None:
+    with store.transaction():
+        ids = [store.templates.put({"number": number}, {}) for number in range(4)]
+        of_deleted = a_stack("gone", template_id=ids[2], deleted_at=5.0)
+        changed = a_stack(template_id=ids[0], previous_template_id=ids[1])
+        store.stacks.insert_many([changed, of_deleted])
+    assert purge_templates(store, 10.0, 10.0) == {*ids}, "marked"
+    assert store.templates.unused_before(11.0, 100) == [ids[3]]
+    assert purge_templates(store, 20.0, 11.0) == {*ids[:3]}
+    with store.transaction():
+        store.stacks.save(replace(changed, template_id=ids[2], previous_template_id=None))
+        store.stacks.forget([of_deleted.id])
+    assert purge_templates(store, 20.0, 20.0) == {*ids[:3]}
+    assert purge_templates(store, 30.0, 21.0) == {ids[2]}
+
+
+@everywhere
+def test_a_template_that_is_used_again_stays_as_long_as_a_new_one(store: Store) -> None:
+    with store.transaction():
+        (template_id,) = [store.templates.put({"a": 1}, {})]
+    assert purge_templates(store, 10.0, 10.0) == {template_id}
+    found = store.templates.unused_before(11.0, 100)
+    with store.transaction():
+        assert store.templates.put({"a": 1}, {}) == template_id
+        stack = a_stack(template_id=template_id)
+        store.stacks.insert(stack)
+    with store.transaction():
+        assert store.templates.remove_unused(found) == 0, "it was found before it was used again"
+    with store.transaction():
+        store.stacks.forget([stack.id])
+    assert purge_templates(store, 20.0, 20.0) == {template_id}
+
+
+@everywhere
+def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
+    """Retention that comes between the template and the commit of its stack deletes nothing, and waits for nobody."""
+    with store.transaction():
+        ids = {name: store.templates.put({"is": name}, {}) for name in ("known", "marked", "unused")}
+        store.templates.mark_unused([ids["marked"], ids["unused"]], 10.0)
+    put, go_on = threading.Event(), threading.Event()
+
+    def create() -> None:
+        with store.transaction():
+            ids["new"] = store.templates.put({"is": "new"}, {})
+            for name in ("known", "marked", "new"):
+                template_id = store.templates.put({"is": name}, {})
+                store.stacks.insert(a_stack(name, template_id=template_id))
+            put.set()
+            assert go_on.wait(30)
+        store.close()
+
+    def purge() -> None:
+        purge_templates(store, 20.0, 30.0)
+        with store.transaction():
+            store.templates.remove_unused([*ids.values()])
+
+    creation = threading.Thread(target=create)
+    creation.start()
+    assert put.wait(30)
+    if store.database.dialect is not Dialect.SQLITE:  # it has one transaction at a time
+        purge()
+    go_on.set()
+    creation.join()
+    purge()
+    assert purge_templates(store, 40.0, 50.0) == {ids["known"], ids["marked"], ids["new"]}
+    assert store.inconsistencies(1e9, 0.0) == []
+
+
+@everywhere
+def test_templates_are_stored_and_deleted_at_the_same_time(store: Store) -> None:
+    """Creates and deletions of stacks with the same few templates, while retention deletes without any grace."""
+    end = time.monotonic() + 1.5
+    faults: list[Exception] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in count():
+                if time.monotonic() > end:
+                    break
+                with store.transaction():
+                    template_id = store.templates.put({"number": (turn + number) % 3}, {})
+                    store.stacks.insert(a_stack(f"{number}-{turn}", id=f"s-{number}-{turn}", template_id=template_id))
+                with store.transaction():
+                    if turn % 5:
+                        store.stacks.forget([f"s-{number}-{turn}"])
+        except Exception as error:  # noqa: BLE001 - told by the test
+            faults.append(error)
+        store.close()
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        purge_templates(store, 1.0, 2.0)
+        time.sleep(0.002)
+    assert faults == []
+    assert [one.id for one in store.inconsistencies(0.0, 0.0)] == []
+
+
 # -- resources -----------------------------------------------------------------------------------
 
 FULL_RESOURCE = {
@@ -530,7 +667,16 @@ FULL_RESOURCE = {
     "requires": ("a", "b"),
     "deletion_policy": "Retain",
     "description": "a database",
-    "before_lock": BeforeLock(Verb.CHECK, Status.FAILED, "marked"),
+    "before_lock": EarlierState(Verb.CHECK, Status.FAILED, "marked", 5.0),
+    "before_check": EarlierState(Verb.CREATE, Status.FAILED, "no quota"),
+    "health": HealthRecord(
+        6.5,
+        "no ü answer",
+        True,
+        EarlierState(Verb.UNLOCK, Status.COMPLETE, "x", 7.0),
+        EarlierState(Verb.INIT, Status.COMPLETE, ""),
+    ),
+    "protection": ProtectionRecord("ann", 103.5),
 }
 
 
@@ -552,6 +698,21 @@ def test_resources_come_back_as_they_were_given(store: Store) -> None:
         store.resources.delete_many([plain.id, "none"])
     assert store.resources.of("s1") == [changed[1]]
     assert store.resources.of("s2") == [stranger]
+
+
+@everywhere
+def test_the_first_protected_resource_of_some_stacks_is_found(store: Store) -> None:
+    held = ProtectionRecord("ann", 103.5, "data")
+    plain, guarded = a_resource("plain"), a_resource("guarded", protection=held)
+    stranger = a_resource("stranger", stack_id="s2", protection=held)
+    with store.transaction():
+        store.resources.insert_many([plain, guarded, stranger])
+    assert store.resources.protected(["s1"]) == guarded
+    assert store.resources.protected(["s3", "s2"]) == stranger
+    assert store.resources.protected(["s3"]) is None
+    with store.transaction():
+        store.resources.save_many([replace(guarded, protection=None)])
+    assert store.resources.protected(["s1"]) is None
 
 
 @everywhere
@@ -831,6 +992,19 @@ def test_a_sink_gets_what_is_told_after_its_stack_has_it(store: Store) -> None:
 
 
 @everywhere
+def test_sinks_of_one_project_hide_no_others(store: Store) -> None:
+    with store.transaction():
+        for number in range(30):
+            store.stacks.insert(hooked(a_stack(f"s{number}", id=f"a{number:02}"), "https://x"))
+            store.events.append_many([an_event("e", stack_id=f"a{number:02}")])
+        store.stacks.insert(hooked(a_stack("other", id="z", project="other"), "https://x"))
+        store.events.append_many([an_event("e", stack_id="z")])
+    found = store.sinks.due(10.0, 2)
+    assert [(one.project, one.stack_id) for one in found] == [("acme", "a00"), ("acme", "a01"), ("other", "z")]
+    assert [one.project for one in store.sinks.due(10.0, 100, {"acme"})] == ["other"]
+
+
+@everywhere
 def test_one_engine_tells_a_sink(store: Store) -> None:
     with store.transaction():
         store.stacks.insert(hooked(a_stack("a", id="a"), "https://x"))
@@ -1003,6 +1177,69 @@ def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
     ]
     kept = store.actions.history(action.id)
     assert [(move.before, move.after, move.reason) for move in kept] == [move[1:] for move in reported]
+
+
+@everywhere
+def test_takeovers_without_progress_wait_longer_and_longer(store: Store) -> None:
+    put(store, an_action("s1"))
+    now, waited, action = 200.0, list[float](), store.actions.claim("first", 200.0, 30.0)
+    for number in range(1, 10):
+        now += 30.0
+        taken = store.actions.claim(f"w{number}", now, 30.0)
+        if taken is None:
+            put_off = store.actions.live(["s1"])[0]
+            assert (put_off.status, put_off.owner) == (ActionStatus.READY, None)
+            assert put_off.not_before is not None
+            waited.append(put_off.not_before - now)
+            assert store.actions.claim(f"w{number}", put_off.not_before - 0.5, 30.0) is None
+            now = put_off.not_before
+            taken = store.actions.claim(f"w{number}", now, 30.0)
+        assert taken is not None
+        assert taken.takeovers == number
+        assert action is not None
+        with pytest.raises(Fenced), store.transaction():
+            store.actions.hold(action, now, 30.0)
+        action = taken
+    assert waited == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+
+
+@everywhere
+def test_progress_and_rest_make_the_next_takeover_the_first(store: Store) -> None:
+    put(store, an_action())
+    action, now = store.actions.claim("w0", 200.0, 30.0), 200.0
+    for number in range(1, 5):
+        assert action is not None
+        if number % 2:
+            store.actions.count_takeovers(action, 0)
+        else:
+            with store.transaction():
+                store.actions.advance(action, now, 30.0)
+        now += 30.0
+        action = store.actions.claim(f"w{number}", now, 30.0)
+        assert action is not None
+        assert action.takeovers == 1
+
+
+@everywhere
+def test_what_is_given_back_is_no_takeover(store: Store) -> None:
+    put(store, an_action())
+    for number in range(10):
+        action = store.actions.claim(f"w{number}", 200.0, 30.0)
+        assert action is not None
+        assert action.takeovers == 0
+        with store.transaction():
+            store.actions.give_back(f"w{number}", 200.0, "its worker has stopped")
+
+
+@everywhere
+def test_takeovers_without_progress_are_made_one_after_the_other(store: Store) -> None:
+    put(store, *(an_action(f"s{number}") for number in range(4)))
+    claimed = [store.actions.claim("w0", 200.0, 30.0) for _ in range(4)]
+    assert None not in claimed
+    assert None not in [store.actions.claim("w1", 230.0, 30.0) for _ in range(4)]
+    assert store.actions.claim("w2", 260.0, 30.0) is None
+    times = [one.not_before for one in store.actions.live([f"s{number}" for number in range(4)])]
+    assert times == [261.0, 263.0, 265.0, 267.0]
 
 
 @everywhere
@@ -1382,16 +1619,17 @@ def test_a_refused_request_is_kept_once_for_each_lock(store: Store) -> None:
     with store.transaction():
         assert store.suppressed.add(a_refusal(), locked_at=50.0)
         assert not store.suppressed.add(a_refusal(time=101.0), locked_at=50.0)
+        assert not store.suppressed.add(a_refusal(time=103.0, count=5), locked_at=50.0)
         assert store.suppressed.add(a_refusal(time=102.0), locked_at=60.0)
         assert store.suppressed.add(a_refusal(requested_by="bob"), locked_at=50.0)
         assert store.suppressed.add(a_refusal(body=None), locked_at=50.0)
         assert store.suppressed.add(a_refusal(stack_id="s2"), locked_at=50.0)
     found = store.suppressed.list("s1")
     assert [replace(each, id=0) for each in found] == [
-        a_refusal(),
-        a_refusal(time=102.0),
-        a_refusal(requested_by="bob"),
-        a_refusal(body=None),
+        a_refusal(root_id="s1", last_time=103.0, count=7),
+        a_refusal(root_id="s1", time=102.0, last_time=102.0),
+        a_refusal(root_id="s1", requested_by="bob", last_time=100.0),
+        a_refusal(root_id="s1", body=None, last_time=100.0),
     ]
     assert store.suppressed.get("s1", found[1].id) == found[1]
     assert store.suppressed.get("s2", found[1].id) is None
@@ -1407,12 +1645,70 @@ def test_a_refused_request_is_kept_once_for_each_lock(store: Store) -> None:
 
 
 @everywhere
-def test_one_stack_keeps_a_thousand_refused_requests(store: Store) -> None:
+def test_a_root_lists_the_refused_requests_of_its_tree(store: Store) -> None:
     with store.transaction():
-        kept = [store.suppressed.add(a_refusal(target=f"r{number}"), locked_at=50.0) for number in range(1002)]
-        assert store.suppressed.add(a_refusal(stack_id="s2"), locked_at=50.0)
-    assert kept == [True] * 1000 + [False] * 2
-    assert len(store.suppressed.list("s1")) == 1000
+        for stack in ("root", "child", "grandchild"):
+            store.suppressed.add(a_refusal(stack_id=stack, root_id="root", effect={"x": stack}), locked_at=50.0)
+        store.suppressed.add(a_refusal(stack_id="other"), locked_at=50.0)
+    found = store.suppressed.list("root")
+    assert [(each.stack_id, each.effect) for each in found] == [
+        ("root", {"x": "root"}), ("child", {"x": "child"}), ("grandchild", {"x": "grandchild"}),
+    ]  # fmt: skip
+    assert [each.stack_id for each in store.suppressed.list("child")] == ["child"]
+    assert store.suppressed.get("root", found[2].id) == found[2]
+    assert store.suppressed.get("child", found[2].id) is None
+    with store.transaction():
+        store.suppressed.clear("grandchild")
+        assert len(store.suppressed.list("root")) == 2
+        store.suppressed.clear("root")
+    assert store.suppressed.list("child") == []
+    assert len(store.suppressed.list("other")) == 1
+
+
+@everywhere
+def test_the_newest_thousand_refused_requests_of_a_tree_are_kept(store: Store) -> None:
+    given = [a_refusal(stack_id=f"s{n % 3}", root_id="s0", target=f"r{n}", time=100.0 + n) for n in range(1003)]
+    with store.transaction():
+        for number, one in enumerate(given):
+            assert store.suppressed.add(one, locked_at=50.0)
+            if number == 999:
+                assert not store.suppressed.add(replace(given[0], time=2000.0), locked_at=50.0)
+                assert store.suppressed.dropped("s0") is None
+        assert store.suppressed.add(a_refusal(stack_id="other"), locked_at=50.0)
+    targets = [each.target for each in store.suppressed.list("s0")]
+    assert targets == ["r0", *(f"r{number}" for number in range(4, 1003))], "r0 has come again"
+    assert store.suppressed.dropped("s0") == DroppedRecord(3, 1102.0)
+    assert store.suppressed.dropped("other") is None
+    with store.transaction():
+        for each in store.suppressed.list("s0"):
+            store.suppressed.delete("s0", each.id)
+    assert store.suppressed.dropped("s0") is None
+
+
+@everywhere
+def test_the_refused_requests_of_a_tree_have_a_limit_in_bytes(store: Store) -> None:
+    with store.transaction():
+        large = [a_refusal(target=f"r{number}", body={"template": "x" * 1_000_000}) for number in range(20)]
+        for one in large:
+            assert store.suppressed.add(one, locked_at=50.0)
+        assert store.suppressed.add(a_refusal(), locked_at=50.0)
+    kept = store.suppressed.list("s1")
+    assert [each.target for each in kept][-2:] == ["r19", "db"]
+    assert len(kept) in (17, 13)  # encrypted they are a third longer
+    dropped = store.suppressed.dropped("s1")
+    assert dropped is not None
+    assert dropped.count == 21 - len(kept)
+
+
+@everywhere
+def test_a_refused_request_that_is_too_large_is_listed_without_its_body(store: Store) -> None:
+    with store.transaction():
+        for letter in "xy":
+            assert store.suppressed.add(a_refusal(body={"template": letter * 1_100_000}), locked_at=50.0)
+        assert not store.suppressed.add(a_refusal(body={"template": "x" * 1_100_000}), locked_at=50.0)
+    assert [(each.body, each.replayable, each.count) for each in store.suppressed.list("s1")] == [
+        (None, False, 2), (None, False, 1),
+    ]  # fmt: skip
 
 
 @everywhere
@@ -1567,6 +1863,7 @@ def test_rows_that_wait_are_found_in_many_stacks(store: Store) -> None:
 BREAKS = {
     "an account has a stack": "UPDATE account SET stack_id = 'gone'",
     "a project for accounts has a stack": "UPDATE account_project SET root_id = 'gone'",
+    "a size has a stack": "UPDATE stack_size SET stack_id = 'gone'",
     "a credential has a stack": "UPDATE credential SET stack_id = 'gone'",
     "an action that has ended holds nothing": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
     "an action that has ended keeps no secrets": "UPDATE action SET secrets = 'x' WHERE id = 'ended'",
@@ -1597,6 +1894,11 @@ BREAKS = {
         "UPDATE action SET status = 'SUSPENDED' WHERE id = 'ready'"
     ),
     "a stack that is in progress has an action": "UPDATE stack SET status = 'IN_PROGRESS' WHERE id = 's-ended'",
+    "a stack has its template": "UPDATE stack SET template_id = 'gone' WHERE id = 's-ended'",
+    "a stack has the template that a rollback needs": (
+        "UPDATE stack SET previous_template_id = 'gone' WHERE id = 's-ended'"
+    ),
+    "a template that no stack refers to is deleted": "UPDATE template SET unused_since = -9000 WHERE id = 'unused'",
     "a nested stack has a parent": "UPDATE stack SET parent_id = 'nowhere' WHERE id = 's-child'",
     "a resource that is in progress, or waits, has an action on its stack": (
         "UPDATE resource SET status = 'IN_PROGRESS' WHERE stack_id = 's-ended'"
@@ -1620,6 +1922,8 @@ def something_of_everything(store: Store) -> None:
     """Stacks with actions in all states, as they come to be."""
     known = ("ended", "runs", "parent", "waits", "child", "ready", "later")
     with store.transaction():
+        for template_id in ("0" * 64, "unused"):
+            store.templates.put({}, {}, template_id)
         for name in known:
             nested = {"parent_id": "s-parent", "root_id": "s-parent"} if name == "child" else {}
             busy = Status.COMPLETE if name in ("ended", "later") else Status.IN_PROGRESS
@@ -1630,6 +1934,7 @@ def something_of_everything(store: Store) -> None:
         store.snapshots.insert(taken)
         store.database.write("INSERT INTO credential (stack_id, content) VALUES ('s-ready', 'x')")
         store.accounts.put_project("s-ready")
+        store.stack_sizes.record_resources("s-ready", "s-ready", 7)
         account = "(stack_id, root_id, resource_name, physical_name, password)"
         store.database.write(f"INSERT INTO account {account} VALUES ('s-ready', 's-ready', 'a', 's-a-x', 'x')")
     for name in ("ended", "runs", "parent"):

@@ -1,0 +1,192 @@
+"""Secrets of resources are shown to callers who may export the stack, and to nobody else."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from heatlite import wiring
+from heatlite.api.access.files import add_token
+from heatlite.core.config import Auth, Settings
+from heatlite.plugin.signing import NATIVE, NODE, Signalled
+from tests.databases import sqlite
+
+from .conftest import Heat, template, value
+
+SCRIPT = {"type": "OS::Heat::SoftwareConfig", "properties": {"group": "script", "config": "true"}}
+NESTED = json.dumps(
+    {
+        "heat_template_version": "2021-04-16",
+        "parameters": {"told": {"type": "string"}},
+        "resources": {"own": {"type": "OS::Heat::WaitConditionHandle"}, "v": value({"get_param": "told"})},
+        "outputs": {"token": {"value": {"get_attr": ["own", "token"]}}},
+    }
+)
+MADE = template(
+    server={"type": "OS::Heat::DeployedServer"},
+    handle={"type": "OS::Heat::WaitConditionHandle"},
+    cfn={"type": "AWS::CloudFormation::WaitConditionHandle"},
+    password={"type": "OS::Heat::RandomString"},
+    keypair={"type": "OS::Nova::KeyPair", "properties": {"name": "k", "save_private_key": True}},
+    config=SCRIPT,
+    deployed={
+        "type": "OS::Heat::SoftwareDeployment",
+        "properties": {
+            "server": {"get_resource": "server"},
+            "config": {"get_resource": "config"},
+            "signal_transport": "CFN_SIGNAL",
+        },
+    },
+    told=value({"text": {"get_attr": ["handle", "curl_cli"]}, "url": {"get_resource": "cfn"}}),
+    nested={"type": "nested.yaml", "properties": {"told": {"get_attr": ["handle", "token"]}}},
+    after=value({"get_attr": ["nested", "token"]}),
+)  # fmt: skip
+
+
+class Bench:
+    """A stack with secrets of every kind, and callers with tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        tokens = folder / "tokens.toml"
+        settings = Settings(
+            database=sqlite(folder),
+            auth=Auth.TOKENS,
+            tokens_file=str(tokens),
+            cloud="simulated",
+            public_url="http://heat.example",
+        )
+        roles = {"mia": "member", "ria": "reader"}
+        given = {user: add_token(tokens, user, {"demo": frozenset({role})}, None) for user, role in roles.items()}
+        self.server = wiring.embedded(settings)
+        self.member, self.reader = (
+            Heat(self.server.app, proof={"X-Auth-Token": given[user]}) for user in ("mia", "ria")
+        )
+        self.path = self.member.create(MADE, wait=False, files={"nested.yaml": NESTED})
+
+    def signalled(self, name: str) -> Signalled[Any]:
+        stack = self.server.store.stacks.by_name("demo", "s")
+        assert stack is not None
+        (row,) = self.server.store.resources.by_name(stack.id, [name])
+        made = self.server.rooms.reading.resources_of(stack).make(row)
+        assert isinstance(made, Signalled)
+        return made
+
+    def secrets(self) -> list[str]:
+        store, found = self.server.store, []
+        root = store.stacks.by_name("demo", "s")
+        assert root is not None
+        for stack in (root, *store.stacks.descendants(root)):
+            for row in store.resources.of(stack.id):
+                found += self.server.rooms.reading.resources_of(stack).make(row).secrets()
+        return [str(secret) for secret in found if secret]
+
+    def wait(self) -> None:
+        """Until all is made but the deployment, which nobody answers."""
+        end = time.monotonic() + 20
+        while True:
+            left = [
+                one["resource_name"]
+                for one in self.member.get(f"{self.path}/resources")["resources"]
+                if one["resource_status"] != "CREATE_COMPLETE"
+            ]
+            if left == ["deployed"] and self.member.get("/software_deployments")["software_deployments"]:
+                return
+            assert time.monotonic() < end, left
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    bench = Bench(tmp_path_factory.mktemp("secrets"))
+    bench.wait()
+    url = bench.signalled("deployed").signed_url("signal").partition("heat.example")[2]
+    bench.member.call("POST", url, {"deploy_status_code": "0"}, 200)
+    bench.member.settle(bench.path, "CREATE_COMPLETE")
+    bench.member.call("POST", f"{bench.path}/snapshots", {"name": "first"}, 200)
+    bench.member.settle(bench.path, "SNAPSHOT_COMPLETE")
+    yield bench
+    bench.server.close()
+
+
+def views(heat: Heat, path: str) -> dict[str, str]:
+    """What is read of the stack, by where."""
+    (snapshot,) = heat.get(f"{path}/snapshots")["snapshots"]
+    paths = [f"{path}/snapshots", f"{path}/snapshots/{snapshot['id']}", f"{path}/environment", f"{path}/template"]
+    paths += [f"{path}/resources?with_detail=true&nested_depth=3", "/software_deployments"]
+    listed = heat.get(f"{path}/resources?nested_depth=2")["resources"]
+    stacks = {link["href"] for one in listed for link in one["links"] if link["rel"] == "stack"}
+    for url in sorted(stacks):
+        own = urlsplit(url).path
+        paths += [f"{own}?resolve_outputs=false", f"{own}/environment", f"{own}/template"]
+        for one in heat.get(f"{own}/resources")["resources"]:
+            at = f"{own}/resources/{one['resource_name']}"
+            paths += [at, f"{at}?with_attr=token&with_attr=private_key&with_attr=outputs", f"{at}/metadata"]
+        for event in heat.get(f"{own}/events")["events"]:
+            if event["resource_name"] != own.split("/")[-2]:
+                paths.append(f"{own}/resources/{event['resource_name']}/events/{event['id']}")
+    paths += [f"/software_configs/{one['id']}" for one in heat.get("/software_configs")["software_configs"]]
+    (server,) = (one for one in listed if one["resource_name"] == "server")
+    paths.append(f"/software_deployments/metadata/{server['physical_resource_id']}")
+    return {one: heat.call("GET", one, code=200).text for one in paths}
+
+
+def seen(text: str, secrets: list[str]) -> list[str]:
+    return [secret for secret in secrets if secret in text or quote(secret, safe="") in text]
+
+
+def test_a_reader_is_shown_no_secret_of_a_resource(bench: Bench) -> None:
+    secrets = bench.secrets()
+    assert len(secrets) >= 26
+    shown = views(bench.reader, bench.path)
+    assert {where: found for where, text in shown.items() if (found := seen(text, secrets))} == {}
+
+
+def test_a_caller_who_may_export_is_shown_them(bench: Bench) -> None:
+    """They show that the test above would have found them."""
+    shown = views(bench.member, bench.path)
+    found = {where.partition("?")[0].split("/")[-2] for where, text in shown.items() if seen(text, bench.secrets())}
+    assert found >= {"snapshots", "resources", "events", "metadata", "software_configs"}
+    (snapshot,) = bench.member.get(f"{bench.path}/snapshots")["snapshots"]
+    assert snapshot["data"]["resources"]["server"]["resource_data"]["signal_key"]["secret"]
+
+
+def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
+    (snapshot,) = bench.reader.get(f"{bench.path}/snapshots")["snapshots"]
+    assert snapshot["data"]["resources"]["server"]["resource_data"] == {}
+    assert snapshot["data"]["resources"]["nested"]["resources"]["own"]["resource_data"] == {}
+    assert snapshot["data"]["resources"]["server"]["type"] == "OS::Heat::DeployedServer"
+
+
+def test_new_keys_make_old_urls_and_tokens_worthless(bench: Bench) -> None:
+    outsider = Heat(bench.server.app)
+
+    def paths() -> dict[str, str]:
+        urls = {name: bench.signalled(name).signed_url("signal") for name in ("deployed", "handle")}
+        urls["native"] = bench.signalled("handle").signed_url(NATIVE)
+        urls["cfn"] = str(bench.signalled("cfn").reference())
+        urls["server"] = bench.signalled("server").signed_url(NODE)
+        return {name: url.partition("heat.example")[2] for name, url in urls.items()}
+
+    old, token, secrets = paths(), bench.signalled("handle").token, bench.secrets()
+    bench.reader.call("POST", f"{bench.path}/actions", {"rotate_keys": None}, 403)
+    assert paths() == old
+    bench.member.call("POST", f"{bench.path}/actions", {"rotate_keys": None}, 200)
+    new = paths()
+    assert new.keys() == old.keys() and not {*new.values()} & {*old.values()}
+    signature = {name: parse_qs(urlsplit(url).query)["Signature"] for name, url in new.items()}
+    assert all(signature[name] != parse_qs(urlsplit(url).query)["Signature"] for name, url in old.items())
+    for name in ("native", "handle", "cfn"):
+        outsider.call("POST" if name != "cfn" else "PUT", old[name], {}, 403)
+    outsider.call("PUT", old["server"], {}, 403)
+    native = new["handle"].partition("?")[0]
+    outsider.call("POST", native, {}, 403, headers={"X-Auth-Token": token})
+    outsider.call("POST", native, {}, 200, headers={"X-Auth-Token": bench.signalled("handle").token})
+    outsider.call("POST", new["native"], {}, 200)
+    # Those of nested stacks are new as well; strings and key pairs are no keys.
+    assert len({*bench.secrets()} & {*secrets}) == 2
+    events = bench.reader.get(f"{bench.path}/resources/handle/events")["events"]
+    assert events[2]["resource_status_reason"] == "A new signal key was drawn"

@@ -1,0 +1,314 @@
+"""The list of suppressed requests, and what becomes of a replay (docs/decisions/0021-what-a-lock-hides.md)."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.wiring import Embedded
+from tests.api.conftest import Heat, template, value
+from tests.api.test_access import Town, clock, serve, town  # noqa: F401 - fixtures
+from tests.databases import sqlite
+from tests.replays import GROUP, replay
+
+MARK = {"mark_unhealthy": True, "resource_status_reason": "disk"}
+WITHIN = {
+    **template(group=GROUP["resources"]["group"], up=GROUP["resources"]["up"]),  # type: ignore[index]
+    "parameters": {"v": {"type": "string", "default": "v"}},
+}
+TREE: dict[str, Any] = {
+    "template": template(a=value(), m={"type": "middle.yaml"}),
+    "files": {"middle.yaml": json.dumps(template(l={"type": "leaf.yaml"})), "leaf.yaml": json.dumps(WITHIN)},
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    started = wiring.embedded(Settings(database=sqlite(tmp_path)))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def heat(server: Embedded) -> Heat:
+    return Heat(server.app)
+
+
+def locked(heat: Heat, path: str) -> None:
+    heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, code=200)
+    heat.settle(path, "LOCK_COMPLETE")
+
+
+def unlocked(heat: Heat, path: str) -> None:
+    heat.call("POST", f"{path}/actions", {"unlock": None}, code=200)
+    heat.settle(path, "UNLOCK_COMPLETE")
+
+
+def listed(heat: Heat, path: str) -> Any:
+    return heat.get(f"{path}/lock")["suppressed"]
+
+
+def replay_url(path: str, entry: Any) -> str:
+    return f"{path}/lock/suppressed/{entry['id']}/replay"
+
+
+def settle_actions(heat: Heat) -> None:
+    end = time.monotonic() + 30
+    while any(one["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED") for one in heat.get("/actions")["actions"]):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+class TestReplay:
+    def test_twenty_at_once_take_effect_once(self, server: Embedded, heat: Heat) -> None:
+        path = heat.create(GROUP)
+        for number in range(1, 6):
+            locked(heat, path)
+            heat.call("POST", f"{path}/resources/up/signal", {}, code=200)
+            unlocked(heat, path)
+            (entry,) = listed(heat, path)
+            url = f"/v1/demo{replay_url(path, entry)}"
+            codes = replay(server.app, url) + replay(server.app, url)
+            assert codes.count(200) == 1, codes
+            settle_actions(heat)
+            assert heat.get(f"{path}/outputs/size")["output"]["output_value"] == number
+            assert listed(heat, path) == []
+
+    @pytest.mark.parametrize(
+        ("method", "below", "body", "room"),
+        [
+            ("PATCH", "", {}, "actions"),
+            ("DELETE", "", None, "actions"),
+            ("POST", "/actions", {"suspend": None}, "actions"),
+            ("POST", "/snapshots", {"name": "n"}, "actions"),
+            ("DELETE", "/abandon", None, "actions"),
+            ("PATCH", "/resources/value", MARK, "events"),
+            ("POST", "/resources/up/signal", {}, "events"),
+        ],
+    )
+    def test_a_crash_in_the_middle_loses_nothing(
+        self,
+        server: Embedded,
+        heat: Heat,
+        monkeypatch: pytest.MonkeyPatch,
+        method: str,
+        below: str,
+        body: object,
+        room: str,
+    ) -> None:
+        """The entry goes with the effect, or stays without it."""
+        path = heat.create(GROUP)
+        locked(heat, path)
+        heat.call(method, path + below, body)
+        unlocked(heat, path)
+        (entry,) = listed(heat, path)
+        before = heat.get(path)
+        writing: Any = getattr(server.store, room)
+        names = ("put", "put_many") if room == "actions" else ("append_many",)
+        with monkeypatch.context() as broken:
+            for name in names:
+                broken.setattr(type(writing), name, failing)
+            heat.call("POST", replay_url(path, entry), code=503)
+        assert (listed(heat, path), heat.get(path)) == ([entry], before)
+        heat.call("POST", replay_url(path, entry))
+        settle_actions(heat)
+        if method != "DELETE":
+            assert listed(heat, path) == []
+
+    def test_what_is_refused_stays(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        heat.call("POST", f"{path}/actions", {"retry": None}, code=409)
+        (entry,) = listed(heat, path)
+        heat.call("POST", replay_url(path, entry), code=409)
+        unlocked(heat, path)
+        assert heat.fault("POST", replay_url(path, entry), code=409)[0] == "InvalidStackState"
+        assert listed(heat, path) == [entry]
+
+    def test_what_has_nothing_to_do_is_settled(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": False}, code=409)
+        unlocked(heat, path)
+        (entry,) = listed(heat, path)
+        heat.call("POST", replay_url(path, entry), code=200)
+        assert listed(heat, path) == []
+        heat.call("POST", replay_url(path, entry), code=404)
+
+
+def failing(*_arguments: object) -> None:
+    raise DatabaseUnavailable(reason="the power has failed")
+
+
+class TestList:
+    def test_what_each_would_do(self, heat: Heat) -> None:
+        before = {
+            **template(a=value(), b=value()),
+            "parameters": {"v": {"type": "string", "default": "x"}, "pw": {"type": "string", "hidden": True}},
+        }
+        path = heat.create(before, parameters={"pw": "sesame"})
+        locked(heat, path)
+        heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+        heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": False}, code=409)
+        after = {**before, "resources": {"a": value("new"), "c": value()}}
+        given = {"template": after, "parameters": {"v": "sesame street", "pw": "sesame"}, "files": {"f": "text"}}
+        heat.call("PUT", path, given, code=409)
+        heat.call("PATCH", path, {"parameters": {"pw": "open"}}, code=409)
+        heat.call("PATCH", path, {"template": {"heat_template_version": "zz"}}, code=409)
+        heat.call("POST", f"{path}/snapshots", {"name": "n"}, code=409)
+        mark, clear, put, patch, faulty, snapshot = listed(heat, path)
+        assert mark["effect"] == MARK
+        assert clear["effect"] == {"mark_unhealthy": False}
+        template_id = put["effect"].pop("template")
+        assert put["effect"] == {
+            "added": ["c"],
+            "removed": ["b"],
+            "changed": ["a"],
+            "files": ["f"],
+            "parameters": {"v": "****** street"},
+            "environment": [],
+        }
+        assert patch["effect"]["parameters"] == {"pw": "******"}
+        assert patch["effect"]["template"] != template_id
+        assert "sesame" not in json.dumps(listed(heat, path))
+        assert faulty["effect"] == {"problem": "InvalidTemplateVersion"}
+        assert snapshot["effect"] == {"name": "n"}
+        for entry in (mark, clear, put, patch, faulty, snapshot):
+            assert entry["replayable"] is True
+            assert entry["detail"].startswith("The request was refused with 409. Stack s was under maintenance")
+            assert "To lift it" not in entry["detail"]
+
+    def test_signals(self, heat: Heat) -> None:
+        path = heat.create(GROUP)
+        locked(heat, path)
+        for body in ({}, {"current": "alarm"}):
+            heat.call("POST", f"{path}/resources/up/signal", body, code=200)
+        one, other = listed(heat, path)
+        assert one["detail"].startswith("The signal was answered with 200 and ignored. Stack s was under")
+        assert (one["effect"]["bytes"], other["effect"]["bytes"]) == (2, 19)
+        assert one["effect"]["digest"] != other["effect"]["digest"]
+
+    def test_repeats_are_counted(self, heat: Heat) -> None:
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        for number in range(5):
+            heat.call("PATCH", f"{path}/resources/a", MARK, code=409)
+            (entry,) = listed(heat, path)
+            assert entry["count"] == number + 1
+        assert entry["last_time"] >= entry["time"]
+
+    def test_a_full_list_says_so_and_keeps_the_newest(
+        self, heat: Heat, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("heatlite.store.suppressed.MOST_KEPT", 3)
+        path = heat.create(template(a=value()))
+        for number in range(2):
+            locked(heat, path)
+            for each in range(3):
+                body = {"mark_unhealthy": True, "resource_status_reason": f"{number}{each}"}
+                heat.call("PATCH", f"{path}/resources/a", body, code=409)
+            unlocked(heat, path)
+        shown = heat.get(f"{path}/lock")
+        assert [one["effect"]["resource_status_reason"] for one in shown["suppressed"]] == ["10", "11", "12"]
+        assert shown["dropped"]["count"] == 3
+        for one in shown["suppressed"]:
+            heat.call("DELETE", f"{path}/lock/suppressed/{one['id']}", code=204)
+        assert heat.get(f"{path}/lock") == {"lock": None, "suppressed": []}
+
+    def test_what_is_too_large_is_not_replayed(self, heat: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("heatlite.store.suppressed.MOST_BODY", 100)
+        path = heat.create(template(a=value()))
+        locked(heat, path)
+        heat.call("PATCH", path, {"template": template(a=value("x" * 200))}, code=409)
+        unlocked(heat, path)
+        (entry,) = listed(heat, path)
+        assert (entry["replayable"], entry["effect"]["changed"]) == (False, ["a"])
+        kind, text = heat.fault("POST", replay_url(path, entry), code=409)
+        assert (kind, "too large" in text) == ("InvalidStackState", True)
+
+    def test_a_root_lists_and_replays_for_its_tree(self, heat: Heat) -> None:
+        path = heat.create(TREE["template"], files=TREE["files"])
+        nested = {one["stack_name"]: one for one in heat.get("/stacks?show_nested=true")["stacks"]}
+        (leaf,) = [one for name, one in nested.items() if name.count("-") == 4]
+        below = f"/stacks/{leaf['stack_name']}/{leaf['id']}"
+        locked(heat, path)
+        heat.call("POST", f"{below}/resources/up/signal", {}, code=200)
+        heat.call("PATCH", f"{below}/resources/up", MARK, code=409)
+        signal, mark = listed(heat, path)
+        assert signal["stack"] == mark["stack"] == {"id": leaf["id"], "name": leaf["stack_name"]}
+        assert listed(heat, below) == [signal, mark]
+        unlocked(heat, path)
+        heat.call("POST", replay_url(path, mark), code=200)
+        assert heat.get(f"{below}/resources/up")["resource"]["resource_status"] == "CHECK_FAILED"
+        heat.call("DELETE", f"{path}/lock/suppressed/{signal['id']}", code=204)
+        assert listed(heat, below) == listed(heat, path) == []
+
+
+
+@pytest.mark.usefixtures("guarded")
+class TestRights:
+    @pytest.fixture
+    def members(self, town: Town) -> tuple[Heat, Heat]:  # noqa: F811
+        return town["member"], town["admin"]
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_types_are_asked_for_before_anything_is_listed(
+        self, members: tuple[Heat, Heat], nested: bool
+    ) -> None:
+        member, _ = members
+        path = member.create(template(a=value()))
+        body: Any = {"template": GUARDED}
+        if nested:
+            body = {"template": template(n={"type": "n.yaml"}), "files": {"n.yaml": json.dumps(GUARDED)}}
+        locked(member, path)
+        for method in ("PUT", "PATCH"):
+            kind, text = member.fault(method, path, body, code=403)
+            assert (kind, "OS::Heat::TestResource" in text) == ("Forbidden", True)
+        assert listed(member, path) == []
+
+    def test_a_replay_lends_no_rights(
+        self, members: tuple[Heat, Heat], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whatever is in the list: what its author may not do, no operator does for the author."""
+        member, admin = members
+        path = member.create(template(a=value()))
+        locked(member, path)
+        with monkeypatch.context() as open_door:
+            open_door.setattr("heatlite.engine.gate.check_types", lambda *_: None)
+            member.call("PUT", path, {"template": GUARDED}, code=409)
+        unlocked(member, path)
+        (entry,) = listed(member, path)
+        for one in (member, admin):
+            kind, text = one.fault("POST", replay_url(path, entry), code=403)
+            assert (kind, "OS::Heat::TestResource" in text) == ("Forbidden", True)
+        assert "who made the request that is replayed" in text
+        assert listed(member, path) == [entry]
+
+    def test_an_administrators_request_is_replayed_by_an_administrator_only(
+        self, members: tuple[Heat, Heat]
+    ) -> None:
+        member, admin = members
+        path = member.create(template(a=value()))
+        locked(member, path)
+        admin.call("PUT", path, {"template": GUARDED}, code=409)
+        unlocked(member, path)
+        (entry,) = listed(member, path)
+        assert (entry["effect"]["added"], entry["effect"]["removed"]) == (["g"], ["a"])
+        member.call("POST", replay_url(path, entry), code=403)
+        admin.call("POST", replay_url(path, entry), code=202)
+
+
+GUARDED = template(g={"type": "OS::Heat::TestResource", "properties": {"value": "v"}})
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from heatlite.api.access.policy import TABLE
+
+    monkeypatch.setitem(TABLE, "resource_types:OS::Heat::TestResource", frozenset({"admin"}))

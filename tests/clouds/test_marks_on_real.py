@@ -1,0 +1,33 @@
+"""What is marked unhealthy is replaced on a real cloud, too: the types that it has, each in turn."""
+
+import pytest
+
+from tests.clouds.conftest import Begin
+from tests.clouds.engine import OnCloud
+from tests.clouds.real import EVERYTHING
+from tests.types.marking import Marks, read
+
+OWN = "templates/server.yaml"
+OF_USERS = [OWN, "tests/types/examples/neutron.yaml"]
+OF_ADMINISTRATORS = [
+    f"tests/types/examples/{name}.yaml" for name in ("neutron_admin", "compute", "storage", "identity")
+]
+SOME = {OWN: ["subnet"]}
+"""Without HEATLITE_TEST_CLOUD_ALL: a subnet, which a port with a floating IP, a router and a server hold."""
+
+
+def counts(engine: OnCloud) -> dict[str, int]:
+    return {kind: len(ids) for kind, ids in engine.holdings().items()}
+
+
+@pytest.mark.parametrize("file", [*OF_USERS, *OF_ADMINISTRATORS] if EVERYTHING else list(SOME))
+def test_what_is_marked_is_replaced(real_cloud: Begin, file: str) -> None:
+    engine = real_cloud(admin=file in OF_ADMINISTRATORS)
+    engine.patience = 600.0  # dozens of objects, one after the other
+    engine.take_stock()
+    stack = engine.well(engine.create(read(file)))
+    full, marks = counts(engine), Marks(engine, stack)
+    for name in read(file)["resources"] if EVERYTHING else SOME[file]:
+        marks.replaced(name)
+        assert counts(engine) == full, name
+    engine.gone(stack)

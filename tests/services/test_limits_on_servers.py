@@ -1,0 +1,220 @@
+"""Time limits of connections: a row that is held, a transaction that is left open, a server that is silent."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from urllib.parse import urlsplit
+
+import pytest
+from store_behaviour import a_stack, insert
+
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.database import SILENT_SECONDS, Dialect
+from heatlite.store.limits import DEFAULT_LEASE, Limits, Pace, limits
+from heatlite.store.store import Store
+
+LEASE = 2.0
+
+
+@pytest.fixture
+def store(store: Store) -> Iterator[Store]:
+    """One whose connections have limits."""
+    limited = Store.open(store.database.url, lease=LEASE)
+    yield limited
+    limited.close()
+
+
+def settings_of(store: Store) -> dict[str, str]:
+    """What the server goes by in this thread's connection."""
+    if store.database.dialect is Dialect.POSTGRESQL:
+        rows = store.database.read("SELECT name, setting FROM pg_settings WHERE context = 'user'")
+    else:
+        rows = store.database.read("SHOW SESSION VARIABLES")
+    return {str(name): str(value) for name, value in rows}
+
+
+def expected(dialect: Dialect, chosen: Limits) -> dict[str, float]:
+    if dialect is Dialect.POSTGRESQL:
+        seconds = {
+            "lock_timeout": chosen.lock or 0, "statement_timeout": chosen.statement or 0,
+            "idle_in_transaction_session_timeout": chosen.idle, "tcp_user_timeout": chosen.peer,
+        }  # fmt: skip
+        return {name: value * 1000 for name, value in seconds.items()}
+    return {
+        "innodb_lock_wait_timeout": chosen.lock or 100_000_000, "max_statement_time": chosen.statement or 0,
+        "idle_transaction_timeout": chosen.idle, "net_write_timeout": chosen.peer,
+    }  # fmt: skip
+
+
+def test_the_server_knows_the_limits_of_each_pace(store: Store) -> None:
+    def check(pace: Pace) -> None:
+        told, wanted = settings_of(store), expected(store.database.dialect, limits(pace, LEASE))
+        assert {name: float(told[name]) for name in wanted} == wanted
+
+    check(Pace.WORK)
+    with store.database.unhurried():
+        check(Pace.MAINTENANCE)
+    check(Pace.WORK)
+    ended: list[bool] = []
+
+    def request() -> None:
+        store.database.hurry()
+        with closing(store):
+            check(Pace.REQUEST)
+        ended.append(True)
+
+    thread = threading.Thread(target=request)
+    thread.start()
+    thread.join()
+    assert ended
+
+
+def test_a_lease_may_be_as_long_as_it_likes(store: Store) -> None:
+    """Servers and systems know a largest number of seconds."""
+    with closing(Store.open(store.database.url, lease=1e10)) as patient:
+        assert patient.database.read("SELECT 1")[0] == (1,)
+
+
+def test_what_waits_for_others_lets_them_have_their_turn() -> None:
+    for lease in (LEASE, DEFAULT_LEASE, 600.0):
+        request, work = limits(Pace.REQUEST, lease), limits(Pace.WORK, lease)
+        assert request.connect < 5
+        assert request.silence is not None and request.silence < 5
+        assert request.lock is not None and work.lock is not None and request.lock <= work.lock < lease
+        assert work.idle <= lease  # so that a worker which is frozen in a transaction is taken over within two leases
+        assert work.statement is not None and work.silence is not None and work.statement < work.silence
+
+
+def test_a_request_waits_briefly_for_a_row_and_the_next_one_not_at_all(store: Store) -> None:
+    insert(store, stack := a_stack("one"))
+    waited: list[float] = []
+
+    def ask() -> None:
+        store.database.hurry()
+        with closing(store):
+            for _ in range(3):
+                begun = time.monotonic()
+                with pytest.raises(DatabaseUnavailable), store.transaction():
+                    store.stacks.hold(stack.id)
+                waited.append(time.monotonic() - begun)
+            assert store.stacks.get(stack.id) == stack  # whoever only reads waits for nobody
+
+    with store.transaction():
+        store.stacks.hold(stack.id)
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while thread.is_alive():
+            assert store.stacks.get(stack.id) == stack  # or this transaction would be ended for its idleness
+            time.sleep(0.1)
+    assert len(waited) == 3
+    assert waited[0] >= 0.9
+    assert max(waited[1:]) < 0.9
+
+
+def test_a_transaction_that_nobody_ends_is_ended_by_the_server(store: Store) -> None:
+    """As that of a process which is frozen. Whoever had it is told so, and has written nothing."""
+    insert(store, stack := a_stack("one"))
+    with ExitStack() as others:
+        with pytest.raises(DatabaseUnavailable), store.transaction():
+            store.stacks.insert(a_stack("two"))
+            store.stacks.hold(stack.id)
+            other = others.enter_context(closing(Store.open(store.database.url, lease=60)))
+            taken: list[float] = []
+
+            def take() -> None:
+                with other.transaction():
+                    other.stacks.hold(stack.id)
+                    taken.append(time.monotonic())
+                other.close()
+
+            begun = time.monotonic()
+            thread = threading.Thread(target=take)
+            thread.start()
+            thread.join()
+            assert taken and taken[0] - begun < 5 * LEASE
+            store.stacks.insert(a_stack("three"))
+        assert store.stacks.by_name("acme", "two") is None
+        insert(store, a_stack("four"))
+
+
+@pytest.fixture
+def silent(url: str) -> Iterator[str]:
+    """The URL of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        parts = urlsplit(url)
+        user = (parts.netloc.rpartition("@")[0] + "@") if "@" in parts.netloc else ""
+        yield parts._replace(netloc=f"{user}127.0.0.1:{listener.getsockname()[1]}").geturl()
+
+
+def test_requests_give_up_a_server_that_never_answers(store: Store, silent: str) -> None:
+    """Each thread by itself; once the first has, the others need not find it out again."""
+    waited: list[float] = []
+    with closing(Store(type(store.database)(silent, LEASE))) as frozen:
+
+        def ask() -> None:
+            frozen.database.hurry()
+            begun = time.monotonic()
+            with pytest.raises(DatabaseUnavailable):
+                frozen.database.read("SELECT 1")
+            waited.append(time.monotonic() - begun)
+
+        first = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in first:
+            thread.start()
+        for thread in first:
+            thread.join()
+        assert max(waited) < 10  # 3 to 4 s, on a machine that has nothing else to do
+        waited.clear()
+        ask()
+        assert waited.pop() < 1  # nobody asks at once
+        time.sleep(SILENT_SECONDS)
+        probe = threading.Thread(target=ask)
+        probe.start()
+        while not frozen.database._probing.locked():
+            time.sleep(0.01)
+        ask()
+        assert waited.pop() < 1  # one does
+        probe.join()
+
+
+def test_a_connection_that_falls_silent_is_given_up(store: Store) -> None:
+    """The server is frozen, or the network is cut, in the middle of a statement."""
+    parts = urlsplit(store.database.url)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as connections:
+        passing = threading.Event()
+        passing.set()
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            server = socket.create_connection((parts.hostname, parts.port))
+            for source, sink in ((client, server), (server, client)):
+                connections.enter_context(source)
+                threading.Thread(target=pump, args=(source, sink), daemon=True).start()
+
+        def pump(source: socket.socket, sink: socket.socket) -> None:
+            with suppress(OSError):  # closed
+                while said := source.recv(1 << 16):
+                    if passing.is_set():
+                        sink.sendall(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+        user = parts.netloc.rpartition("@")[0]
+        url = parts._replace(netloc=f"{user}@127.0.0.1:{listener.getsockname()[1]}").geturl()
+        waited: list[float] = []
+
+        def ask() -> None:
+            with closing(Store(type(store.database)(url, LEASE))) as cut:
+                cut.database.hurry()
+                assert len(cut.database.read("SELECT 1")) == 1
+                passing.clear()
+                begun = time.monotonic()
+                with pytest.raises(DatabaseUnavailable):
+                    cut.database.read("SELECT 1")
+                waited.append(time.monotonic() - begun)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        assert 3 < waited[0] < 10

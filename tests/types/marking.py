@@ -1,0 +1,204 @@
+"""Templates with one of every type, and what holds after one of their resources was marked unhealthy and replaced."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from heatlite.core.errors import StackValidationFailed
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb, state
+from heatlite.plugin import StackResource
+from heatlite.plugin.registry import Registry
+from heatlite.resources import BUILTIN
+from heatlite.resources.software import SoftwareDeploymentResource
+from heatlite.resources.wait_conditions import Condition
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.loader import load_mapping
+from tests.engine.conftest import Engine
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "tests" / "types" / "examples"
+TYPES = Registry(BUILTIN)
+
+
+@cache
+def read(file: str) -> Mapping[str, Any]:
+    """A template of the repository."""
+    return dict(load_mapping((ROOT / file).read_text(), file, "Template").data)
+
+
+def templates() -> list[str]:
+    """The templates with examples, and those of the documentation."""
+    files = [*EXAMPLES.glob("*.yaml"), *(ROOT / "templates").rglob("*.yaml")]
+    names = sorted(str(file.relative_to(ROOT)) for file in files)
+    return [name for name in names if "heat_template_version" in read(name)]
+
+
+def types_of(file: str) -> set[str]:
+    """The types of the resources in a template."""
+    return {one["type"] for one in read(file)["resources"].values()}
+
+
+class Marks:
+    """Marks resources of one stack, and looks at what an update makes of it."""
+
+    def __init__(self, engine: Engine, stack: StackRecord) -> None:
+        self.engine = engine
+        self.stack = stack
+
+    # -- the update ----------------------------------------------------------------------------------
+
+    def replaced(self, *names: str, stack: StackRecord | None = None) -> None:
+        """Mark resources of the stack, or of one within it, and update the stack with the template that it has."""
+        engine = self.engine
+        before = {row.id: row for row in self.tree()}
+        for name in names:
+            engine.mark(stack or self.stack, name)
+        more = self.update()
+        names = (*names, *more)
+        marked = {row.id for row in before.values() if row.stack_id == (stack or self.stack).id and row.name in names}
+        self.is_complete()
+        after = {row.id: row for row in self.tree()}
+        self._only_what_must(before, after, marked)
+        self._nothing_of_the_old(before, after)
+        self.check()
+        self._again_nothing(after)
+
+    def update(self) -> set[str]:
+        """Update the stack with the template that it has. Where that is refused because other resources stand in the
+        way, these are marked as well, as the refusal says; their names."""
+        found: set[str] = set()
+        while True:
+            try:
+                self._update()
+            except StackValidationFailed as error:
+                (name,) = {*re.findall(r"Mark (\w+) unhealthy as well", error.message)}
+                assert name not in found, error.message
+                found.add(name)
+                self.engine.mark(self.stack, name)
+            else:
+                return found
+
+    def _update(self) -> None:
+        """Update the stack with the template that it has; what waits for a signal gets it."""
+        engine = self.engine
+        if not any(issubclass(TYPES.get(row.type), AWAITING) for row in self.tree()):
+            self.stack = engine.patch(self.stack)
+            return
+        with engine.clock.held():
+            self.stack = engine.patch(self.stack, wait=False)
+            self.answer()
+        self.stack = engine.settle(self.stack)
+
+    def answer(self) -> None:
+        """Signal whatever waits for a signal, until nothing is under way. Time has to be held."""
+        engine, told = self.engine, set()
+        while engine.store.actions.live([self.stack.id]):
+            if not engine.clock.at_rest():
+                engine.wait_for(lambda: engine.clock.at_rest() or not engine.store.actions.live([self.stack.id]))
+                continue
+            waiting = [row for row in self.handles() if row.id not in told]
+            for row in waiting:
+                told.add(row.id)
+                engine.rooms.signals.signal(engine.who, engine.get(self.stack), row, details(row))
+            if not waiting:
+                engine.clock.pass_(1)
+
+    def handles(self) -> Iterator[ResourceRecord]:
+        """The rows that somebody outside would signal now."""
+        rows = self.engine.rows(self.stack)
+        for row in rows:
+            if row.status is not Status.IN_PROGRESS or row.verb not in (Verb.CREATE, Verb.UPDATE):
+                continue
+            kind = TYPES.get(row.type)
+            if issubclass(kind, SoftwareDeploymentResource):
+                yield row
+            if issubclass(kind, Condition):
+                yield from (one for one in rows if one.name in row.requires and one.verb is not Verb.DELETE)
+
+    def is_complete(self) -> None:
+        """Nothing has failed."""
+        failed = [f"{row.name}: {row.status_reason}" for row in self.tree() if row.status is Status.FAILED]
+        assert (self.stack.status, failed) == (Status.COMPLETE, []), (self.stack.status_reason, failed)
+
+    # -- what there is to see ------------------------------------------------------------------------
+
+    def tree(self) -> list[ResourceRecord]:
+        """The rows of the stack and of those within it."""
+        store = self.engine.store
+        stacks = [self.stack.id, *(one.id for one in store.stacks.descendants(self.engine.get(self.stack)))]
+        return [row for one in stacks for row in store.resources.of(one)]
+
+    def check(self) -> None:
+        """Everything is there, well, and as its resource says."""
+        engine = self.engine
+        since = engine.now_on(self.stack)
+        self.stack = engine.check(self.stack)
+        self.is_complete()
+        notes = [one.status_reason for one in engine.events(self.stack)[since:] if "differs" in one.status_reason]
+        assert notes == []
+
+    def _only_what_must(
+        self, before: Mapping[str, ResourceRecord], after: Mapping[str, ResourceRecord], marked: set[str]
+    ) -> None:
+        """What was marked is another object; so is what names one in a property that cannot change; nothing else."""
+        assert not marked & after.keys(), "it was not replaced"
+        old = {(row.stack_id, row.name): row for row in before.values()}
+        new = {(row.stack_id, row.name): row for row in after.values()}
+        for key, row in new.items():
+            was = old.get(key)
+            if was is None or was.id in marked:
+                continue  # a member of what was replaced
+            kind = TYPES.get(row.type)
+            changed = kind.schema.diff(was.properties, row.properties)
+            if was.id != row.id:
+                joined = kind.joins & {one.mapped_type for one in before.values() if one.id not in after}
+                assert changed or joined or kind.anew_with_update, f"{row.name} was replaced as well"
+            else:
+                fixed = sorted(changed - kind.schema.updatable)
+                assert not fixed, f"{row.name} is as it was, but its {fixed} are not"
+                # The ids of what joins objects are made of theirs.
+                same = row.physical_id == was.physical_id or changed and row.physical_id in str(row.properties)
+                assert same or ":" in str(row.physical_id), f"{row.name} is another object"
+
+    def _nothing_of_the_old(self, before: Mapping[str, ResourceRecord], after: Mapping[str, ResourceRecord]) -> None:
+        """Nothing refers to an object that is gone."""
+        kept = {row.physical_id for row in after.values()}
+        gone = {row.physical_id for row in before.values()} - kept
+        names = {str(number) for number in range(10_000)}  # ids of such kind stand for many things
+        for row in after.values():
+            words = set(re.split(r"[^\w.-]+", json.dumps([row.properties, row.metadata])))
+            assert not gone & words - names, f"{row.name} refers to what is gone"
+
+    def _again_nothing(self, before: Mapping[str, ResourceRecord]) -> None:
+        """A second update finds nothing to do."""
+        since = self.engine.now_on(self.stack)
+        self.update()
+        self.is_complete()
+        told = [
+            (one.resource_name, state(one.verb, one.status))
+            for one in self.engine.events(self.stack)[since:]
+            if one.resource_name != self.stack.name and not restless(one.resource_type)
+        ]
+        assert told == []
+        still = {row.id for row in self.tree() if not restless(row.type)}
+        assert still == {row.id for row in before.values() if not restless(row.type)}
+
+
+AWAITING = (SoftwareDeploymentResource, Condition)
+
+
+def restless(type_name: str) -> bool:
+    """Whether every update has something to do with a resource of the type."""
+    kind = TYPES.get(type_name)
+    return kind.anew_with_update or kind.always_updated or issubclass(kind, StackResource)
+
+
+def details(row: ResourceRecord) -> JsonMap:
+    """What somebody who is well says to a row."""
+    if row.type.startswith("AWS::"):
+        return {"Status": "SUCCESS", "Reason": "", "Data": "", "UniqueId": "1"}
+    return {}

@@ -1,0 +1,276 @@
+"""Whatever is marked unhealthy is replaced by the next update, and what must follow with it: every type there is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+
+from heatlite.core.errors import StackValidationFailed
+from heatlite.core.status import state
+from heatlite.engine.requests import Request
+from heatlite.plugin import StackResource
+from heatlite.resources import BUILTIN
+from tests.engine.conftest import place, ref, resource, template  # noqa: F401 - `place` is a fixture
+from tests.types.conftest import Cloudy
+from tests.types.marking import AWAITING, EXAMPLES, ROOT, TYPES, Marks, read, templates, types_of
+from tests.types.neutron.test_neutron_types import CONNECTED, SUBNET
+from tests.types.octavia.test_octavia_types import BASE, TREE
+
+TEMPLATES = templates()
+RESOURCES = [(file, name) for file in TEMPLATES for name in read(file)["resources"]]
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN))
+def test_every_type_has_an_example(name: str) -> None:
+    where = EXAMPLES.relative_to(ROOT)
+    assert any(name in types_of(file) for file in TEMPLATES), (
+        f"No example of {name}: add a resource of this type, and what it needs, to a template in {where},"
+        " so that what becomes of one that is marked unhealthy is tried."
+    )
+
+
+class Quiet(WSGIRequestHandler):
+    """Says nothing of requests."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Standing:
+    """The stack of one template, until a test has failed."""
+
+    def __init__(self, folder: Path, file: str) -> None:
+        self.file = file
+        self.ends = ExitStack()
+        server = self.ends.enter_context(make_server("127.0.0.1", 0, self.app, handler_class=Quiet))
+        Thread(target=server.serve_forever, daemon=True).start()
+        self.ends.callback(server.shutdown)
+        self.cloudy = Cloudy(folder, {"public_url": f"http://127.0.0.1:{server.server_port}"})
+        self.ends.callback(self.cloudy.close)
+        self.empty = self.census()
+        self.marks = self.made()
+        self.full = self.census()
+
+    def census(self) -> dict[str, int]:
+        """What there is in the cloud. A secret that an order has made is nobody's, and stays."""
+        orders = "OS::Barbican::Order" in types_of(self.file)
+        return {kind: n for kind, n in self.cloudy.census().items() if not orders or kind != "key_manager.secret"}
+
+    def app(self, *arguments: Any) -> Any:
+        """The server, for stacks at other endpoints."""
+        return self.cloudy.front.app(*arguments)
+
+    def made(self) -> Marks:
+        """The stack, complete."""
+        cloudy, document = self.cloudy, read(self.file)
+        waits = any(issubclass(TYPES.get(one), AWAITING) for one in types_of(self.file))
+        if not waits:
+            marks = Marks(cloudy, cloudy.create(document))
+        else:
+            with cloudy.clock.held():
+                marks = Marks(cloudy, cloudy.create(document, wait=False))
+                marks.answer()
+            marks.stack = cloudy.settle(marks.stack)
+        marks.is_complete()
+        return marks
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Standing]]:
+    found: dict[str, Standing] = {}
+    yield found
+    for one in found.values():
+        one.ends.close()
+
+
+Stands = Callable[[str], AbstractContextManager[Standing]]
+
+
+@pytest.fixture
+def stands(standing: dict[str, Standing], tmp_path_factory: pytest.TempPathFactory) -> Stands:
+    """`stands(file)` → the stack of a template, which has to be as large afterwards."""
+
+    @contextmanager
+    def stands(file: str) -> Iterator[Standing]:
+        one = standing.pop(file, None) or Standing(tmp_path_factory.mktemp("marks"), file)
+        yield one
+        assert one.census() == one.full
+        standing[file] = one  # one that fails is used no more
+
+    return stands
+
+
+@pytest.mark.parametrize(("file", "name"), RESOURCES)
+def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
+    with stands(file) as one:
+        one.marks.replaced(name)
+
+
+SITE = "tests/types/examples/site.yaml"
+NEUTRON = "tests/types/examples/neutron.yaml"
+BALANCING = "tests/types/examples/balancing.yaml"
+PAIRS = [
+    (SITE, "net", "subnet"), (SITE, "subnet", "port"), (SITE, "port", "web"), (SITE, "address", "leads"),
+    (SITE, "router", "leads"), (SITE, "disk", "database"), (SITE, "parent", "trunk"), (SITE, "lb", "pool"),
+    (SITE, "subnet", "workers"), (NEUTRON, "fixed", "leads"), (NEUTRON, "subnet", "trunk"),
+    (NEUTRON, "scope", "prefixes"), (NEUTRON, "way_out", "interface"), (NEUTRON, "parent", "sub"),
+    (BALANCING, "listener", "pool"), (BALANCING, "subnet", "lb"), (BALANCING, "spare", "policy"),
+    (BALANCING, "member", "monitor"), ("tests/types/examples/identity.yaml", "domain", "user"),
+    ("tests/types/examples/identity.yaml", "region", "endpoint"), ("tests/types/examples/ec2.yaml", "subnet", "nic"),
+    ("tests/types/examples/compute.yaml", "flavor", "server"), ("tests/types/examples/storage.yaml", "kind", "volume"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "first", "second"), PAIRS)
+def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:
+    with stands(file) as one:
+        one.marks.replaced(first, second)
+
+
+NESTED = [
+    (file, name)
+    for file, name in RESOURCES
+    if issubclass(TYPES.get(read(file)["resources"][name]["type"]), StackResource)
+]
+
+
+@pytest.mark.parametrize(("file", "name"), NESTED)
+def test_a_member_that_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
+    """By an update of the stack that it is nested in."""
+    with stands(file) as one:
+        cloudy = one.cloudy
+        (nested,) = [
+            found
+            for found in cloudy.store.stacks.descendants(cloudy.get(one.marks.stack))
+            if found.parent_resource == name
+        ]
+        for member in [row.name for row in cloudy.rows(nested)]:
+            one.marks.replaced(member, stack=nested)
+
+
+# -- what cannot be replaced alone -----------------------------------------------------------------
+
+
+def interface() -> Any:
+    """A router that is connected by a port of its own."""
+    port = resource("OS::Neutron::Port", network=ref("net"), fixed_ips=[{"subnet": ref("subnet")}])
+    joined = resource("OS::Neutron::RouterInterface", router=ref("router"), port=ref("port"))
+    return {**SUBNET, "router": resource("OS::Neutron::Router"), "port": port, "interface": joined}
+
+
+def machine() -> Any:
+    """A server that takes its volume with it when it goes."""
+    mapping = [{"volume_id": ref("disk"), "boot_index": 0, "delete_on_termination": True}]
+    return {
+        "disk": resource("OS::Cinder::Volume", size=1, image="cirros"),
+        "vm": resource(
+            "OS::Nova::Server",
+            flavor="m1.nano",
+            networks=[{"allocate_network": "none"}],
+            block_device_mapping_v2=mapping,
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("resources", "marked", "why", "other"),
+    [
+        (interface(), "router", "port goes with it, and stays in the stack", "port"),
+        (interface(), "subnet", "port cannot leave it for another", "port"),
+        (machine(), "vm", "disk goes with it, and stays in the stack", "disk"),
+    ],
+)
+def test_what_cannot_be_replaced_alone_is_told_before_anything_is_touched(
+    cloudy: Cloudy, resources: Any, marked: str, why: str, other: str
+) -> None:
+    stack = cloudy.made(resources)
+    before, full = cloudy.rows(stack), cloudy.census()
+    cloudy.mark(stack, marked)
+    with pytest.raises(StackValidationFailed, match=f"cannot be replaced: {why}.*Mark {other} unhealthy as well"):
+        cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), Request(), existing=True, plan=True)
+    with pytest.raises(StackValidationFailed, match=f"Mark {other} unhealthy as well"):
+        cloudy.patch(stack)
+    assert [row.physical_id for row in cloudy.rows(stack)] == [row.physical_id for row in before]
+    cloudy.mark(stack, other)
+    stack = cloudy.patch(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    old = {row.name: row.physical_id for row in before}
+    assert not {row.physical_id for row in cloudy.rows(stack)} & {old[marked], old[other]}
+    assert cloudy.census() == full
+    assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
+
+
+def test_where_a_change_leads_there_the_update_touches_nothing_either(cloudy: Cloudy) -> None:
+    stack = cloudy.made(machine())
+    changed = machine()
+    changed["vm"]["properties"]["key_name"] = None
+    changed["vm"]["properties"]["availability_zone"] = "nova"
+    before = {row.name: row.physical_id for row in cloudy.rows(stack)}
+    stack = cloudy.put(stack, template(**changed, more=resource("OS::Heat::RandomString")))
+    assert (stack.status, "Mark disk unhealthy as well" in stack.status_reason) == ("FAILED", True)
+    assert {row.name: row.physical_id for row in cloudy.rows(stack)} == before
+
+
+# -- what fails on the way --------------------------------------------------------------------------
+
+
+def led_to() -> Any:
+    """A port with a fixed address, and a floating IP that leads to it."""
+    leads = {"floatingip_id": ref("address"), "port_id": ref("port")}
+    return {
+        **CONNECTED,
+        "port": resource("OS::Neutron::Port", network=ref("net"), fixed_ips=[{"ip_address": "10.0.0.9"}]),
+        "address": resource("OS::Neutron::FloatingIP", floating_network="public"),
+        "leads": resource("OS::Neutron::FloatingIPAssociation", depends_on="interface", **leads),
+    }
+
+
+@pytest.mark.parametrize("rolls_back", [False, True])
+def test_a_floating_ip_leads_to_the_port_again_if_a_new_one_was_not_made(troubled: Any, rolls_back: bool) -> None:
+    cloudy = troubled(faults=[{"verb": "network.create_port", "number": 2, "raises": "refused"}])
+    stack = cloudy.made(led_to())
+    full = cloudy.census()
+    cloudy.mark(stack, "port")
+    stack = cloudy.patch(stack, disable_rollback=not rolls_back)
+    if rolls_back:
+        assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", cloudy.why(stack)
+    else:
+        assert cloudy.thing(stack, "address")["port_id"] is None
+        stack = cloudy.patch(stack)
+        assert stack.status == "COMPLETE", cloudy.why(stack)
+    port = cloudy.thing(stack, "port")
+    assert [one["ip_address"] for one in port["fixed_ips"]] == ["10.0.0.9"]
+    assert cloudy.thing(stack, "address")["port_id"] == port["id"]
+    assert cloudy.census() == full
+    assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
+
+
+@pytest.mark.parametrize("verb", ["create_load_balancer", "create_pool", "create_member", "delete_listener"])
+def test_a_balancer_that_was_half_made_anew_is_made_by_the_next_update(troubled: Any, verb: str) -> None:
+    number = 1 if verb.startswith("delete") else 2
+    cloudy = troubled(faults=[{"verb": f"load_balancer.{verb}", "number": number, "raises": "refused"}])
+    stack = cloudy.made(BASE | TREE)
+    full = cloudy.census()
+    cloudy.mark(stack, "subnet")
+    assert cloudy.patch(stack).status == "FAILED"
+    stack = cloudy.patch(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.census() == full
+    assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
+
+
+def test_a_volume_type_has_its_name_again_after_a_rollback(troubled: Any) -> None:
+    cloudy = troubled(faults=[{"verb": "block_storage.retype_volume", "number": 1, "raises": "refused"}])
+    kind = resource("OS::Cinder::VolumeType", name="x")
+    stack = cloudy.made({"kind": kind, "volume": resource("OS::Cinder::Volume", size=1, volume_type=ref("kind"))})
+    full = cloudy.census()
+    cloudy.mark(stack, "kind")
+    stack = cloudy.patch(stack, disable_rollback=False)
+    assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", cloudy.why(stack)
+    assert cloudy.thing(stack, "kind")["name"] == "x"
+    assert cloudy.thing(stack, "volume")["volume_type"] == "x"
+    assert cloudy.census() == full

@@ -1,0 +1,53 @@
+"""Addresses that count as public."""
+
+import pytest
+
+from heatlite.engine.outside import _is_public
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1::1", True),
+        ("127.0.0.1", False),
+        ("10.0.0.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::", False),
+        ("::1", False),
+        ("fe80::1", False),
+        ("fe80::1%eth0", False),
+        ("fc00::1", False),
+        ("ff02::1", False),
+        ("fec0::1", False),
+        ("feff::1", False),
+        # IPv4-mapped
+        ("::ffff:93.184.216.34", True),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:169.254.169.254", False),
+        # NAT64: this machine may reach the IPv4 address within
+        ("64:ff9b::93.184.216.34", True),
+        ("64:ff9b::169.254.169.254", False),
+        ("64:ff9b::a9fe:a9fe", False),
+        ("64:ff9b::10.0.0.1", False),
+        ("64:ff9b::224.0.0.1", False),
+        ("64:ff9b:1::1", False),
+        ("64:ff9b:1::93.184.216.34", False),
+        # 6to4, Teredo, IPv4-compatible
+        ("2002:7f00:1::", False),
+        ("2002:a9fe:a9fe::1", False),
+        ("2002:5db8:d822::1", False),
+        ("2001:0:7f00:1::1", False),
+        ("2001::1", False),
+        ("::127.0.0.1", False),
+        ("::93.184.216.34", False),
+        ("localhost", False),
+        ("", False),
+    ],
+)
+def test_what_is_public(address: str, public: bool) -> None:
+    assert _is_public(address) is public

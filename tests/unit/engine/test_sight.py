@@ -1,0 +1,30 @@
+"""What a template names of the files and defaults of a request."""
+
+import pytest
+
+from heatlite.engine.sight import in_sight
+from heatlite.template.environment import Environment
+
+FILES = {"file:///job/a.yaml": "type: b.sh", "file:///job/b.sh": "echo", "c.txt": "asks for d", "e.yaml": ""}
+DEFAULTS = {"size": 3, "d": "x", "where": "c.txt"}
+
+
+@pytest.mark.parametrize(
+    ("template", "defaults", "files"),
+    [
+        ({}, {}, []),
+        ({"r": {"type": "a.yaml"}}, {}, ["file:///job/a.yaml", "file:///job/b.sh"]),
+        ({"r": {"get_param": "size"}}, {"size": 3}, []),
+        ({"parameters": {"where": {}}}, {"where": "c.txt", "d": "x"}, ["c.txt"]),
+        ({"r": "sizes"}, {}, []),
+    ],
+)
+def test_in_sight(template: dict[str, object], defaults: dict[str, object], files: list[str]) -> None:
+    environment, seen = in_sight(template, Environment(parameter_defaults=DEFAULTS), FILES)  # type: ignore[arg-type]
+    assert environment["parameter_defaults"] == defaults
+    assert sorted(seen) == sorted(files)
+
+
+def test_the_registry_names_files() -> None:
+    _, seen = in_sight({}, Environment(resource_registry={"My::Type": "e.yaml"}), FILES)
+    assert list(seen) == ["e.yaml"]

@@ -1,0 +1,246 @@
+"""Backups of a SQLite database: what is copied, what is refused, and what a restore leaves."""
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from store_behaviour import a_stack, insert
+
+from heatlite.core.config import BadSetting
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.store.backup import backup, restore
+from heatlite.store.encryption import new_key
+from heatlite.store.errors import BadBackup, EngineRunning, MissingKey, SchemaMismatch, UnreadableSecret
+from heatlite.store.stacks import StackQuery
+from heatlite.store.store import Store
+from tests.databases import sqlite
+
+
+def filled(folder: Path, *names: str, keys: tuple[str, ...] = ()) -> str:
+    """The URL of a database with these stacks, whose environments are encrypted."""
+    folder.mkdir(exist_ok=True)
+    url = sqlite(folder)
+    store = Store.open(url, keys)
+    with store.transaction():
+        store.templates.put({}, {}, "0" * 64)
+    insert(store, *(a_stack(name, environment={"parameters": {"p": name}}, sealed=True) for name in names))
+    store.close()
+    return url
+
+
+def stacks(url: str, keys: tuple[str, ...] = ()) -> dict[str, object]:
+    """Name → the parameter that was encrypted."""
+    store = Store.open(url, keys)
+    store.sealing.check()
+    found = {}
+    for summary in store.stacks.list("acme", StackQuery()):
+        record = store.stacks.get(summary.id)
+        assert record is not None
+        found[record.name] = record.environment["parameters"]
+    store.close()
+    return found
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not path.name.endswith((".engine", ".upgrade"))}
+
+
+def test_a_backup_has_the_database_and_its_key_for_their_owner_only(tmp_path: Path) -> None:
+    url = filled(tmp_path / "one", "a", "b")
+    before = os.umask(0)
+    try:
+        made = backup(url, (), tmp_path / "copy", overwrite=False)
+    finally:
+        os.umask(before)
+    assert made.key == tmp_path / "copy.key"
+    assert files(tmp_path) == {"one", "copy", "copy.key"}
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("copy", "copy.key")] == [0o600, 0o600]
+    (tmp_path / "two").mkdir()
+    done = restore(f"sqlite:///{tmp_path}/two/heatlite.db", (), tmp_path / "copy", force=False)
+    assert (done.found, done.installed, done.aside) == ([], True, None)
+    assert stacks(f"sqlite:///{tmp_path}/two/heatlite.db") == {"a": {"p": "a"}, "b": {"p": "b"}}
+
+
+def test_a_backup_overwrites_only_when_it_is_told_to(tmp_path: Path) -> None:
+    url = filled(tmp_path / "one", "a")
+    backup(url, (), tmp_path / "copy", overwrite=False)
+    filled(tmp_path / "one", "b")
+    for taken in ("copy", "copy.key"):
+        content = (tmp_path / taken).read_bytes()
+        with pytest.raises(BadBackup, match=rf"{taken} exists\..*--force"):
+            backup(url, (), tmp_path / "copy", overwrite=False)
+        assert (tmp_path / taken).read_bytes() == content
+        (tmp_path / taken).unlink()
+    backup(url, (), tmp_path / "copy", overwrite=True)
+    restore(f"sqlite:///{tmp_path}/two/heatlite.db", (), tmp_path / "copy", force=False)
+    assert sorted(stacks(f"sqlite:///{tmp_path}/two/heatlite.db")) == ["a", "b"]
+
+
+def test_keys_of_the_setting_are_not_copied_and_a_restore_needs_them(tmp_path: Path) -> None:
+    keys = (new_key(),)
+    url = filled(tmp_path / "one", "a", keys=keys)
+    assert backup(url, keys, tmp_path / "copy", overwrite=False).key is None
+    target = f"sqlite:///{tmp_path}/two/heatlite.db"
+    for others, error in (((new_key(),), UnreadableSecret), ((), MissingKey)):
+        with pytest.raises(error, match=r"encryption_keys|copy\.key"):
+            restore(target, others, tmp_path / "copy", force=False)
+    assert files(tmp_path / "two") == set()
+    restore(target, keys, tmp_path / "copy", force=False)
+    assert [*stacks(target, keys)] == ["a"]
+
+
+def test_what_is_written_meanwhile_is_whole_or_not_there(tmp_path: Path) -> None:
+    """One transaction writes two stacks; no backup has one of them without the other."""
+    url = filled(tmp_path / "one")
+    store, ends = Store.open(url), threading.Event()
+    written = []
+
+    def write() -> None:
+        while not ends.is_set():
+            number = len(written)
+            insert(store, *(a_stack(f"{number}{side}", environment={"parameters": {}}) for side in "lr"))
+            written.append(number)
+        store.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    copied = 0
+    for number in range(5):
+        while len(written) <= copied:
+            pass
+        sure = len(written)
+        backup(url, (), tmp_path / f"copy{number}", overwrite=False)
+        restore(f"sqlite:///{tmp_path}/two/heatlite.db", (), tmp_path / f"copy{number}", force=False)
+        names = stacks(f"sqlite:///{tmp_path}/two/heatlite.db")
+        copied = len(names) // 2
+        left, right = ({name[:-1] for name in names if name.endswith(side)} for side in "lr")
+        assert left == right
+        assert copied >= sure, "what was committed before is in it"
+    ends.set()
+    writer.join()
+
+
+def test_the_database_of_before_is_kept_and_can_be_restored(tmp_path: Path) -> None:
+    old = filled(tmp_path / "one", "old")
+    backup(filled(tmp_path / "two", "new"), (), tmp_path / "copy", overwrite=False)
+    reader = Store.open(old)  # as of a process that died, the log is not written back yet
+    insert(reader, a_stack("logged", environment={"parameters": {}}))
+    done = restore(old, (), tmp_path / "copy", force=False)
+    reader.close()
+    assert done.aside is not None
+    assert [*stacks(old)] == ["new"]
+    assert files(tmp_path / "one") == {"heat.db", "heatlite.key", done.aside.name, f"{done.aside.name}.key"}
+    back = restore(old, (), done.aside, force=False)
+    assert back.aside is not None
+    assert sorted(stacks(old)) == ["logged", "old"]
+
+
+def test_a_damaged_database_is_set_aside_with_its_log(tmp_path: Path) -> None:
+    url = filled(tmp_path / "one", "a")
+    backup(url, (), tmp_path / "copy", overwrite=False)
+    (tmp_path / "one" / "heat.db").write_bytes(b"nothing of use" * 1000)
+    (tmp_path / "one" / "heat.db-wal").write_bytes(b"perhaps")
+    done = restore(url, (), tmp_path / "copy", force=False)
+    assert done.aside is not None
+    assert Path(f"{done.aside}-wal").read_bytes() == b"perhaps"
+    assert [*stacks(url)] == ["a"]
+
+
+def test_nothing_is_restored_while_an_engine_runs(tmp_path: Path) -> None:
+    url = filled(tmp_path / "one", "a")
+    backup(url, (), tmp_path / "copy", overwrite=False)
+    lock = Store.open(url).lock_engine({"pid": 42})
+    assert lock is not None
+    with pytest.raises(EngineRunning):
+        restore(url, (), tmp_path / "copy", force=False)
+    lock.close()
+    assert restore(url, (), tmp_path / "copy", force=False).installed
+
+
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[4096:] = b"\xff" * len(content[4096:])
+    file.write_bytes(content)
+
+
+def from_the_future(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2099-01-01')")
+
+
+def of_something_else(file: Path) -> None:
+    file.unlink()
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "reason"),
+    [
+        (damage, BadBackup, "damaged"),
+        (lambda file: file.write_bytes(b"no database" * 100), BadBackup, "damaged: file is not a database"),
+        (Path.unlink, BadBackup, "There is no backup"),
+        (from_the_future, SchemaMismatch, "9999_future"),
+        (of_something_else, BadBackup, "no database of heatlite"),
+        (lambda file: Path(f"{file}.key").write_text(new_key()), UnreadableSecret, r"copy\.key has not the key"),
+        (lambda file: Path(f"{file}.key").unlink(), UnreadableSecret, "has not the key"),
+    ],
+)
+def test_what_is_no_good_backup_is_refused_and_changes_nothing(
+    tmp_path: Path, spoil: object, error: type[Exception], reason: str
+) -> None:
+    backup(filled(tmp_path / "two", "new"), (), tmp_path / "copy", overwrite=False)
+    url = filled(tmp_path / "one", "old")
+    spoil(tmp_path / "copy")  # type: ignore[operator]
+    before = files(tmp_path / "one")
+    with pytest.raises(error, match=reason):
+        restore(url, (), tmp_path / "copy", force=True)
+    assert files(tmp_path / "one") == before
+    assert [*stacks(url)] == ["old"]
+
+
+def test_what_fsck_finds_is_installed_only_by_force(tmp_path: Path) -> None:
+    url = filled(tmp_path / "one", "a")
+    with sqlite3.connect(tmp_path / "one" / "heat.db") as connection:
+        connection.execute("UPDATE stack SET template_id = 'gone'")
+    backup(url, (), tmp_path / "copy", overwrite=False)
+    target = f"sqlite:///{tmp_path}/two/heatlite.db"
+    refused = restore(target, (), tmp_path / "copy", force=False)
+    assert ([one.rule for one in refused.found], refused.installed) == (["a stack has its template"], False)
+    assert files(tmp_path / "two") == set()
+    assert restore(target, (), tmp_path / "copy", force=True).installed
+    assert [*stacks(target)] == ["a"]
+
+
+@pytest.mark.parametrize(("url", "tool"), [("postgresql://h/n", "pg_dump"), ("mysql://h/n", "mariadb-dump")])
+def test_a_server_has_tools_of_its_own(tmp_path: Path, url: str, tool: str) -> None:
+    (tmp_path / "copy").touch()
+    for use in (backup, restore):
+        with pytest.raises(BadSetting, match=rf"`{tool}.*encryption_keys"):
+            use(url, (), tmp_path / "copy", False)
+
+
+def test_where_there_is_nothing_to_back_up_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(BadBackup, match="no database"):
+        backup(f"sqlite:///{tmp_path}/none.db", (), tmp_path / "copy", overwrite=False)
+    with pytest.raises(DatabaseUnavailable, match="No such file"):
+        backup(filled(tmp_path / "one", "a"), (), tmp_path / "nowhere" / "copy", overwrite=False)
+    assert files(tmp_path) == {"one"}
+
+
+def test_no_key_is_made_where_one_is_missing(tmp_path: Path) -> None:
+    """A new key would open nothing, and hide that the right one is away."""
+    url = filled(tmp_path / "one", "a")
+    key = tmp_path / "one" / "heatlite.key"
+    content = key.read_text()
+    key.unlink()
+    store = Store.open(url)
+    for use in (store.sealing.check, lambda: store.sealing.close("x"), lambda: store.sealing.cipher):
+        with pytest.raises(MissingKey, match=r"heatlite\.key is missing.*from your backup"):
+            use()
+    assert not key.exists()
+    key.write_text(content)
+    store.sealing.check()
+    store.close()

@@ -1,0 +1,90 @@
+"""How far a body goes, and how long a connection may wait: what decides when gunicorn's parser is called."""
+
+from io import BytesIO
+from itertools import pairwise
+from math import inf
+
+import pytest
+from gunicorn.config import Config
+from gunicorn.http.body import ChunkedReader, LengthReader
+from gunicorn.http.unreader import IterUnreader
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heatlite import frontend
+from heatlite.frontend import Connection, Extent, Received, State
+
+
+class Request:
+    """What a ChunkedReader asks of one."""
+
+    limit_request_field_size = 0
+    max_buffer_headers = 0
+
+    def parse_headers(self, data: bytes, from_trailer: bool = False) -> list[object]:
+        return []
+
+
+def extent(length: int | None = None) -> Extent:
+    source = IterUnreader([])
+    return Extent(ChunkedReader(Request(), source) if length is None else LengthReader(source, length))
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    at = [0, *sorted({cut % len(data) for cut in cuts} - {0}), len(data)] if data else [0, 0]
+    return [data[start:end] for start, end in pairwise(at)]
+
+
+CUTS = st.lists(st.integers(0, 10_000), max_size=8)
+
+
+@given(st.binary(max_size=200), CUTS)
+def test_a_body_of_known_length_ends_with_its_last_byte(body: bytes, cuts: list[int]) -> None:
+    found = extent(len(body))
+    *first, last = pieces(body, cuts)
+    assert not any(found.is_whole(piece) for piece in first)
+    assert found.is_whole(last)
+    assert found.payload == found.come == len(body)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5), st.lists(st.just(b"X: y"), max_size=2), CUTS)
+def test_a_chunked_body_ends_where_gunicorn_says(chunks: list[bytes], trailers: list[bytes], cuts: list[int]) -> None:
+    body = b"".join(b"%x;a=b\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+    body += b"0\r\n" + b"".join(line + b"\r\n" for line in trailers) + b"\r\n"
+    found = extent()
+    *first, last = pieces(body, cuts)
+    assert not any(found.is_whole(piece) for piece in first)
+    assert found.is_whole(last)
+    assert found.payload == sum(map(len, chunks))
+    read = ChunkedReader(Request(), IterUnreader([body])).read(1000)
+    assert read == b"".join(chunks)
+
+
+@pytest.mark.parametrize("nonsense", [b"zz\r\n", b"\r\n", b"-\r\n", b"1" * 2000])
+def test_there_is_nothing_to_wait_for_after_nonsense(nonsense: bytes) -> None:
+    assert extent().is_whole(nonsense)
+
+
+def test_what_was_received_is_read_without_waiting() -> None:
+    received = Received(b"abc")
+    received.put(b"def")
+    assert received.read(2) == b"ab"
+    assert received.rest() == b"cdef"
+    received.put(b"g")
+    assert BytesIO(received.read(10)).read() == b"cdefg"
+    assert received.read(1) == b""
+
+
+def test_each_phase_has_a_deadline_but_the_servers_own() -> None:
+    connection = Connection(None, None)  # type: ignore[arg-type]  # nobody is at the other end
+    waits = {}
+    for state in State:
+        connection.enter(state)
+        connection.since = 0.0
+        waits[state] = connection.until(Config().keepalive)
+    assert waits.pop(State.BUSY) == inf
+    assert max(waits.values()) <= frontend.BODY_SECONDS
+    connection.enter(State.BODY)
+    connection.since, connection.extent = 0.0, extent(10**7)
+    connection.extent.is_whole(b"x" * frontend.RATE * 5)
+    assert connection.until(0) == frontend.BODY_SECONDS + 5
