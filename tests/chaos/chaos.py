@@ -359,7 +359,15 @@ class Chaos:
     def _restart_broker(self) -> bool:
         self._broker.stop(self._random.choice((signal.SIGTERM, signal.SIGKILL)))
         time.sleep(self._random.uniform(0, 10))
-        self._broker.start()
+        try:
+            self._broker.start()
+        except AssertionError as error:
+            # A broker that was killed may be unable to read its files. Its queues only wake workers: it starts empty.
+            self._say(f"the broker loses its files: {str(error)[-300:]}")
+            self.report.disturbances["broker loses its files"] += 1
+            self._broker.stop(signal.SIGKILL)
+            shutil.rmtree(self._broker.data)
+            self._broker.start()
         return True
 
     def _restart_database(self) -> bool:
