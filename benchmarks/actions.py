@@ -23,7 +23,7 @@ from benchmarks.lifecycle import PROJECT, Stack, template
 from benchmarks.load import at_once, encode
 from benchmarks.processes import Process, Server, free_port
 from heatlite.core.errors import HeatliteError
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from heatlite.store.store import Store
 
 SERVERS = {

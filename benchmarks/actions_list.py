@@ -16,7 +16,7 @@ from benchmarks.cases import Bench
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
-from heatlite.store.database import Database, Dialect
+from heatlite.store.database.database import Database, Dialect
 from heatlite.store.store import Store
 from heatlite.store.tables import Action
 

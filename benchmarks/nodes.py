@@ -21,7 +21,7 @@ from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.nodes.orchestrator import LONGEST_REST
 from heatlite.engine.nodes.registration import Registered
 from heatlite.engine.requests import Request
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import StackRecord
 
 COUNT = 1000

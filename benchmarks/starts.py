@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.client import Client
 from benchmarks.processes import Server, environment, free_port
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 
 POSTGRES = "postgresql://postgres@127.0.0.1:5432"
 MARIADB = "mysql://root@127.0.0.1:3306"

@@ -22,7 +22,7 @@ class Program:
     """
 
     def running_server(self, settings: Settings) -> str | None:
-        from heatlite.store.exclusive import engine_of
+        from heatlite.store.database.engine_lock import engine_of
 
         engine = engine_of(settings.database)
         url = None if engine is None else engine.get("url")
@@ -78,7 +78,7 @@ class Program:
         return done.installed, done.aside, [(one.rule, one.entity, one.id, one.detail) for one in done.found]
 
     def new_key(self) -> str:
-        from heatlite.store.encryption import new_key
+        from heatlite.store.secrets.cipher import new_key
 
         return new_key()
 

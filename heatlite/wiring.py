@@ -68,12 +68,12 @@ from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.store import backup
-from heatlite.store.consistency import Inconsistency
+from heatlite.store.admin import backup
+from heatlite.store.admin.consistency import Inconsistency
+from heatlite.store.admin.migrate import Migration
+from heatlite.store.admin.rotation import Rotated
+from heatlite.store.database.engine_lock import EngineLock, engine_of
 from heatlite.store.errors import EngineRunning
-from heatlite.store.exclusive import EngineLock, engine_of
-from heatlite.store.migrate import Migration
-from heatlite.store.rotation import Rotated
 from heatlite.store.store import Store
 from heatlite.template.barring import barring
 from heatlite.template.constraints import looked_up

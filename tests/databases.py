@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import peewee
 import pytest
 
-from heatlite.store.database import Database, Dialect
+from heatlite.store.database.database import Database, Dialect
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 

@@ -9,8 +9,8 @@ from heatlite.api.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import EventNotFound
 from heatlite.core.json import JsonMap
-from heatlite.store.events import EventQuery
 from heatlite.store.records import StackRecord
+from heatlite.store.stacks.events import EventQuery
 
 EVENT_STREAM = "text/event-stream"
 

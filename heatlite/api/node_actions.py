@@ -18,7 +18,7 @@ from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.nodes.requests import NodeRequest
 from heatlite.engine.nodes.veil import NodeVeil
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.nodes.records import NodeActionRecord
 
 CREATE = Draft202012Validator(
     {

@@ -9,7 +9,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.engine.nodes.playbooks import Plan
 from heatlite.engine.nodes.veil import NodeVeil
-from heatlite.store.node_records import (
+from heatlite.store.nodes.records import (
     NodeActionRecord,
     NodePlaybookRecord,
     NodeRecord,

@@ -13,7 +13,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.store.action_list import SHORTEST_ID, SORTED_BY, ActionQuery
+from heatlite.store.actions.listing import SHORTEST_ID, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
 
 LARGEST_PAGE = 1000

@@ -15,7 +15,7 @@ from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine import requests
 from heatlite.store.records import StackRecord
-from heatlite.store.stacks import StackQuery
+from heatlite.store.stacks.stacks import StackQuery
 
 FILTERS = (
     "id", "name", "status", "action", "tenant", "username", "owner_id", "stack_name", "stack_action", "stack_status",

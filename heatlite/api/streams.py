@@ -19,8 +19,8 @@ from heatlite.api import views
 from heatlite.api.request import Request
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
-from heatlite.store.events import EventQuery, event_number
 from heatlite.store.records import EventRecord, StackRecord
+from heatlite.store.stacks.events import EventQuery, event_number
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.step import Work
-from heatlite.store.mail import Mail
 from heatlite.store.records import ActionRecord, ResourceRecord
+from heatlite.store.stacks.messages import Mail
 from heatlite.template.environment import Environment
 
 MOST_NAMED = 10

@@ -29,7 +29,7 @@ from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import Resource, Unhealthy
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
-from heatlite.store.stack_sizes import DefinitionSize
+from heatlite.store.stacks.sizes import DefinitionSize
 from heatlite.store.store import Store
 from heatlite.template.document import Definition, Template
 

@@ -29,9 +29,9 @@ from heatlite.engine.locks import DELETES, Operation, maintenance_refusal, refus
 from heatlite.engine.offer import check_types
 from heatlite.engine.stack_clouds import StackClouds
 from heatlite.engine.suppression import Suppression, effect
-from heatlite.store.encryption import Cipher
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
+from heatlite.store.secrets.cipher import Cipher
 from heatlite.store.store import Store
 
 audit = logging.getLogger("heatlite.audit")

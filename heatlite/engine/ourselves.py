@@ -6,7 +6,7 @@ Where callers are asked who they are, these need no account, and nobody's token,
 from typing import Final
 
 from heatlite.core.clock import Clock
-from heatlite.store.encryption import Cipher
+from heatlite.store.secrets.cipher import Cipher
 
 HEADER: Final = "X-Heatlite-Self"
 LIFETIME: Final = 300

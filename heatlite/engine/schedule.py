@@ -29,7 +29,7 @@ from heatlite.engine.gate import Gate, audit, context_of, zone_of
 from heatlite.engine.locks import Operation
 from heatlite.engine.requests import Timing
 from heatlite.engine.watch import about_action
-from heatlite.store.actions import successor
+from heatlite.store.actions.actions import successor
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store

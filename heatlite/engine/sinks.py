@@ -24,7 +24,7 @@ from heatlite.engine.breakpoints import PRE_DELETE, lifecycle_token, reached_tex
 from heatlite.engine.journal import stack_event
 from heatlite.engine.outside import Hosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.store.records import EventRecord, SinkRecord, StackRecord
-from heatlite.store.sinks import digest_of
+from heatlite.store.stacks.webhooks import digest_of
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)

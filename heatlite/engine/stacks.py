@@ -46,7 +46,7 @@ from heatlite.engine.scope import Resources
 from heatlite.engine.sparing import Sparing
 from heatlite.engine.stack_clouds import StackClouds
 from heatlite.store.records import ProtectionRecord, StackRecord
-from heatlite.store.stacks import StackQuery
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 

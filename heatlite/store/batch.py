@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import peewee
 
-from heatlite.store.database import Dialect, Row, Value
-from heatlite.store.sealing import IN_LIMIT, Sealing
+from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.secrets.field_encryption import IN_LIMIT, Sealing
 from heatlite.store.tables import ContentField, SealedField
 
 

@@ -6,29 +6,30 @@ from pathlib import Path
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
-from heatlite.store import exclusive, migrate
-from heatlite.store.accounts import Accounts
-from heatlite.store.action_list import ActionList
-from heatlite.store.actions import Actions
-from heatlite.store.consistency import Inconsistency, inconsistencies
-from heatlite.store.credentials import Credentials
-from heatlite.store.database import Database, Dialect
-from heatlite.store.events import Events
-from heatlite.store.mail import Mail
-from heatlite.store.node_actions import NodeActions
-from heatlite.store.nodes import Nodes, Orchestrations
-from heatlite.store.playbooks import Playbooks
+from heatlite.store.actions.actions import Actions
+from heatlite.store.actions.listing import ActionList
+from heatlite.store.actions.services import Services
+from heatlite.store.admin import migrate
+from heatlite.store.admin.consistency import Inconsistency, inconsistencies
+from heatlite.store.admin.rotation import Rotated, rotate, seal_tree
+from heatlite.store.database import engine_lock
+from heatlite.store.database.database import Database, Dialect
+from heatlite.store.nodes.node_actions import NodeActions
+from heatlite.store.nodes.nodes import Nodes, Orchestrations
+from heatlite.store.nodes.playbooks import Playbooks
 from heatlite.store.records import StackRecord
-from heatlite.store.resources import Resources
-from heatlite.store.rotation import Rotated, rotate, seal_tree
-from heatlite.store.sealing import Sealing
-from heatlite.store.services import Services
-from heatlite.store.sinks import Sinks
-from heatlite.store.snapshots import Snapshots
-from heatlite.store.software import SoftwareConfigs, SoftwareDeployments
-from heatlite.store.stack_sizes import StackSizes
-from heatlite.store.stacks import Stacks, Templates
-from heatlite.store.suppressed import SuppressedRequests
+from heatlite.store.secrets.accounts import Accounts
+from heatlite.store.secrets.credentials import Credentials
+from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.stacks.events import Events
+from heatlite.store.stacks.messages import Mail
+from heatlite.store.stacks.resources import Resources
+from heatlite.store.stacks.sizes import StackSizes
+from heatlite.store.stacks.snapshots import Snapshots
+from heatlite.store.stacks.software import SoftwareConfigs, SoftwareDeployments
+from heatlite.store.stacks.stacks import Stacks, Templates
+from heatlite.store.stacks.suppressed import SuppressedRequests
+from heatlite.store.stacks.webhooks import Sinks
 
 
 class Store:
@@ -133,8 +134,8 @@ class Store:
         """What should not be: see `consistency.inconsistencies`."""
         return inconsistencies(self.database, now, grace)
 
-    def lock_engine(self, info: JsonMap) -> exclusive.EngineLock | None:
+    def lock_engine(self, info: JsonMap) -> engine_lock.EngineLock | None:
         """Be the one engine of a SQLite database; None on a server, where leases do. Raises EngineRunning."""
         if self.database.dialect is not Dialect.SQLITE:
             return None
-        return exclusive.acquire(Path(f"{self.database.path}.engine"), info)
+        return engine_lock.acquire(Path(f"{self.database.path}.engine"), info)

@@ -11,7 +11,7 @@ from heatlite.agent import form
 from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState, NodeState, Requester
 from heatlite.engine.nodes.agents import Agents, Declined
-from heatlite.store.node_records import NodeActionRecord, NodeRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from tests.agent.agents import Agent, Registry, raw, wait
 
 

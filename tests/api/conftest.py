@@ -12,7 +12,7 @@ from webtest import TestApp, TestResponse
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeState
-from heatlite.store.node_records import NodeRecord
+from heatlite.store.nodes.records import NodeRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite

@@ -36,7 +36,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import TooManyFailures
 from heatlite.engine.ourselves import Ourselves
 from heatlite.plugin.signing import NATIVE, Signalled
-from heatlite.store.encryption import Cipher, new_key
+from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import sqlite
 

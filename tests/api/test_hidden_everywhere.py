@@ -14,8 +14,8 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.logs import CarryIds
-from heatlite.store.encryption import new_key
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.secrets.cipher import new_key
 from tests.api.conftest import Heat, value
 from tests.api.secret_history import HIDDEN, SECRET, History, environment, forms, found_in, template
 from tests.databases import sqlite
@@ -171,7 +171,7 @@ def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
 
 def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(database=sqlite(tmp_path))
-    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    monkeypatch.setattr("heatlite.store.secrets.field_encryption.open_cipher", lambda *_: None)
     server = wiring.embedded(settings)
     path = Heat(server.app).create(plain(True), parameters={"secret": SECRET})
     server.close()

@@ -11,7 +11,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState, Origin
-from heatlite.store.node_records import NodeTransitionRecord
+from heatlite.store.nodes.records import NodeTransitionRecord
 from heatlite.store.store import Store
 from tests.databases import sqlite
 

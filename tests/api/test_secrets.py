@@ -18,10 +18,10 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS
 from heatlite.engine.gate import context_of
-from heatlite.store.encryption import Cipher, new_key, open_cipher
+from heatlite.store.admin.rotation import Rotated
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord
-from heatlite.store.rotation import Rotated
+from heatlite.store.secrets.cipher import Cipher, new_key, open_cipher
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, template
 from tests.databases import sqlite

@@ -18,8 +18,8 @@ from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
 from heatlite.frontend import Connection
-from heatlite.store.events import EventQuery
 from heatlite.store.records import EventRecord, StackRecord
+from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
 

@@ -22,8 +22,8 @@ from heatlite.engine.breakpoints import lifecycle_token, waits_at
 from heatlite.engine.handover import read_record
 from heatlite.engine.nodes.playbooks import RunRequest
 from heatlite.engine.requests import Request
-from heatlite.store.events import EventQuery
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
+from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
 from tests.engine.nodes import register
 from tests.engine.nodes import tell as say
@@ -177,7 +177,7 @@ def scale(server: Embedded) -> None:
 
 def stack_of(server: Embedded) -> StackRecord:
     """The one stack, deleted or not."""
-    from heatlite.store.stacks import StackQuery
+    from heatlite.store.stacks.stacks import StackQuery
 
     found = server.store.stacks.list("demo", StackQuery(show_deleted=True))
     stack = server.store.stacks.get(found[0].id)

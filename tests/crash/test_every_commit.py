@@ -20,8 +20,8 @@ from heatlite.core.errors import DeletionProtected
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.engine.nodes.ledger import EVENT
-from heatlite.store.events import EventQuery
-from heatlite.store.stacks import StackQuery
+from heatlite.store.stacks.events import EventQuery
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load_mapping
 from heatlite.wiring import Embedded

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.status import Status, Verb, state
-from heatlite.store.events import EventQuery
 from heatlite.store.records import StackRecord
+from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, FAILURES, release, settle, stack_of, update
 from tests.crash.test_every_commit import MOST_COMMITS, WHOLE, objects, place, start, victims

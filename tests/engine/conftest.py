@@ -22,8 +22,8 @@ from heatlite.core.context import Context
 from heatlite.core.json import Json
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.requests import Request
-from heatlite.store.events import EventQuery
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
+from heatlite.store.stacks.events import EventQuery
 from tests.databases import MEMORY, PLACES
 from tests.engine.dispatching import DISPATCHING, NAME
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heatlite.core.nodes import NodeActionState
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import registered

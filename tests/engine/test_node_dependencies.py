@@ -13,7 +13,7 @@ from heatlite.core.status import ActionStatus, LockLevel, Signal, state
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.requests import NodeRequest
 from heatlite.engine.requests import Request, Timing
-from heatlite.store.node_records import NodeActionRecord, NodeRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from heatlite.store.records import ActionRecord
 from tests.api.conftest import registered
 

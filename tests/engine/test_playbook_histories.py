@@ -12,7 +12,7 @@ from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.nodes import PENDING, NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
 from heatlite.engine.nodes.playbooks import RunRequest
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import MEMBER, Engine, examples, template, thing

@@ -19,7 +19,7 @@ from heatlite.core.errors import (
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, LockLevel, Signal, state
 from heatlite.engine.nodes.playbooks import RunRequest
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import ADMIN, MEMBER, Engine, template, thing

@@ -8,7 +8,7 @@ from heatlite.core.nodes import NodeActionState
 from heatlite.engine.nodes.requests import NodeRequest
 from heatlite.engine.requests import Timing
 from heatlite.store.records import ServiceRecord, StackRecord
-from heatlite.store.stacks import TEMPLATE_GRACE
+from heatlite.store.stacks.stacks import TEMPLATE_GRACE
 from tests.api.conftest import registered
 
 from .conftest import MEMBER, START, Engine, template, thing

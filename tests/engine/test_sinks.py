@@ -19,7 +19,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, state
 from heatlite.engine.sinks import SENDERS_EACH
 from heatlite.store.records import StackRecord
-from heatlite.store.sinks import digest_of
+from heatlite.store.stacks.webhooks import digest_of
 
 from .conftest import MEMBER, Engine, template, thing
 

@@ -12,8 +12,8 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.requests import Request
 from heatlite.resources import wait_conditions
-from heatlite.store.mail import Mail
 from heatlite.store.records import StackRecord
+from heatlite.store.stacks.messages import Mail
 
 from .conftest import Engine, attr, ref, resource, template, thing
 

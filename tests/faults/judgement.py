@@ -8,10 +8,10 @@ from pathlib import Path
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, state
 from heatlite.engine.journal import STACK_TYPE
-from heatlite.store.actions import OPEN
-from heatlite.store.events import EventQuery
+from heatlite.store.actions.actions import OPEN
 from heatlite.store.records import StackRecord
-from heatlite.store.stacks import StackQuery
+from heatlite.store.stacks.events import EventQuery
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.store.store import Store
 
 FILE = "Example::Local::File"

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from tests.acceptance.processes import eventually
 
 

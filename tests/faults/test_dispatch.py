@@ -13,7 +13,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import Kind
-from heatlite.store.actions import OPEN
+from heatlite.store.actions.actions import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, eventually

@@ -8,11 +8,11 @@ import pytest
 from playhouse.schema_diff import diff_models
 
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.store import migrate
-from heatlite.store.database import Value
-from heatlite.store.encryption import Cipher, new_key
+from heatlite.store.admin import migrate
+from heatlite.store.database.database import Value
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.records import ActionRecord
+from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 

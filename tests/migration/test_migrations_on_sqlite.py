@@ -4,7 +4,7 @@ from pathlib import Path
 
 from migration_behaviour import *  # noqa: F403
 
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS
 

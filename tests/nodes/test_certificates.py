@@ -10,7 +10,7 @@ from heatlite import wiring
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.nodes import NodeState
 from heatlite.engine.nodes.agents import Agents, NodeFault
-from heatlite.store.node_records import NodeRecord
+from heatlite.store.nodes.records import NodeRecord
 from tests.agent.agents import Agent
 
 pytest.importorskip("cryptography", reason="certificates are made with cryptography")

@@ -16,7 +16,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.nodes import NodeState
 from heatlite.engine.nodes import agents
 from heatlite.engine.nodes.agents import Agents, NodeFault
-from heatlite.store.node_records import NodeRecord
+from heatlite.store.nodes.records import NodeRecord
 from tests.api.conftest import Heat, template
 from tests.nodes.tiny_agent import SECRET, TinyAgent
 

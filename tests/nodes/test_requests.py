@@ -24,7 +24,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
 from heatlite.engine.nodes.requests import MOST_ARGS, NodeRequest, NodeRequests
-from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
 from tests.databases import sqlite
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
 from heatlite.engine.nodes.sync import Answer, Changes, Step, Told, compare
-from heatlite.store.node_records import NodeActionRecord, NodeRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
 NODE = NodeRecord(
     "n", "s", "r", "p", "a", "http://a", "secret", "i", 3, "1", ["k"], False, NodeState.UP, "", 1.0, 2.0

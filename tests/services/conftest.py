@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from heatlite.store.errors import MissingDriver
 from heatlite.store.store import Store
 from heatlite.store.tables import MODELS

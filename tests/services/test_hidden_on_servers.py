@@ -6,7 +6,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.store.encryption import new_key
+from heatlite.store.secrets.cipher import new_key
 from tests.api.conftest import Heat
 from tests.api.secret_history import History, found_in
 from tests.databases import dump

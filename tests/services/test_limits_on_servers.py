@@ -11,8 +11,8 @@ import pytest
 from store_behaviour import a_stack, insert
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database import SILENT_SECONDS, Dialect
-from heatlite.store.limits import DEFAULT_LEASE, Limits, Pace, limits
+from heatlite.store.database.database import SILENT_SECONDS, Dialect
+from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.store import Store
 
 LEASE = 2.0

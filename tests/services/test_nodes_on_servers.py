@@ -16,7 +16,7 @@ from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.nodes.registration import Registered
 from heatlite.engine.requests import Request
 from heatlite.store.errors import Fenced
-from heatlite.store.node_records import NodeActionRecord, OrchestrationRecord
+from heatlite.store.nodes.records import NodeActionRecord, OrchestrationRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded

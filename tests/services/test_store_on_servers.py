@@ -5,8 +5,8 @@ from store_behaviour import *  # noqa: F403
 from store_behaviour import a_stack, insert
 
 from heatlite.core.errors import DatabaseUnavailable, Invalid
-from heatlite.store.database import Dialect
-from heatlite.store.stacks import StackQuery
+from heatlite.store.database.database import Dialect
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.store.store import Store
 
 

@@ -27,7 +27,7 @@ from heatlite.core.masking import origin
 from heatlite.core.nodes import NodeActionState
 from heatlite.engine.nodes.sync import Answer, Step, Told
 from heatlite.engine.outside import Hosts, Refused, connection, path_of
-from heatlite.store.node_records import NodeActionRecord, NodeRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
 SECONDS = 10.0
 """That a connection to an agent may last."""

@@ -19,7 +19,7 @@ from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.signals import Signals
 from heatlite.engine.software import IN_PROGRESS
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import ResourceRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
 

@@ -7,7 +7,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.masking import Mask, named_secrets
 from heatlite.core.nodes import MOVES, NodeActionState
 from heatlite.engine.journal import LONGEST_REASON
-from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 

@@ -14,7 +14,7 @@ from heatlite.engine.nodes.deployments import Deployments
 from heatlite.engine.nodes.push import Push
 from heatlite.engine.nodes.sync import Answer, compare
 from heatlite.engine.nodes.turn import BATCH, Turn, batches, by_node, line_of
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
 GONE_REASON = "Its node is gone"
 NEVER_HAD = "Cancelled before the agent had it"

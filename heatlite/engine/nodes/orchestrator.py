@@ -15,7 +15,7 @@ from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.orchestration import Orchestration
 from heatlite.engine.nodes.turn import Interrupted, Turn
 from heatlite.store.errors import Fenced
-from heatlite.store.node_records import OrchestrationRecord
+from heatlite.store.nodes.records import OrchestrationRecord
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)

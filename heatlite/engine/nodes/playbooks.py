@@ -33,7 +33,7 @@ from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.reading import Reading
 from heatlite.engine.schedule import MOST_SCHEDULED
 from heatlite.store.errors import Duplicate
-from heatlite.store.node_records import NodeActionRecord, NodePlaybookRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodePlaybookRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.expression import select

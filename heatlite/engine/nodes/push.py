@@ -8,7 +8,7 @@ from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.nodes.agents import Declined, NodeFault
 from heatlite.engine.nodes.turn import Turn, batches, by_node, line_of
-from heatlite.store.node_records import NodeActionRecord, NodeRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from heatlite.store.records import ActionRecord
 
 

@@ -9,7 +9,7 @@ from heatlite.core.errors import EntityNotFound
 from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.engine.journal import LONGEST_REASON
 from heatlite.engine.nodes.agents import Agents
-from heatlite.store.node_records import NodeRecord, OrchestrationRecord
+from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 

@@ -25,7 +25,7 @@ from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
 from heatlite.engine.gate import audit
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.store.errors import Duplicate
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 

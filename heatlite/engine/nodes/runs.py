@@ -15,7 +15,7 @@ from heatlite.engine.endings import outputs
 from heatlite.engine.journal import LONGEST_REASON, stack_event
 from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
-from heatlite.store.node_records import NodeActionRecord, NodeTransitionRecord, RunStep
+from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 

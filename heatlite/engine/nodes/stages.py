@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heatlite.core.nodes import PENDING, NodeActionState
-from heatlite.store.node_records import NodeActionRecord, RunStep
+from heatlite.store.nodes.records import NodeActionRecord, RunStep
 
 STOPPED = "Its run has stopped before it was sent."
 """The error of what was cancelled for that."""

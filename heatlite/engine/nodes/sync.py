@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import AT_AGENT, MOVES, NodeActionState, NodeState, Origin, Requester
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
 LOST_REASON = "The agent knows nothing of it any more"
 ANOTHER_REASON = (

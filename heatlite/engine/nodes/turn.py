@@ -15,7 +15,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.nodes import Origin
 from heatlite.engine.nodes.agents import Agents, NodeFault
 from heatlite.engine.nodes.ledger import Ledger
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord, OrchestrationRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord, OrchestrationRecord
 from heatlite.store.store import Store
 
 BATCH = 100

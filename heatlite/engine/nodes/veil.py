@@ -2,7 +2,7 @@
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask, named_secrets, without_named
-from heatlite.store.node_records import NodeActionRecord
+from heatlite.store.nodes.records import NodeActionRecord
 
 
 class NodeVeil:

@@ -26,7 +26,7 @@ if "FAULTS_DIE_AT" in os.environ:
     Distributed.announce = die  # type: ignore[method-assign]
 
 if "FAULTS_FREEZE" in os.environ:
-    from heatlite.store.actions import Actions
+    from heatlite.store.actions.actions import Actions
 
     trigger = Path(os.environ["FAULTS_FREEZE"])
     advance = Actions.advance

@@ -11,8 +11,8 @@ from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.store.events import EventQuery
 from heatlite.store.records import StackRecord
+from heatlite.store.stacks.events import EventQuery
 from tests.engine.conftest import attr, ref, resource, template
 from tests.types.conftest import Cloudy
 

@@ -20,11 +20,11 @@ from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
-from heatlite.store.encryption import Cipher, new_key
+from heatlite.store.admin.rotation import Rotated
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.node_records import NodePlaybookRecord
+from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
-from heatlite.store.rotation import Rotated
+from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
 from tests.databases import dump
 
@@ -153,7 +153,7 @@ def test_what_types_keep_is_always_encrypted(store: Store, url: str) -> None:
 
 @everywhere
 def test_without_a_key_all_is_kept_as_it_is(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    monkeypatch.setattr("heatlite.store.secrets.field_encryption.open_cipher", lambda *_: None)
     bare, stack = keyed(url), a_stack(sealed=True)
     action = fill(bare, stack)
     check_whole(bare, stack, action)
@@ -281,7 +281,7 @@ def test_the_secret_of_a_sink_is_one_where_nothing_else_is_hidden(
     insert(mine, one, two)
     assert in_clear(store) == []
     assert (mine.stacks.get(one.id), mine.stacks.get(two.id)) == (one, two)
-    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    monkeypatch.setattr("heatlite.store.secrets.field_encryption.open_cipher", lambda *_: None)
     bare, three = keyed(url), a_stack("three", environment=told)
     insert(bare, three)
     assert in_clear(store) == ["stack"]
@@ -332,7 +332,7 @@ def test_a_digest_tells_nothing_to_whom_has_no_key(store: Store, url: str, monke
             one.close()
 
     digests = {digest(*keys) for keys in ((OLD,), (OLD, NEW), (NEW,))}
-    monkeypatch.setattr("heatlite.store.sealing.open_cipher", lambda *_: None)
+    monkeypatch.setattr("heatlite.store.secrets.field_encryption.open_cipher", lambda *_: None)
     digests.add(digest())
     assert len(digests) == 3
     assert {len(one) for one in digests} == {64}

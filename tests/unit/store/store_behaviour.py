@@ -22,12 +22,11 @@ from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.retention import Retention
-from heatlite.store.action_list import ActionQuery
-from heatlite.store.consistency import RULES
-from heatlite.store.database import Dialect
+from heatlite.store.actions.listing import ActionQuery
+from heatlite.store.admin.consistency import RULES
+from heatlite.store.database.database import Dialect
 from heatlite.store.errors import Duplicate, Fenced
-from heatlite.store.events import EventQuery
-from heatlite.store.node_records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
     ActionRecord,
     DroppedRecord,
@@ -44,8 +43,9 @@ from heatlite.store.records import (
     StackRecord,
     SuppressedRecord,
 )
-from heatlite.store.sinks import digest_of
-from heatlite.store.stacks import StackQuery
+from heatlite.store.stacks.events import EventQuery
+from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.webhooks import digest_of
 from heatlite.store.store import Store
 
 __all__: list[str] = []

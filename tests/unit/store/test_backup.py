@@ -10,10 +10,10 @@ from store_behaviour import a_stack, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.backup import backup, restore
-from heatlite.store.encryption import new_key
+from heatlite.store.admin.backup import backup, restore
 from heatlite.store.errors import BadBackup, EngineRunning, MissingKey, SchemaMismatch, UnreadableSecret
-from heatlite.store.stacks import StackQuery
+from heatlite.store.secrets.cipher import new_key
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from heatlite.core.config import BadSetting, Settings, load
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
-from heatlite.store.encryption import Cipher, new_key, open_cipher
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.secrets.cipher import Cipher, new_key, open_cipher
 
 OLD, NEW, OTHER = (base64.urlsafe_b64encode(bytes([n]) * 32).decode() for n in range(3))
 
@@ -162,7 +162,7 @@ def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from heatlite.store.encryption import Cipher, open_cipher
+from heatlite.store.secrets.cipher import Cipher, open_cipher
 import cryptography.fernet
 print(flush=True)
 sys.stdin.readline()
@@ -196,7 +196,7 @@ import sys
 from pathlib import Path
 sys.modules["cryptography"] = None
 from heatlite.core.config import BadSetting
-from heatlite.store.encryption import open_cipher
+from heatlite.store.secrets.cipher import open_cipher
 assert open_cipher((), Path(sys.argv[1])) is None
 assert open_cipher((), None) is None
 try:

@@ -14,9 +14,9 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import EngineRunning
-from heatlite.store.exclusive import engine_of
-from heatlite.store.stacks import StackQuery
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.store.store import Store
 
 

@@ -9,7 +9,7 @@ import peewee
 
 from heatlite.core.errors import NotSupported
 from heatlite.store.records import AccountRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Account, AccountProject
 
 _COLUMNS = (

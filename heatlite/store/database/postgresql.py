@@ -9,7 +9,7 @@ import peewee
 import psycopg
 from psycopg.abc import PQGen
 
-from heatlite.store.limits import Limits
+from heatlite.store.database.limits import Limits
 
 Answer = TypeVar("Answer")
 

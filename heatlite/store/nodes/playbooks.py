@@ -4,9 +4,9 @@ import json
 from dataclasses import asdict
 
 from heatlite.core.json import dump
-from heatlite.store.database import Row
-from heatlite.store.node_records import NodePlaybookRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.database.database import Row
+from heatlite.store.nodes.records import NodePlaybookRecord
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import NodePlaybook
 
 _COLUMNS = (

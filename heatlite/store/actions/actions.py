@@ -27,10 +27,10 @@ from heatlite.core.status import (
     Verb,
 )
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Dialect, Row, Value
+from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.errors import AlreadyCommitted, Duplicate, Fenced
 from heatlite.store.records import ActionRecord, Announcement, DependencyRecord, TransitionRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Action, Dependency, Transition
 
 COLUMNS = (

@@ -29,8 +29,8 @@ from heatlite.core import masking
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.core.meter import Meter
+from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.errors import Duplicate, MissingDriver
-from heatlite.store.limits import DEFAULT_LEASE, Limits, Pace, limits
 
 BUSY_SECONDS = 5
 """How long a SQLite connection waits for another's write."""
@@ -172,7 +172,7 @@ class Database:
                 " with %2F for a / in the password."
             ) from None
         if self.dialect is Dialect.POSTGRESQL:
-            from heatlite.store.postgresql import Postgres, parameters
+            from heatlite.store.database.postgresql import Postgres, parameters
 
             found: peewee.Database = Postgres(
                 given.pop("database"), prefer_psycopg3=True, field_types={"LONGTEXT": "TEXT"},

@@ -7,7 +7,7 @@ import json
 
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap, dump
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Credential, Stack
 
 

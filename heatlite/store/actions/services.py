@@ -1,6 +1,6 @@
 """Engines that report for work."""
 
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from heatlite.store.records import ServiceRecord
 from heatlite.store.tables import Service
 

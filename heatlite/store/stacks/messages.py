@@ -6,7 +6,7 @@ import json
 import peewee
 
 from heatlite.core.json import Json, dump
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Mail as Row
 
 

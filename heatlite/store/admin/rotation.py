@@ -9,10 +9,10 @@ import peewee
 
 from heatlite.core.json import dump
 from heatlite.core.masking import MASK
-from heatlite.store.database import Dialect
-from heatlite.store.encryption import FORM
+from heatlite.store.database.database import Dialect
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.cipher import FORM
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import MODELS, ContentField, Event, MaskedField, SealedField, Stack, Template
 
 PAGE = 200

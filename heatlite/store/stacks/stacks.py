@@ -14,14 +14,14 @@ from heatlite.core.errors import NotFound, StackExists
 from heatlite.core.json import Json, JsonMap, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Dialect, Row, Value
-from heatlite.store.encryption import FORM
+from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.paging import after, directed
 from heatlite.store.errors import Duplicate
-from heatlite.store.paging import after, directed
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
-from heatlite.store.resources import protection_read, protection_written
-from heatlite.store.sealing import Sealing
-from heatlite.store.sinks import Sinks
+from heatlite.store.secrets.cipher import FORM
+from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.stacks.resources import protection_read, protection_written
+from heatlite.store.stacks.webhooks import Sinks
 from heatlite.store.tables import (
     AccountProject,
     Action,

@@ -9,10 +9,10 @@ import peewee
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.nodes import NodeState
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Row, Value
+from heatlite.store.database.database import Row, Value
 from heatlite.store.errors import Fenced
-from heatlite.store.node_records import NodeRecord, OrchestrationRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Node, Orchestration, Resource
 
 _MUTABLE = (

@@ -7,9 +7,9 @@ from typing import Any
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Row, Value
+from heatlite.store.database.database import Row, Value
 from heatlite.store.records import EarlierState, HealthRecord, ProtectionRecord, ResourceRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Resource, Stack
 
 _MUTABLE = (

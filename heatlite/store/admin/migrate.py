@@ -12,7 +12,7 @@ import peewee
 from playhouse.migrations import Runner
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.database import Database, Dialect
+from heatlite.store.database.database import Database, Dialect
 from heatlite.store.errors import SchemaMismatch
 
 SCRIPTS = Path(__file__).parent / "migrations"

@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.store.actions import COLUMNS, record_of
+from heatlite.store.actions.actions import COLUMNS, record_of
 from heatlite.store.batch import in_parts
-from heatlite.store.database import Dialect, Row, Value
-from heatlite.store.encryption import FORM
+from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.records import ActionRecord, Relations
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.cipher import FORM
+from heatlite.store.secrets.field_encryption import Sealing
 
 SHORTEST_ID = 4
 """Characters of an id that are enough to ask for it."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from heatlite.core.json import dump
 from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
-from heatlite.store.database import Row, Value
+from heatlite.store.database.database import Row, Value
 from heatlite.store.records import SnapshotRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Snapshot
 
 _MUTABLE = ("verb", "status", "status_reason", "data")

@@ -7,9 +7,9 @@ from typing import Any
 import peewee
 
 from heatlite.core.json import canonical, dump
-from heatlite.store.database import Row
+from heatlite.store.database.database import Row
 from heatlite.store.records import DroppedRecord, SuppressedRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Suppressed, SuppressedDropped
 
 _SEALED = (8, 9)

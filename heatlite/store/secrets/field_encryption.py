@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 import peewee
 
-from heatlite.store.database import Database, Row
-from heatlite.store.encryption import FORM, Cipher, open_cipher
+from heatlite.store.database.database import Database, Row
 from heatlite.store.errors import UnreadableSecret
+from heatlite.store.secrets.cipher import FORM, Cipher, open_cipher
 from heatlite.store.tables import MODELS, ContentField, SealedField
 
 EMPTY = frozenset({"{}", "[]", "null", '""'})

@@ -10,10 +10,10 @@ import peewee
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
 from heatlite.store.batch import Table, in_parts
-from heatlite.store.database import Row, Value
-from heatlite.store.paging import after, directed
+from heatlite.store.database.database import Row, Value
+from heatlite.store.database.paging import after, directed
 from heatlite.store.records import EventRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Event, Stack
 
 

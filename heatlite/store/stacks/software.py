@@ -8,10 +8,10 @@ import peewee
 
 from heatlite.core.json import dump
 from heatlite.store.batch import in_parts
-from heatlite.store.database import Row
-from heatlite.store.paging import after, directed
+from heatlite.store.database.database import Row
+from heatlite.store.database.paging import after, directed
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import SoftwareConfig as Config
 from heatlite.store.tables import SoftwareDeployment as Deployment
 

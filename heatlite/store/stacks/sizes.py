@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from heatlite.store.tables import StackSize
 
 _ROWS = 200

@@ -16,12 +16,13 @@ from urllib.parse import quote
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store import exclusive, migrate
-from heatlite.store.consistency import Inconsistency, inconsistencies
-from heatlite.store.database import BUSY_SECONDS, Database, Dialect
-from heatlite.store.encryption import key_file
+from heatlite.store.admin import migrate
+from heatlite.store.admin.consistency import Inconsistency, inconsistencies
+from heatlite.store.database import engine_lock
+from heatlite.store.database.database import BUSY_SECONDS, Database, Dialect
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
-from heatlite.store.sealing import Sealing
+from heatlite.store.secrets.cipher import key_file
+from heatlite.store.secrets.field_encryption import Sealing
 
 _TOOLS = {
     Dialect.POSTGRESQL: ("pg_dump --format=custom", "pg_restore --clean --if-exists"),
@@ -89,7 +90,7 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
     key = _key_of(source) if not keys and _key_of(source).is_file() else None
     with _errors(target):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = exclusive.acquire(Path(f"{target}.engine"), {"pid": os.getpid()})
+        lock = engine_lock.acquire(Path(f"{target}.engine"), {"pid": os.getpid()})
         with closing(lock), _new_file(target) as (new, install), _new_file(key_file(target)) as (new_key, install_key):
             _copy(source, new)
             found = _check(new, source, keys, key)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import peewee
 
 from heatlite.core.json import Json, canonical
-from heatlite.store.database import Database
+from heatlite.store.database.database import Database
 from heatlite.store.records import SinkRecord
 from heatlite.store.tables import Event, Sink, Stack
 
