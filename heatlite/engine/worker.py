@@ -25,6 +25,7 @@ from heatlite.engine.execution import Execution, Parts
 from heatlite.engine.retention import Retention
 from heatlite.engine.scope import Surroundings
 from heatlite.engine.watch import about_action
+from heatlite.store.actions.actions import most_takeovers
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
 from heatlite.store.store import Store
@@ -39,6 +40,10 @@ REPORT = 30.0
 
 SWEEP = 1.0
 """Seconds between two looks at what nobody has called us for: lost wake-ups, controls, expired locks."""
+
+
+BETWEEN_TAKEOVERS = 2.0
+"""Seconds between the claims of two actions without progress: one that ends the worker ends no attempt of another."""
 
 
 class Ended(Exception):
@@ -109,6 +114,8 @@ class Worker:
         self._stopped = threading.Event()
         """Nothing runs any more, so that no lease has to be renewed."""
         self._began = clock.now()
+        self._suspects_from = self._began
+        """When an action that was taken over without progress may be claimed again."""
         self._starters = [
             threading.Thread(target=self._claim_loop, name="claims", daemon=True),
             threading.Thread(target=self._alarm_loop, name="alarm", daemon=True),
@@ -185,9 +192,12 @@ class Worker:
                 if self._stopping.is_set() or len(self._claimed) >= self._settings.engine_slots:
                     return False
             now, lease, share = self._clock.now(), self._settings.lease_seconds, self._share
-            action = self._store.actions.claim(self.owner, now, lease, action_id, share.kinds, share.zones)
+            most = most_takeovers(now - self._began) if now >= self._suspects_from else 0
+            action = self._store.actions.claim(self.owner, now, lease, action_id, share.kinds, share.zones, most)
             if action is None:
                 return False
+            if action.takeovers:
+                self._suspects_from = now + BETWEEN_TAKEOVERS
             if action.attempt == 1:
                 submitted = max(action.created_at, action.not_before or 0.0)
                 self._meter.action_begun(action.verb, self._clock.now() - submitted)
@@ -346,7 +356,10 @@ class Worker:
         """End an action that no worker has survived."""
         log.error("action %s: taken over too often without progress", action.id)
         limit = self._settings.takeover_limit
-        reason = f"Taken over {limit} times without progress: each engine that carried it out ended or froze"
+        reason = (
+            f"Taken over {limit} times without progress: each engine that carried it out ended or froze."
+            " Mend what ends it, then retry the stack or delete it."
+        )
         self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
 
     def _give_up(self, action: ActionRecord) -> None:

@@ -20,7 +20,10 @@ from tests.databases import sqlite
 __all__ = ["place", "victims"]
 
 LIMIT = 2
-REASON = "Taken over 2 times without progress: each engine that carried it out ended or froze"
+REASON = (
+    "Taken over 2 times without progress: each engine that carried it out ended or froze."
+    " Mend what ends it, then retry the stack or delete it."
+)
 
 
 def states(server: Embedded) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heatlite.core.status import Status, state
+from heatlite.core.status import ActionStatus, Status, state
 from heatlite.store.records import StackRecord
 
 from .conftest import START, Engine, resource, template, thing
@@ -144,3 +144,53 @@ def test_a_check_keeps_what_it_has_found_so_far(engine: Engine) -> None:
     checked = action.outputs["checked"]
     assert isinstance(checked, dict)
     assert [checked[key] for key in ("healthy", "unhealthy", "unknown", "unsupported")] == [2, 0, 1, 1]
+
+
+def suspect(engine: Engine, name: str, takeovers: int) -> str:
+    """Queue an action that was taken over without progress; return its id. No engine runs."""
+    stack = engine.create(template(a=thing(wait_secs=50)), name, wait=False)
+    (queued,) = engine.store.actions.live([stack.id])
+    claimed = engine.store.actions.claim("an engine that has stopped", engine.clock.now(), 60, queued.id)
+    assert claimed is not None
+    engine.store.actions.count_takeovers(claimed, takeovers)
+    with engine.store.transaction():
+        engine.store.actions.give_back("an engine that has stopped", engine.clock.now(), "")
+    return claimed.id
+
+
+def status(engine: Engine, action_id: str) -> ActionStatus:
+    action = engine.store.actions.get(action_id)
+    assert action is not None
+    return action.status
+
+
+def test_a_suspect_waits_for_an_engine_that_has_lived_for_its_pause(engine: Engine) -> None:
+    """Engines that are killed every few seconds count no further takeover."""
+    engine.close()
+    action_id = suspect(engine, "s", 4)
+    with engine.clock.held():
+        for _ in range(2):
+            engine.open()
+            engine.clock.pass_(3.9)
+            engine.server.worker.take(action_id)
+            assert status(engine, action_id) is ActionStatus.READY
+            engine.close()
+        engine.open()
+        engine.clock.pass_(4)
+        engine.server.worker.take(action_id)
+        assert status(engine, action_id) is ActionStatus.RUNNING
+
+
+def test_an_engine_takes_suspects_one_after_the_other(engine: Engine) -> None:
+    engine.close()
+    actions = [suspect(engine, f"s{number}", 1) for number in range(2)]
+    with engine.clock.held():
+        engine.open()
+        engine.begun(lambda: ActionStatus.RUNNING in [status(engine, one) for one in actions])
+        (waiting,) = [one for one in actions if status(engine, one) is ActionStatus.READY]
+        engine.clock.pass_(1.9)
+        engine.server.worker.take(waiting)
+        assert status(engine, waiting) is ActionStatus.READY
+        engine.clock.pass_(0.1)
+        engine.server.worker.take(waiting)
+        assert status(engine, waiting) is ActionStatus.RUNNING

@@ -62,14 +62,14 @@ STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
 """What does not wait any longer for node actions when it is asked to stop: it has nothing to do then."""
 _LATE = "status = 'RUNNING' AND lease_until <= ? AND owner <> ?"
 """Its worker is gone. Never what the owner runs: a machine that wakes from sleep finds its own leases expired."""
-_DUE = "status = 'READY' AND (not_before IS NULL OR not_before <= ?)"
+_DUE = "status = 'READY' AND (not_before IS NULL OR not_before <= ?) AND takeovers <= ?"
 _MINE = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
 
 
 LONGEST_BACK_OFF = 60.0
 """Seconds before a takeover, at the most."""
-BETWEEN_TAKEOVERS = 2.0
-"""Seconds between the takeovers of two actions that have both made no progress: longer than a worker's sweep."""
+MOST_TAKEOVERS = 2**31 - 1
+"""Limit of a claim that accepts any action: the largest number of the column."""
 
 
 class Actions:
@@ -375,18 +375,20 @@ class Actions:
         action_id: str | None = None,
         kinds: frozenset[Kind] | None = None,
         zones: frozenset[str] | None = None,
+        most_takeovers: int = MOST_TAKEOVERS,
     ) -> ActionRecord | None:
         """Take the next action for `lease` seconds: one whose worker is gone, else the oldest READY one.
 
         With an `action_id` that one or none. `kinds` and `zones` are those that the worker is for, None: all; work
         without a zone is for everybody. A takeover after one that has brought nothing is put off (`back_off`).
+        READY actions with more than `most_takeovers` takeovers are left for older workers.
         """
         only, values = _only(action_id, kinds, zones)
-        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values)):
+        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values, most_takeovers)):
             return None  # An idle worker that asks again and again takes no lock.
         while True:
             with self._database.transaction():
-                found = self._claimable(owner, now, only, values, self._skip_locked)
+                found = self._claimable(owner, now, only, values, most_takeovers, self._skip_locked)
                 if found is None:
                     return None
                 if found.owner is None or found.takeovers == 0:
@@ -416,13 +418,8 @@ class Actions:
         return claimed
 
     def _put_off(self, action: ActionRecord, now: float) -> None:
-        """Have a takeover wait: the one before has brought nothing, so its worker may have died of the action.
-
-        Actions that wait so are claimed one after the other: one that ends its worker ends no other's attempt.
-        """
-        ((last,),) = self._database.read("SELECT MAX(not_before) FROM action WHERE status = 'READY' AND takeovers > 0")
-        pause = max(back_off(action.takeovers), (last or 0.0) + BETWEEN_TAKEOVERS - now)
-        pause = min(pause, LONGEST_BACK_OFF)
+        """Delay a takeover: the one before made no progress, so the action may have ended its worker."""
+        pause = back_off(action.takeovers)
         self._write(
             "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL, attempt = attempt + 1, "
             "takeovers = takeovers + 1, not_before = ?, updated_at = ? WHERE seq = ?",
@@ -781,16 +778,18 @@ class Actions:
     # -- SQL -----------------------------------------------------------------------------------------
 
     def _claimable(
-        self, owner: str, now: float, only: str, values: Sequence[Value], locking: str = ""
+        self, owner: str, now: float, only: str, values: Sequence[Value], most_takeovers: int, locking: str
     ) -> ActionRecord | None:
         one = f"{only} ORDER BY seq LIMIT 1{locking}"
         found = self._select(f"WHERE {_LATE}{one}", (now, owner, *values))
-        found = found or self._select(f"WHERE {_DUE}{one}", (now, *values))
+        found = found or self._select(f"WHERE {_DUE}{one}", (now, most_takeovers, *values))
         return found[0] if found else None
 
-    def _has_claimable(self, owner: str, now: float, only: str, values: Sequence[Value]) -> bool:
+    def _has_claimable(
+        self, owner: str, now: float, only: str, values: Sequence[Value], most_takeovers: int
+    ) -> bool:
         """Whether `_claimable` would find one."""
-        kinds = ((_LATE, (now, owner, *values)), (_DUE, (now, *values)))
+        kinds = ((_LATE, (now, owner, *values)), (_DUE, (now, most_takeovers, *values)))
         found = " OR ".join(f"EXISTS (SELECT 1 FROM action WHERE {kind}{only})" for kind, _ in kinds)
         parameters = [value for _, given in kinds for value in given]
         ((has,),) = self._database.read(self._marked(f"SELECT CASE WHEN {found} THEN 1 ELSE 0 END"), parameters)
@@ -818,8 +817,19 @@ class Actions:
 
 
 def back_off(takeovers: int) -> float:
-    """Seconds before the next takeover, after so many without progress: 1, 2, 4 …"""
-    return float(2 ** min(takeovers - 1, 10))
+    """Return the pause in seconds before the next takeover, after so many without progress: 1, 2, 4 … 60."""
+    return min(float(2 ** min(takeovers - 1, 10)), LONGEST_BACK_OFF)
+
+
+def most_takeovers(age: float) -> int:
+    """Return the takeovers that an action may have which a worker of this age, in seconds, claims.
+
+    The worker must have lived for the pause before the last of them. Processes that are killed every few seconds
+    never do, so their deaths stop counting against the action.
+    """
+    if age >= LONGEST_BACK_OFF:
+        return MOST_TAKEOVERS
+    return 1 + int(max(age, 0.0)).bit_length()
 
 
 def _node_action_went_well(state: str) -> bool | None:

@@ -1232,14 +1232,21 @@ def test_what_is_given_back_is_no_takeover(store: Store) -> None:
 
 
 @everywhere
-def test_takeovers_without_progress_are_made_one_after_the_other(store: Store) -> None:
-    put(store, *(an_action(f"s{number}") for number in range(4)))
-    claimed = [store.actions.claim("w0", 200.0, 30.0) for _ in range(4)]
-    assert None not in claimed
-    assert None not in [store.actions.claim("w1", 230.0, 30.0) for _ in range(4)]
-    assert store.actions.claim("w2", 260.0, 30.0) is None
-    times = [one.not_before for one in store.actions.live([f"s{number}" for number in range(4)])]
-    assert times == [261.0, 263.0, 265.0, 267.0]
+def test_a_young_engine_takes_no_action_that_was_taken_over_often(store: Store) -> None:
+    put(store, an_action("s1"), an_action("s2"))
+    suspect = store.actions.claim("w0", 200.0, 30.0)
+    assert suspect is not None
+    store.actions.count_takeovers(suspect, 3)
+    with store.transaction():
+        store.actions.give_back("w0", 200.0, "its worker has stopped")
+    other = store.actions.claim("w1", 201.0, 30.0, most_takeovers=2)
+    assert other is not None
+    assert other.stack_id == "s2"
+    assert store.actions.claim("w1", 201.0, 30.0, most_takeovers=2) is None
+    assert store.actions.claim("w1", 201.0, 30.0, suspect.id, most_takeovers=2) is None
+    found = store.actions.claim("w1", 201.0, 30.0, most_takeovers=3)
+    assert found is not None
+    assert found.id == suspect.id
 
 
 @everywhere
