@@ -55,26 +55,26 @@ class Program:
         server.work(settings)
 
     def upgrade(self, settings: Settings) -> None:
-        from heatlite import wiring
+        from heatlite import administration
 
-        wiring.upgrade(settings)
+        administration.upgrade(settings)
 
     def migration_status(self, settings: Settings) -> Sequence[tuple[str, bool]]:
-        from heatlite import wiring
+        from heatlite import administration
 
-        return [(step.name, step.applied) for step in wiring.migration_status(settings)]
+        return [(step.name, step.applied) for step in administration.migration_status(settings)]
 
     def back_up(self, settings: Settings, target: Path, overwrite: bool) -> Path | None:
-        from heatlite import wiring
+        from heatlite import administration
 
-        return wiring.back_up(settings, target, overwrite).key
+        return administration.back_up(settings, target, overwrite).key
 
     def restore(
         self, settings: Settings, source: Path, force: bool
     ) -> tuple[bool, Path | None, Sequence[tuple[str, str, str, str]]]:
-        from heatlite import wiring
+        from heatlite import administration
 
-        done = wiring.restore(settings, source, force)
+        done = administration.restore(settings, source, force)
         return done.installed, done.aside, [(one.rule, one.entity, one.id, one.detail) for one in done.found]
 
     def new_key(self) -> str:
@@ -83,9 +83,9 @@ class Program:
         return new_key()
 
     def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], bool]:
-        from heatlite import wiring
+        from heatlite import administration
 
-        done = wiring.rotate_keys(settings)
+        done = administration.rotate_keys(settings)
         return done.rows, done.unreadable, done.wiped
 
     def add_user(self, settings: Settings, user: str, password: str, projects: Projects) -> Path:
@@ -99,9 +99,9 @@ class Program:
         return modes.give_token(settings, user, projects, expires)
 
     def inconsistencies(self, settings: Settings) -> Sequence[tuple[str, str, str, str]]:
-        from heatlite import wiring
+        from heatlite import administration
 
-        return [(one.rule, one.entity, one.id, one.detail) for one in wiring.inconsistencies(settings)]
+        return [(one.rule, one.entity, one.id, one.detail) for one in administration.inconsistencies(settings)]
 
     def simulated_objects(self, settings: Settings, project: str) -> Mapping[str, int]:
         from heatlite import wiring

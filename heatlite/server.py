@@ -18,12 +18,13 @@ from gunicorn.config import Config
 from gunicorn.glogging import Logger
 from gunicorn.http.errors import ParseException
 
-from heatlite import __version__, wiring
+from heatlite import __version__, preflight, wiring
 from heatlite.api.app import INSTANT, App
 from heatlite.api.faults import on_malformed
 from heatlite.core import logs
 from heatlite.core.bulkhead import answer_requests
 from heatlite.core.config import Auth, Settings
+from heatlite.core.meter import Meter
 from heatlite.frontend import Frontend
 
 log = logging.getLogger(__name__)
@@ -137,12 +138,12 @@ def serve_api(settings: Settings) -> None:
 
     Raises NotDistributed, NotLoopback, and what opening the database raises. Does not return.
     """
-    wiring.check_distributed(settings, "api")
+    preflight.check_distributed(settings, "api")
     _run(settings, wiring.api, settings.api_processes)
 
 
 def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
-    wiring.check_servable(settings)
+    preflight.check_servable(settings)
     logs.configure(settings.log_format)
     if settings.public_url is None and settings.host in ("0.0.0.0", "::"):
         log.warning("public_url is not set: signed URLs that machines get lead to %s, where nobody is", settings.host)
@@ -151,13 +152,30 @@ def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], proce
     Server(settings, build, processes).run()
 
 
+def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
+    """Serve the metrics of a worker process at `metrics_port`, if configured. Returns a function that stops it.
+
+    Raises NoPort.
+    """
+    if not settings.metrics or not settings.metrics_port:
+        return lambda: None
+    from heatlite.metrics import Metrics, serve
+
+    assert isinstance(meter, Metrics)
+    try:
+        return serve(meter, settings.host, settings.metrics_port)
+    except OSError as error:
+        port, setting = settings.metrics_port, "the setting metrics_port"
+        raise preflight.NoPort(host=settings.host, port=port, reason=error.strerror, setting=setting) from error
+
+
 def work(settings: Settings) -> None:
     """An engine alone in the foreground, until SIGTERM or SIGINT: then it takes no more, gives back what it runs as
     soon as the calls under way have ended, and this returns. A second signal ends the process at once.
 
     Raises NotDistributed, and what opening the database raises.
     """
-    wiring.check_distributed(settings, "worker")
+    preflight.check_distributed(settings, "worker")
     logs.configure(settings.log_format)
     told, tells = socket.socketpair()
     tells.setblocking(False)
@@ -172,7 +190,7 @@ def work(settings: Settings) -> None:
         signal.signal(number, stop)
     embedded = wiring.embedded(settings)
     try:
-        stop_metrics = wiring.serve_metrics(settings, embedded.store.database.meter)
+        stop_metrics = serve_metrics(settings, embedded.store.database.meter)
         _spare_the_collector()
         log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
         if settings.public_url is None:

@@ -1,18 +1,16 @@
 """Builds the object graph. The one module that sees every room."""
 
 import logging
-import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from ipaddress import ip_address
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heatlite.api.access.modes import MissingLibrary, open_door
+from heatlite.administration import NO_CIPHER, check_keys, lock_engine, open_store
+from heatlite.api.access.modes import MissingLibrary
 from heatlite.api.app import App, create_app
 from heatlite.api.handler import Rooms
 from heatlite.api.streams import LONGEST, Streams
@@ -25,7 +23,7 @@ from heatlite.clients.stack_domain import StackDomain, administered
 from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
-from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.errors import Invalid
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
 from heatlite.engine.accounts import Accounts
@@ -68,12 +66,7 @@ from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.store.admin import backup
-from heatlite.store.admin.consistency import Inconsistency
-from heatlite.store.admin.migrate import Migration
-from heatlite.store.admin.rotation import Rotated
-from heatlite.store.database.engine_lock import EngineLock, engine_of
-from heatlite.store.errors import EngineRunning
+from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.store import Store
 from heatlite.template.barring import barring
 from heatlite.template.constraints import looked_up
@@ -82,51 +75,6 @@ if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import Distributed
 
 log = logging.getLogger(__name__)
-
-
-NO_CIPHER = (
-    "There is nothing to encrypt secrets with: that takes keys (encryption_keys; `heatlite keys new` prints one; a"
-    " SQLite database has its own) and cryptography (pip install 'heatlite[crypto]')."
-)
-
-
-class EngineBusy(Conflict):
-    """Another process is the engine of this SQLite database."""
-
-    text = (
-        "Another heatlite (process {pid}) works on {database}{url}. Use that one, stop it, or give another database"
-        " with --database."
-    )
-
-
-class NotUpgraded(Invalid):
-    """The tables are older than this program."""
-
-    text = "The database is not up to date; not applied: {missing}. Run `heatlite db upgrade` on it first."
-
-
-class NotLoopback(Invalid):
-    """Without authentication only this machine may connect."""
-
-    text = (
-        "Refusing to listen on {host}: nobody is asked who they are, so only this machine may connect."
-        " Use --host 127.0.0.1, or set `auth` to basic, tokens or keystone."
-    )
-
-
-class NotDistributed(Invalid):
-    """API and workers apart need a database and a broker that both can reach."""
-
-    text = (
-        "`heatlite {command}` works together with others, through a database server and a broker. {missing}"
-        " `heatlite serve` needs neither."
-    )
-
-
-class NoPort(Conflict):
-    """The address to listen on is taken, or not ours to take."""
-
-    text = "Cannot listen on {host}, port {port}: {reason}. Choose another port with {setting}."
 
 
 class NoMetrics(Invalid):
@@ -181,20 +129,6 @@ class Embedded:
             self.lock.close()
 
 
-def open_store(settings: Settings) -> Store:
-    """The store, its tables up to date. Those of a SQLite file are brought up to date here.
-
-    On a database server that is an operator's decision: raises NotUpgraded until it was taken.
-    """
-    store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
-    missing = [step.name for step in store.migrations if not step.applied]
-    if missing and store.database.path is not None:
-        store.upgrade()
-    elif missing:
-        raise NotUpgraded(missing=", ".join(missing))
-    return store
-
-
 def reader(settings: Settings) -> Embedded:
     """The application without an engine: it shows what is there, whoever works on it, and starts nothing."""
     store, clock = open_store(settings), Clock()
@@ -205,7 +139,7 @@ def reader(settings: Settings) -> Embedded:
 def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     """The application whose engines are other processes. Raises BadSetting and MissingLibrary."""
     store, clock = open_store(settings), clock or Clock()
-    _check_keys(store)
+    check_keys(store)
     meter = metering(settings, store, clock)
     rooms = _rooms(settings, store, clock)
     return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, _dispatcher(settings, store))
@@ -219,9 +153,9 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     clock = clock or Clock()
     Agents(settings).check()
     store = open_store(settings)
-    _check_keys(store, warns=url is not None)
+    check_keys(store, warns=url is not None)
     meter = metering(settings, store, clock)
-    lock = _lock_engine(store, url)
+    lock = lock_engine(store, url)
     if lock is not None:
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
@@ -245,29 +179,17 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     return Embedded(make_app, rooms, dispatcher, worker, sinks, orchestrator, lock)
 
 
-def _check_keys(store: Store, warns: bool = True) -> None:
-    """Look at the keys before anything is written with them. Raises BadSetting, and UnreadableSecret where they are not
-    those of what is stored."""
-    if store.sealing.cipher is None and warns:
-        log.warning(
-            "%s What clients prove themselves with is not stored; hidden parameters and what is made of them lie in the"
-            " database in clear.",
-            NO_CIPHER,
-        )
-    store.sealing.check()
-
-
 def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
     """Who tells workers of what is committed here. Raises BadSetting and MissingLibrary."""
     if settings.broker is None:
         dispatcher: Dispatcher = Local()
     else:
-        dispatcher = _distributed()(settings, settings.broker)
+        dispatcher = distributed()(settings, settings.broker)
     store.actions.announce = dispatcher.announce
     return dispatcher
 
 
-def _distributed() -> "type[Distributed]":
+def distributed() -> "type[Distributed]":
     """The dispatcher that needs more than this process. Raises MissingLibrary."""
     try:
         from heatlite.engine.dispatch.distributed import Distributed
@@ -453,141 +375,3 @@ def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
     store.database.meter = meter
     watch(store, meter)
     return meter
-
-
-def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
-    """Show the metrics of a process that answers no requests, if that is asked for; what is given stops that.
-
-    Raises NoPort.
-    """
-    if not settings.metrics or not settings.metrics_port:
-        return lambda: None
-    from heatlite.metrics import Metrics, serve
-
-    assert isinstance(meter, Metrics)
-    try:
-        return serve(meter, settings.host, settings.metrics_port)
-    except OSError as error:
-        reason, setting = error.strerror, "the setting metrics_port"
-        raise NoPort(host=settings.host, port=settings.metrics_port, reason=reason, setting=setting) from error
-
-
-def _lock_engine(store: Store, url: str | None) -> EngineLock | None:
-    try:
-        return store.lock_engine({"pid": os.getpid(), "url": url})
-    except EngineRunning as error:
-        raise _busy(error.info, str(store.database.path)) from error
-
-
-def _busy(engine: JsonMap, database: str) -> EngineBusy:
-    url = engine.get("url")
-    return EngineBusy(pid=engine.get("pid", "unknown"), database=database, url=f" and serves {url}" if url else "")
-
-
-def check_servable(settings: Settings) -> None:
-    """Raise what would keep a server from starting.
-
-    NotLoopback, EngineBusy, NoPort, BadSetting, MissingLibrary, NoSdk, a database that does not open, bad keys.
-    """
-    if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
-        raise NotLoopback(host=settings.host)
-    open_door(settings, Clock())
-    Agents(settings).check()
-    store = open_store(settings)
-    _check_keys(store, warns=False)
-    metering(settings, store, Clock())
-    engine = engine_of(settings.database)
-    store.close()
-    if engine is not None:
-        raise _busy(engine, settings.database)
-    if settings.broker is not None:
-        _distributed().check_broker(settings.broker)
-    if settings.cloud not in (None, SIMULATED):
-        Connections(settings.cloud, settings.cloud_timeout).open()
-    _check_port(settings)
-
-
-def check_distributed(settings: Settings, command: str) -> None:
-    """Raise NotDistributed unless processes on several machines can work together with these settings.
-
-    Raises BadSetting for an API of several processes that is to show metrics: each knows its own only, and nobody
-    can choose which one answers.
-    """
-    if command == "api" and settings.metrics and settings.api_processes > 1:
-        raise BadSetting(
-            "metrics: of several processes at one port nobody knows which one answers. Set api_processes to 1, and"
-            " start more of `heatlite api`, each at a port of its own."
-        )
-    if settings.database.startswith("sqlite:"):
-        missing = (
-            f"{settings.shown_database} is a file for one engine: set `database` to postgresql://… or mysql://…, and"
-            " run `heatlite db upgrade`."
-        )
-        raise NotDistributed(command=command, missing=missing)
-    if settings.broker is None:
-        raise NotDistributed(command=command, missing="Set `broker` to amqp://user:password@host/vhost or redis://host/0.")
-
-
-def _check_port(settings: Settings) -> None:
-    """Ask for the port as gunicorn will, which tries for seconds and then blames nobody."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError as error:
-            reason = error.strerror
-            raise NoPort(host=settings.host, port=settings.port, reason=reason, setting="--port") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def upgrade(settings: Settings) -> list[str]:
-    """Bring the database up to date; the names of the migrations that were run."""
-    return Store.open(settings.database).upgrade()
-
-
-def migration_status(settings: Settings) -> list[Migration]:
-    """Which migrations there are and which have run."""
-    return Store.open(settings.database).status()
-
-
-def back_up(settings: Settings, target: Path, overwrite: bool) -> backup.Backup:
-    """Copy the SQLite database, see `backup.backup`."""
-    return backup.backup(settings.database, settings.encryption_keys, target, overwrite)
-
-
-def restore(settings: Settings, source: Path, force: bool) -> backup.Restored:
-    """Put a backup in the place of the SQLite database, see `backup.restore`. Raises EngineBusy."""
-    try:
-        return backup.restore(settings.database, settings.encryption_keys, source, force)
-    except EngineRunning as error:
-        raise _busy(error.info, settings.database) from error
-
-
-def rotate_keys(settings: Settings) -> Rotated:
-    """Encrypt all stored secrets with the first key, also those in clear. Raises BadSetting where there is no key."""
-    store = open_store(settings)
-    try:
-        if store.sealing.cipher is None:
-            raise BadSetting(NO_CIPHER)
-        with store.database.unhurried():
-            return store.rotate_keys()
-    finally:
-        store.close()
-
-
-def inconsistencies(settings: Settings) -> list[Inconsistency]:
-    """What should not be in the database. Raises NotUpgraded."""
-    store = open_store(settings)
-    try:
-        # Whose lease has just run out is taken over within a second; whoever is slow may take a lease for it.
-        with store.database.unhurried():
-            return store.inconsistencies(Clock().now(), settings.lease_seconds)
-    finally:
-        store.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heatlite import wiring
+from heatlite import preflight, wiring
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.engine.gate import context_of
 from tests.acceptance.conftest import need
@@ -190,7 +190,7 @@ def test_what_is_needed_later_is_kept(serve: Serve, keystone: Keystone) -> None:
 )
 def test_what_starts_no_server(tmp_path: Path, table: dict[str, str], message: str) -> None:
     with pytest.raises(BadSetting, match=message):
-        wiring.check_servable(settings_of(tmp_path, table))
+        preflight.check_servable(settings_of(tmp_path, table))
 
 
 # -- policy.yaml -------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class TestPolicyFile:
             file.write_text(broken)
         settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", port=0, policy_file=str(file))
         with pytest.raises(BadSetting, match=r"policy\.yaml"):
-            wiring.check_servable(settings)
+            preflight.check_servable(settings)
 
 
 # -- the real client ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import bcrypt
 import falcon.inspect
 import pytest
 
-from heatlite import wiring
+from heatlite import preflight, wiring
 from heatlite.api.access import brake as brake_module
 from heatlite.api.access import modes, passwords
 from heatlite.api.access.brake import (
@@ -319,7 +319,7 @@ class TestBasic:
     def test_what_is_no_proxy_starts_no_server(self, tmp_path: Path) -> None:
         write_users(tmp_path, mia=hashed("x"))
         with pytest.raises(BadSetting, match="trusted_proxies: 'proxy' does not appear to be"):
-            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC, trusted_proxies=("proxy",)))
+            preflight.check_servable(chosen(tmp_path, auth=Auth.BASIC, trusted_proxies=("proxy",)))
 
     def test_few_passwords_are_checked_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The others wait for a moment, or are told to come again; none of them counts as wrong."""
@@ -379,14 +379,14 @@ class TestBasic:
 
     def test_what_starts_no_server(self, tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=r"The list of users \(.*users\) cannot be read: No such file"):
-            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC))
+            preflight.check_servable(chosen(tmp_path, auth=Auth.BASIC))
         write_users(tmp_path, mia="$apr1$x$y")
         with pytest.raises(BadSetting, match=r"line 3 is not USER:HASH with a bcrypt hash"):
-            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC))
+            preflight.check_servable(chosen(tmp_path, auth=Auth.BASIC))
         write_users(tmp_path, mia=hashed("x"))
         (tmp_path / "users.toml").write_text("[mia]\ndemo = 'member'\n")
         with pytest.raises(BadSetting, match=r"users\.toml: \[mia\]: projects are given as"):
-            wiring.check_servable(chosen(tmp_path, auth=Auth.BASIC))
+            preflight.check_servable(chosen(tmp_path, auth=Auth.BASIC))
 
 
 # -- tokens ------------------------------------------------------------------------------------------------
@@ -438,14 +438,14 @@ class TestTokens:
     def test_what_starts_no_server(self, tmp_path: Path, text: str, message: str) -> None:
         (tmp_path / "tokens.toml").write_text(text.replace("%s", "0" * 64))
         with pytest.raises(BadSetting, match=message):
-            wiring.check_servable(chosen(tmp_path, auth=Auth.TOKENS))
+            preflight.check_servable(chosen(tmp_path, auth=Auth.TOKENS))
 
 
 def test_a_server_that_asks_may_listen_anywhere(tmp_path: Path) -> None:
     add_token(tmp_path / "tokens.toml", "ci", {}, None)
-    wiring.check_servable(chosen(tmp_path, auth=Auth.TOKENS, host="0.0.0.0"))
-    with pytest.raises(wiring.NotLoopback, match="set `auth`"):
-        wiring.check_servable(chosen(tmp_path, host="0.0.0.0"))
+    preflight.check_servable(chosen(tmp_path, auth=Auth.TOKENS, host="0.0.0.0"))
+    with pytest.raises(preflight.NotLoopback, match="set `auth`"):
+        preflight.check_servable(chosen(tmp_path, host="0.0.0.0"))
 
 
 # -- roles -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from heatlite import wiring
+from heatlite import administration, preflight, wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.logs import CarryIds
@@ -86,7 +86,7 @@ def test_an_update_that_hides_something_seals_what_is_there(heat: Heat, tmp_path
     assert in_files(tmp_path, SECRET) != []
     heat.call("PUT", path, {"template": plain(True), **given}, 202)
     heat.settle(path, "UPDATE_COMPLETE")
-    store = wiring.open_store(Settings(database=sqlite(tmp_path)))
+    store = administration.open_store(Settings(database=sqlite(tmp_path)))
     tables = [table for (table,) in store.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in tables:
         assert found_in(repr(store.database.read(f'SELECT * FROM "{table}"'))) == [], table
@@ -116,10 +116,10 @@ def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     history = History(Heat(server.app))
     path = history.create("s", template(), ends="CREATE_COMPLETE", environment=environment())
     server.close()
-    done = wiring.rotate_keys(settings(new, old))
+    done = administration.rotate_keys(settings(new, old))
     assert (done.unreadable, done.wiped) == ([], True)
     # Another key: nothing begins, and nothing is lost.
-    for start in (wiring.embedded, wiring.api, wiring.check_servable):
+    for start in (wiring.embedded, wiring.api, preflight.check_servable):
         with pytest.raises(UnreadableSecret, match="encryption_keys has not the key that it was written with"):
             start(settings(old))
     reading = wiring.reader(settings(old))
@@ -153,7 +153,7 @@ def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
     server = wiring.embedded(both)
     heat = Heat(server.app)
     until(lambda: heat.get("/actions")["actions"][0]["status"] == "RUNNING")
-    assert wiring.rotate_keys(both).unreadable == []
+    assert administration.rotate_keys(both).unreadable == []
     body["resources"] = {"v": value({"get_param": "secret"})}
     heat.call("POST", f"{path}/actions", {"cancel_without_rollback": None})
     heat.settle(path, "CREATE_FAILED")
@@ -177,7 +177,7 @@ def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monke
     server.close()
     assert in_files(tmp_path, SECRET) != []
     monkeypatch.undo()
-    assert wiring.rotate_keys(settings).wiped
+    assert administration.rotate_keys(settings).wiped
     assert in_files(tmp_path, SECRET) == []
     server = wiring.embedded(settings)
     assert Heat(server.app).get(f"{path}/outputs/o")["output"]["output_value"] == SECRET
@@ -192,7 +192,7 @@ def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
     server.store.database.read("BEGIN")
     server.store.database.read("SELECT 1 FROM stack")
     try:
-        assert wiring.rotate_keys(Settings(database=sqlite(tmp_path))).wiped is False
+        assert administration.rotate_keys(Settings(database=sqlite(tmp_path))).wiped is False
     finally:
         server.store.database.read("ROLLBACK")
 

@@ -13,11 +13,12 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from heatlite import wiring
+from heatlite import administration, preflight, wiring
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
+from heatlite.server import serve_metrics
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
 
@@ -143,12 +144,12 @@ def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = Settings(database=sqlite(tmp_path), metrics=True, metrics_port=port)
-    store = wiring.open_store(settings)
+    store = administration.open_store(settings)
     meter = wiring.metering(settings, store, Clock())
-    stop = wiring.serve_metrics(settings, meter)
+    stop = serve_metrics(settings, meter)
     meter.action_ended(Verb.CHECK, ActionStatus.CANCELLED)
-    with pytest.raises(wiring.NoPort, match=f"port {port}: Address already in use. .*the setting metrics_port"):
-        wiring.serve_metrics(settings, meter)
+    with pytest.raises(preflight.NoPort, match=f"port {port}: Address already in use. .*the setting metrics_port"):
+        serve_metrics(settings, meter)
     with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         shown = answer.read().decode()
     assert 'heatlite_actions_ended_total{status="CANCELLED",verb="CHECK"} 1.0' in shown
@@ -158,7 +159,7 @@ def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None
     with pytest.raises(URLError):
         urlopen(f"http://127.0.0.1:{port}/metrics")
     for quiet in (replace(settings, metrics_port=0), replace(settings, metrics=False)):
-        wiring.serve_metrics(quiet, Meter())()
+        serve_metrics(quiet, Meter())()
 
 
 def test_a_database_that_is_away_is_seen(heat: Watched, server: wiring.Embedded, tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(builtins, "__import__", fails)
     settings = Settings(database=sqlite(tmp_path), metrics=True, port=0)
-    for start in (wiring.check_servable, wiring.embedded):
+    for start in (preflight.check_servable, wiring.embedded):
         with pytest.raises(wiring.NoMetrics, match=r"pip install 'heatlite\[metrics\]'"):
             start(settings)
     wiring.embedded(Settings(database=settings.database)).close()  # nothing was left behind

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from falcon import testing
 
-from heatlite import wiring
+from heatlite import administration, preflight, wiring
 from heatlite.api.access.door import secrets_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting, Settings
@@ -204,7 +204,7 @@ def test_keys_are_changed(rotating: tuple[str, str, str]) -> None:
     url, old, new = rotating
     store = Store.open(url)
     rows = len(actions(store)) + len(with_data(store))
-    assert wiring.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == Rotated(rows)
+    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == Rotated(rows)
     for action in actions(store):
         assert context_of(action, Cipher([new], "")).secrets == KEPT
         with pytest.raises(UnreadableSecret):
@@ -218,7 +218,7 @@ def test_what_no_key_opens_is_named_and_left(rotating: tuple[str, str, str]) -> 
     url, _, new = rotating
     store = Store.open(url)
     before = actions(store)
-    assert wiring.rotate_keys(Settings(database=url, encryption_keys=(new,))) == Rotated(
+    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new,))) == Rotated(
         0, [*(f"resource {key}" for key in with_data(store)), *(f"action {one.id}" for one in before)]
     )
     assert [action.secrets for action in actions(store)] == [action.secrets for action in before]
@@ -229,7 +229,7 @@ WITHOUT = """
 import logging, sys
 sys.modules["cryptography"] = None
 logging.basicConfig(format="%(levelname)s %(message)s")
-from heatlite import wiring
+from heatlite import administration, preflight, wiring
 from heatlite.core.config import Settings
 from tests.api.conftest import Heat, template, value
 server = wiring.embedded(Settings(database=sys.argv[1]), url="http://127.0.0.1:8004")
@@ -250,7 +250,7 @@ def test_without_the_library_nothing_is_stored_and_all_works(tmp_path: Path) -> 
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[(None,)]\n"
     assert done.stderr.count("WARNING") == 1
-    assert "WARNING There is nothing to encrypt secrets with" in done.stderr
+    assert "WARNING Secrets cannot be encrypted" in done.stderr
     assert not (tmp_path / "heatlite.key").exists()
     assert in_files(tmp_path, "sesame") == []
 
@@ -258,4 +258,4 @@ def test_without_the_library_nothing_is_stored_and_all_works(tmp_path: Path) -> 
 def test_a_server_with_a_bad_key_does_not_start(tmp_path: Path) -> None:
     settings = Settings(database=sqlite(tmp_path), port=0, encryption_keys=("sesame",))
     with pytest.raises(BadSetting, match="encryption_keys: key 1 of 1 is not 32 bytes"):
-        wiring.check_servable(settings)
+        preflight.check_servable(settings)

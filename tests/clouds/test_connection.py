@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heatlite import wiring
+from heatlite import preflight, wiring
 from heatlite.api.faults import status_of
 from heatlite.clients import cloud as errors
 from heatlite.clients.connection import Connections, NoSdk, RealCloud
@@ -275,7 +275,7 @@ def test_a_cloud_that_is_not_described_is_told_at_once(
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds_yaml(tmp_path, **entries)))
     settings = Settings(database=f"sqlite:///{tmp_path}/h.db", cloud=name)
     with pytest.raises(BadSetting):
-        wiring.check_servable(settings)
+        preflight.check_servable(settings)
     with pytest.raises(BadSetting, match=rf"cloud '{name}': .*{text}"):
         wiring.embedded(settings)
     with pytest.raises(BadSetting):
@@ -301,7 +301,7 @@ def test_without_the_sdk_it_is_told_how_to_have_it(monkeypatch: pytest.MonkeyPat
 
 START = """
 import sys
-from heatlite import wiring
+from heatlite import preflight, wiring
 from heatlite.core.config import Settings
 wiring.embedded(Settings(database="sqlite:///" + sys.argv[1])).close()
 print(sorted({"openstack", "keystoneauth1"} & sys.modules.keys()))

@@ -1,0 +1,127 @@
+"""Work of operators on the database: open, upgrade, back up, restore, check it, and rotate its keys."""
+
+import logging
+import os
+from pathlib import Path
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import BadSetting, Settings
+from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.json import JsonMap
+from heatlite.store.admin import backup
+from heatlite.store.admin.consistency import Inconsistency
+from heatlite.store.admin.migrate import Migration
+from heatlite.store.admin.rotation import Rotated
+from heatlite.store.database.engine_lock import EngineLock
+from heatlite.store.errors import EngineRunning
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+NO_CIPHER = (
+    "Secrets cannot be encrypted: that needs keys (encryption_keys; `heatlite keys new` prints one; a SQLite database"
+    " has its own) and cryptography (pip install 'heatlite[crypto]')."
+)
+
+
+class EngineBusy(Conflict):
+    """Another process already runs the engine of this SQLite database."""
+
+    text = (
+        "Another heatlite (process {pid}) uses {database}{url}. Use that one, stop it, or choose another database with"
+        " --database."
+    )
+
+
+class NotUpgraded(Invalid):
+    """The tables are older than this version of heatlite."""
+
+    text = "The database is not up to date. Missing migrations: {missing}. Run `heatlite db upgrade` first."
+
+
+def open_store(settings: Settings) -> Store:
+    """Open the store with its tables up to date.
+
+    Upgrades a SQLite file. Raises NotUpgraded for a database server: its operator decides when to upgrade.
+    """
+    store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
+    missing = [step.name for step in store.migrations if not step.applied]
+    if missing and store.database.path is not None:
+        store.upgrade()
+    elif missing:
+        raise NotUpgraded(missing=", ".join(missing))
+    return store
+
+
+def check_keys(store: Store, warns: bool = True) -> None:
+    """Check that the keys fit the stored secrets, before anything is written with them.
+
+    Logs a warning if there is no key. Raises BadSetting, UnreadableSecret.
+    """
+    if store.sealing.cipher is None and warns:
+        log.warning(
+            "%s Credentials of clients are not stored; hidden parameters and values made from them are stored in clear"
+            " text.",
+            NO_CIPHER,
+        )
+    store.sealing.check()
+
+
+def lock_engine(store: Store, url: str | None) -> EngineLock | None:
+    """Make this process the only engine of a SQLite database. Raises EngineBusy."""
+    try:
+        return store.lock_engine({"pid": os.getpid(), "url": url})
+    except EngineRunning as error:
+        raise busy(error.info, str(store.database.path)) from error
+
+
+def busy(engine: JsonMap, database: str) -> EngineBusy:
+    """Return the error that names the running engine, as its lock describes it."""
+    url = engine.get("url")
+    return EngineBusy(pid=engine.get("pid", "unknown"), database=database, url=f" and serves {url}" if url else "")
+
+
+def upgrade(settings: Settings) -> list[str]:
+    """Run the missing migrations. Returns their names."""
+    return Store.open(settings.database).upgrade()
+
+
+def migration_status(settings: Settings) -> list[Migration]:
+    """List the migrations, and whether each is applied."""
+    return Store.open(settings.database).status()
+
+
+def back_up(settings: Settings, target: Path, overwrite: bool) -> backup.Backup:
+    """Copy the SQLite database, see `backup.backup`."""
+    return backup.backup(settings.database, settings.encryption_keys, target, overwrite)
+
+
+def restore(settings: Settings, source: Path, force: bool) -> backup.Restored:
+    """Replace the SQLite database by a backup, see `backup.restore`. Raises EngineBusy."""
+    try:
+        return backup.restore(settings.database, settings.encryption_keys, source, force)
+    except EngineRunning as error:
+        raise busy(error.info, settings.database) from error
+
+
+def rotate_keys(settings: Settings) -> Rotated:
+    """Encrypt all stored secrets with the first key. Raises BadSetting without a key."""
+    store = open_store(settings)
+    try:
+        if store.sealing.cipher is None:
+            raise BadSetting(NO_CIPHER)
+        with store.database.unhurried():
+            return store.rotate_keys()
+    finally:
+        store.close()
+
+
+def inconsistencies(settings: Settings) -> list[Inconsistency]:
+    """List broken invariants of the database. Raises NotUpgraded."""
+    store = open_store(settings)
+    try:
+        # A takeover follows an expired lease within a second; a slow worker may take as long as a lease.
+        with store.database.unhurried():
+            return store.inconsistencies(Clock().now(), settings.lease_seconds)
+    finally:
+        store.close()
