@@ -89,12 +89,12 @@ class Program:
         return done.rows, done.unreadable, done.wiped
 
     def add_user(self, settings: Settings, user: str, password: str, projects: Projects) -> Path:
-        from heatlite.api.access import modes
+        from heatlite.api.access import factory as modes
 
         return modes.add_user(settings, user, password, projects)
 
     def give_token(self, settings: Settings, user: str, projects: Projects, expires: float | None) -> str:
-        from heatlite.api.access import modes
+        from heatlite.api.access import factory as modes
 
         return modes.give_token(settings, user, projects, expires)
 

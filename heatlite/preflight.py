@@ -4,7 +4,7 @@ import socket
 from ipaddress import ip_address
 
 from heatlite.administration import busy, check_keys, open_store
-from heatlite.api.access.modes import open_door
+from heatlite.api.access.factory import open_door
 from heatlite.clients.connection import Connections
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings

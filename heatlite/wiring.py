@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heatlite.administration import NO_CIPHER, check_keys, lock_engine, open_store
-from heatlite.api.access.modes import MissingLibrary
+from heatlite.api.access.factory import MissingLibrary
 from heatlite.api.app import App, create_app
-from heatlite.api.handler import Rooms
-from heatlite.api.streams import LONGEST, Streams
+from heatlite.api.event_streams import LONGEST, Streams
+from heatlite.api.handlers.handler import Rooms
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.connection import Connections
 from heatlite.clients.simulated.scenario import read_scenario

@@ -8,10 +8,10 @@ from falcon.media import JSONHandler
 from falcon.routing import map_http_methods
 
 from heatlite.api import faults
-from heatlite.api.access.modes import open_door
+from heatlite.api.access.factory import open_door
 from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL
-from heatlite.api.actions import Actions
-from heatlite.api.catalog import (
+from heatlite.api.handlers.actions import ProjectActions
+from heatlite.api.handlers.catalog import (
     BuildInfo,
     Health,
     Metrics,
@@ -21,20 +21,20 @@ from heatlite.api.catalog import (
     Validate,
     Versions,
 )
-from heatlite.api.events import Events
-from heatlite.api.handler import Rooms
-from heatlite.api.locks import Lock
+from heatlite.api.handlers.events import Events
+from heatlite.api.handlers.handler import Rooms
+from heatlite.api.handlers.locks import Lock
+from heatlite.api.handlers.resources import Resource, Resources
+from heatlite.api.handlers.signals import SIGNED, SignedSignals
+from heatlite.api.handlers.snapshots import Snapshots
+from heatlite.api.handlers.software import SoftwareConfigs, SoftwareDeployments
+from heatlite.api.handlers.stack_actions import Actions
+from heatlite.api.handlers.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.api.middleware import Frame
-from heatlite.api.node_actions import NodeActions
-from heatlite.api.nodes import Node, Nodes
-from heatlite.api.playbooks import Playbooks
-from heatlite.api.project_actions import ProjectActions
+from heatlite.api.nodes.node_actions import NodeActions
+from heatlite.api.nodes.nodes import Node, Nodes
+from heatlite.api.nodes.playbooks import Playbooks
 from heatlite.api.request import Request
-from heatlite.api.resources import Resource, Resources
-from heatlite.api.signals import SIGNED, SignedSignals
-from heatlite.api.snapshots import Snapshots
-from heatlite.api.software import SoftwareConfigs, SoftwareDeployments
-from heatlite.api.stacks import ARN, Lookup, Stack, Stacks
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from heatlite.core.meter import Meter

@@ -13,7 +13,7 @@ from falcon import Response
 from falcon.constants import COMBINED_METHODS
 
 from heatlite.api import views
-from heatlite.api.access.door import Door
+from heatlite.api.access.authentication import Door
 from heatlite.api.request import Request
 from heatlite.core import logs
 from heatlite.core.errors import Forbidden, HTTPBadRequest, RequestLimitExceeded

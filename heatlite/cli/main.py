@@ -7,21 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.cli import (
-    accounts,
-    actions,
-    local,
-    maintenance,
-    node_actions,
-    nodes,
-    playbooks,
-    render,
-    report,
-    stacks,
-    trial,
-    validate,
-)
+from heatlite.cli.commands import actions, local, maintenance, node_actions, nodes, playbooks, stacks, validate
+from heatlite.cli.commands import template_test as trial
+from heatlite.cli.commands import users as accounts
 from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.output import render, report
 from heatlite.cli.session import Host
 from heatlite.core.errors import HeatliteError
 

@@ -15,9 +15,11 @@ import falcon.inspect
 import pytest
 
 from heatlite import preflight, wiring
-from heatlite.api.access import brake as brake_module
-from heatlite.api.access import modes, passwords
-from heatlite.api.access.brake import (
+from heatlite.api.access import factory as modes
+from heatlite.api.access import login_throttle as brake_module
+from heatlite.api.access import passwords
+from heatlite.api.access.account_files import add_token, digest
+from heatlite.api.access.login_throttle import (
     AT_ONCE,
     FREE_FROM_ADDRESS,
     IN_LINE,
@@ -27,9 +29,8 @@ from heatlite.api.access.brake import (
     address_of,
     proxies,
 )
-from heatlite.api.access.files import add_token, digest
 from heatlite.api.access.policy import TABLE, Table
-from heatlite.api.actions import ACTIONS
+from heatlite.api.handlers.stack_actions import ACTIONS
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context

@@ -18,7 +18,7 @@ import falcon.inspect
 import pytest
 
 from heatlite import wiring
-from heatlite.api.actions import ACTIONS
+from heatlite.api.handlers.stack_actions import ACTIONS
 from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state

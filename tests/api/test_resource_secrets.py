@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from heatlite import wiring
-from heatlite.api.access.files import add_token
+from heatlite.api.access.account_files import add_token
 from heatlite.core.config import Auth, Settings
 from heatlite.plugin.signing import NATIVE, NODE, Signalled
 from tests.databases import sqlite

@@ -12,7 +12,7 @@ import pytest
 from falcon import testing
 
 from heatlite import administration, preflight, wiring
-from heatlite.api.access.door import secrets_of
+from heatlite.api.access.authentication import secrets_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.context import Context

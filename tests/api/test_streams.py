@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from falcon.testing import create_environ
 
+from heatlite.api.event_streams import MOST_OF_ONE, PAGE, Streams, TooManyStreams
 from heatlite.api.request import Request
-from heatlite.api.streams import MOST_OF_ONE, PAGE, Streams, TooManyStreams
 from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from heatlite.cli.validate import of_file
+from heatlite.cli.commands.validate import of_file
 from heatlite.core.errors import Invalid, Problem
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN

@@ -11,8 +11,8 @@ from keystoneauth1.exceptions import ClientException, NoMatchingPlugin
 from keystonemiddleware.auth_token import AuthProtocol, list_opts
 from oslo_config import cfg
 
-from heatlite.api.access.door import Identity, secrets_of
-from heatlite.api.access.files import digest
+from heatlite.api.access.account_files import digest
+from heatlite.api.access.authentication import Identity, secrets_of
 from heatlite.api.request import Request
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting

@@ -10,9 +10,9 @@ from threading import Lock
 
 import bcrypt
 
-from heatlite.api.access.brake import Brake, Network, address_of
-from heatlite.api.access.door import Identity
-from heatlite.api.access.files import Watched, parse_passwords, parse_roles, roles_file
+from heatlite.api.access.account_files import Watched, parse_passwords, parse_roles, roles_file
+from heatlite.api.access.authentication import Identity
+from heatlite.api.access.login_throttle import Brake, Network, address_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting
 

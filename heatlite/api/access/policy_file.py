@@ -7,7 +7,7 @@ import yaml
 from oslo_config.cfg import ConfigOpts
 from oslo_policy.policy import Enforcer, Rules, parse_file_contents
 
-from heatlite.api.access.files import Watched
+from heatlite.api.access.account_files import Watched
 from heatlite.api.access.policy import TABLE, rule_of
 from heatlite.core.config import BadSetting
 from heatlite.core.context import ADMIN, Context

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from heatlite.api.access.door import Identity
-from heatlite.api.access.files import Watched, digest, parse_tokens
+from heatlite.api.access.account_files import Watched, digest, parse_tokens
+from heatlite.api.access.authentication import Identity
 from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from heatlite.cli import progress, render
 from heatlite.cli.client import Stack
+from heatlite.cli.commands.maintenance import moment
+from heatlite.cli.commands.stacks import stack_name
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import parameters
 from heatlite.cli.main import build_parser, run
-from heatlite.cli.maintenance import moment
-from heatlite.cli.stacks import stack_name
+from heatlite.cli.output import progress, render
 from heatlite.cli.transport import HTTPTransport, Transport
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.config import Settings

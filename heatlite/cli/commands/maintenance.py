@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 
-from heatlite.cli import progress, render
 from heatlite.cli.client import Object, Stack, an_object, objects, part, text
 from heatlite.cli.errors import CommandError
+from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.clock import Clock, from_text, to_text
 from heatlite.core.json import JsonMap

@@ -5,9 +5,9 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, views
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
+from heatlite.api.handlers.stacks import say
 from heatlite.api.request import Request
-from heatlite.api.stacks import say
 
 
 class Snapshots(Handler):

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from heatlite.cli import render
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
-from heatlite.cli.progress import FIRST_PAUSE, LONGEST_PAUSE
+from heatlite.cli.output import render
+from heatlite.cli.output.progress import FIRST_PAUSE, LONGEST_PAUSE
 from heatlite.cli.session import Host, Session, connect
 
 COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_reason")

@@ -8,7 +8,7 @@ from wsgiref.types import WSGIApplication
 from falcon import Response
 
 from heatlite.api import views
-from heatlite.api.handler import Handler, Rooms
+from heatlite.api.handlers.handler import Handler, Rooms
 from heatlite.api.request import REPLAY, Request
 from heatlite.core.context import Replay
 from heatlite.core.errors import NotFound

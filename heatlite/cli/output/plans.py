@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from heatlite.cli import render
 from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
+from heatlite.cli.output import render
 from heatlite.core.json import JsonMap
 
 MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "refuse": "!", "restrict": "!"}

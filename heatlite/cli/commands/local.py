@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 
-from heatlite.cli import render
 from heatlite.cli.client import Object, an_object, objects, part, text
 from heatlite.cli.errors import CommandError
+from heatlite.cli.output import render
 from heatlite.cli.session import Host, address, connect, settings
 from heatlite.core.config import Settings
 from heatlite.core.json import Json

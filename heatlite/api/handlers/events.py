@@ -5,7 +5,7 @@ from dataclasses import replace
 from falcon import Response
 
 from heatlite.api import query, views
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import EventNotFound
 from heatlite.core.json import JsonMap

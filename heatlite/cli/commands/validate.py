@@ -14,7 +14,7 @@ from typing import cast
 from heatlite.cli.client import Object
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import Bundle, gather_all, parameters
-from heatlite.cli.report import render
+from heatlite.cli.output.report import render
 from heatlite.cli.session import Host, settings
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json

@@ -8,7 +8,7 @@ from falcon import Response
 
 from heatlite.api import bodies, query, views
 from heatlite.api.access.policy import SIGNAL
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
+from heatlite.api.handlers.stacks import UUID, next_page
 from heatlite.api.request import Request
-from heatlite.api.stacks import UUID, next_page
 from heatlite.core.clock import to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap

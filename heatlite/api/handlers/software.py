@@ -5,7 +5,7 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap

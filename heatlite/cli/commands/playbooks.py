@@ -5,10 +5,10 @@ import sys
 import time
 from pathlib import Path
 
-from heatlite.cli import progress, render
-from heatlite.cli.actions import ENDED, find, line, pages
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
+from heatlite.cli.commands.actions import ENDED, find, line, pages
 from heatlite.cli.errors import CommandError, describe
+from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.errors import Invalid
 from heatlite.core.json import JsonMap

@@ -5,10 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from heatlite.cli import render
-from heatlite.cli.actions import TIMED_OUT, follow, pages, tell
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
+from heatlite.cli.commands.actions import TIMED_OUT, follow, pages, tell
 from heatlite.cli.errors import CommandError, Refused
+from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap
 

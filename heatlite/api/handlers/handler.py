@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from heatlite.api.event_streams import Streams
 from heatlite.api.request import Request
-from heatlite.api.streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import Status, Verb

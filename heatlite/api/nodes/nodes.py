@@ -7,8 +7,9 @@ from typing import Any
 from falcon import Response
 from jsonschema import Draft202012Validator
 
-from heatlite.api import bodies, node_views, query
-from heatlite.api.handler import Handler
+from heatlite.api import bodies, query
+from heatlite.api.handlers.handler import Handler
+from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
 from heatlite.engine.nodes import agents
 from heatlite.engine.nodes.registration import Registered

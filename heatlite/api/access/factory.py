@@ -3,9 +3,9 @@ with it."""
 
 from pathlib import Path
 
-from heatlite.api.access.brake import proxies
-from heatlite.api.access.door import Authenticator, Door
-from heatlite.api.access.files import Projects, add_token, roles_file, write_password, write_roles
+from heatlite.api.access.account_files import Projects, add_token, roles_file, write_password, write_roles
+from heatlite.api.access.authentication import Authenticator, Door
+from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
 from heatlite.core.clock import Clock

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from heatlite.cli import plans, progress, render
 from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
+from heatlite.cli.commands.validate import of_file, of_server
 from heatlite.cli.errors import CommandError, Refused, describe
 from heatlite.cli.files import Bundle, gather, parameters
+from heatlite.cli.output import plans, progress, render
 from heatlite.cli.session import Host, connect
-from heatlite.cli.validate import of_file, of_server
 from heatlite.core.config import SIMULATED
 from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap

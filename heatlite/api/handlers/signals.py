@@ -5,7 +5,7 @@ from falcon import Response
 
 from heatlite.api import bodies, query
 from heatlite.api.access.policy import STACK_USER
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 

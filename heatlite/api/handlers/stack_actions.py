@@ -6,7 +6,7 @@ from typing import TypeAlias
 from falcon import Response
 
 from heatlite.api import bodies
-from heatlite.api.handler import Handler, Rooms
+from heatlite.api.handlers.handler import Handler, Rooms
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest

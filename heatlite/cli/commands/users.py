@@ -4,8 +4,8 @@ import argparse
 import getpass
 import sys
 
+from heatlite.cli.commands.maintenance import moment
 from heatlite.cli.errors import CommandError
-from heatlite.cli.maintenance import moment
 from heatlite.cli.session import Host, Projects, settings
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.context import ADMIN

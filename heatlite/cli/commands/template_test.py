@@ -16,7 +16,7 @@ import yaml
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.files import gather
-from heatlite.cli.render import cell
+from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap

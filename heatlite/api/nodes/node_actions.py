@@ -8,10 +8,11 @@ from uuid import UUID
 from falcon import Response
 from jsonschema import Draft202012Validator
 
-from heatlite.api import bodies, node_views, query, views
-from heatlite.api.handler import Handler
+from heatlite.api import bodies, query, views
+from heatlite.api.handlers.handler import Handler
+from heatlite.api.handlers.stacks import next_page
+from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
-from heatlite.api.stacks import next_page
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import NOTHING, Mask

@@ -6,7 +6,7 @@ from falcon import MEDIA_TEXT, Response
 
 import heatlite
 from heatlite.api import bodies, query, views
-from heatlite.api.handler import Handler
+from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.context import TYPE
 from heatlite.core.errors import HTTPBadRequest, NotFound, StackValidationFailed

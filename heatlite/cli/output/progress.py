@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from heatlite.cli import render
 from heatlite.cli.client import Client, Object, Stack, an_object, failures, objects, part, text
+from heatlite.cli.output import render
 from heatlite.cli.session import Session
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Handlers and views of nodes, node actions and playbooks."""

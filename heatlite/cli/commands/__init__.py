@@ -1,0 +1,1 @@
+"""The commands of `heatlite`, one module for each subject."""

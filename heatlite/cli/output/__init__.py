@@ -1,0 +1,1 @@
+"""Formats of output: tables, plans, progress and problem reports."""
