@@ -190,7 +190,7 @@ def work(settings: Settings) -> None:
         signal.signal(number, stop)
     embedded = wiring.embedded(settings)
     try:
-        stop_metrics = serve_metrics(settings, embedded.store.database.meter)
+        stop_metrics = serve_metrics(settings, embedded.meter)
         _spare_the_collector()
         log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
         if settings.public_url is None:

@@ -44,7 +44,6 @@ from heatlite.engine.nodes.orchestrator import Orchestrator
 from heatlite.engine.nodes.playbooks import Playbooks
 from heatlite.engine.nodes.registration import Nodes
 from heatlite.engine.nodes.requests import NodeRequests
-from heatlite.engine.nodes.runs import Runs
 from heatlite.engine.offer import Offer
 from heatlite.engine.ourselves import Ourselves
 from heatlite.engine.prepare import Preparation
@@ -60,13 +59,14 @@ from heatlite.engine.software import Software
 from heatlite.engine.stack_clouds import StackClouds
 from heatlite.engine.stacks import Stacks
 from heatlite.engine.template_types import TemplateTypes
-from heatlite.engine.watch import watch
+from heatlite.engine.watch import report_moves
 from heatlite.engine.worker import Worker
 from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
 from heatlite.store.database.engine_lock import EngineLock
+from heatlite.store.listeners import NO_LISTENERS, Listeners, ignore
 from heatlite.store.store import Store
 from heatlite.template.barring import barring
 from heatlite.template.constraints import looked_up
@@ -90,6 +90,7 @@ class Embedded:
     make_app: Callable[[], App]
     """Gives the same one each time. An engine among several answers no requests, and never makes it."""
     rooms: Rooms
+    meter: Meter
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
     sinks: Sinks | None = None
@@ -131,9 +132,10 @@ class Embedded:
 
 def reader(settings: Settings) -> Embedded:
     """The application without an engine: it shows what is there, whoever works on it, and starts nothing."""
-    store, clock = open_store(settings), Clock()
+    store, clock, meter = open_store(settings), Clock(), Meter()
     rooms = _rooms(settings, store, clock, works=False)
-    return Embedded(cache(partial(create_app, rooms, settings, Meter())), rooms)
+    store.listen(replace(NO_LISTENERS, run_moved=rooms.ledger.run_moved, committed=rooms.streams.wake))
+    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, meter)
 
 
 def api(settings: Settings, clock: Clock | None = None) -> Embedded:
@@ -142,7 +144,9 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     check_keys(store)
     meter = metering(settings, store, clock)
     rooms = _rooms(settings, store, clock)
-    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, _dispatcher(settings, store))
+    dispatcher = _dispatcher(settings)
+    store.listen(_listeners(rooms, meter, dispatcher, orchestration_due=ignore))
+    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, meter, dispatcher)
 
 
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
@@ -163,29 +167,47 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
             store.sinks.reclaim_all()
             store.orchestrations.reclaim_all()
     rooms = _rooms(settings, store, clock)
-    dispatcher = _dispatcher(settings, store)
+    dispatcher = _dispatcher(settings)
     share = dispatcher.share
     due = (rooms.maintenance.expire_locks, rooms.schedule.sweep)
     worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, due, meter, share)
     sinks = Sinks(store, clock, settings.webhook_hosts, rooms.types.installation.event_sinks)
     deployments = Deployments(store, clock, rooms.ledger, rooms.signals)
     orchestrator = Orchestrator(store, clock, settings, rooms.agents, rooms.ledger, deployments)
-    store.orchestrations.announce = orchestrator.wake
+    store.listen(_listeners(rooms, meter, dispatcher, orchestrator.wake))
     worker.start()
     sinks.start()
     orchestrator.start()
     dispatcher.attach(worker)
     make_app = cache(partial(create_app, rooms, settings, meter))
-    return Embedded(make_app, rooms, dispatcher, worker, sinks, orchestrator, lock)
+    return Embedded(make_app, rooms, meter, dispatcher, worker, sinks, orchestrator, lock)
 
 
-def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
+def _listeners(
+    rooms: Rooms, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
+) -> Listeners:
+    """Return the listeners of a process that changes the database."""
+
+    def committed() -> None:
+        meter.committed()
+        rooms.streams.wake()
+
+    return Listeners(
+        action_announced=dispatcher.announce,
+        action_moved=report_moves(meter),
+        run_moved=rooms.ledger.run_moved,
+        orchestration_due=orchestration_due,
+        committed=committed,
+        database_unavailable=meter.database_unavailable,
+    )
+
+
+def _dispatcher(settings: Settings) -> Dispatcher:
     """Who tells workers of what is committed here. Raises BadSetting and MissingLibrary."""
     if settings.broker is None:
         dispatcher: Dispatcher = Local()
     else:
         dispatcher = distributed()(settings, settings.broker)
-    store.actions.announce = dispatcher.announce
     return dispatcher
 
 
@@ -255,9 +277,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     schedule = Schedule(store, clock, settings, gate)
     longest = inf if settings.auth is Auth.NONE else LONGEST
     streams = Streams(store, settings.max_event_streams, longest=longest)
-    store.database.committed = streams.wake
     ledger = Ledger(store, clock)
-    Runs(store, clock, ledger).attach()
     agents = Agents(settings)
     return Rooms(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds, stack_clouds),
@@ -364,7 +384,7 @@ def _file(settings: Settings) -> Path | None:
 
 
 def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
-    """What counts what happens in this process; `store` tells it and the log from now on. Raises NoMetrics."""
+    """Return the meter of this process. Raises NoMetrics."""
     meter = Meter()
     if settings.metrics:
         try:
@@ -372,6 +392,4 @@ def metering(settings: Settings, store: Store, clock: Clock) -> Meter:
         except ImportError as error:
             raise NoMetrics from error
         meter = Metrics(store, clock)
-    store.database.meter = meter
-    watch(store, meter)
     return meter

@@ -5,8 +5,8 @@ import logging
 from heatlite.core.logs import about
 from heatlite.core.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus
+from heatlite.store.listeners import Moved
 from heatlite.store.records import ActionRecord
-from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +18,10 @@ def about_action(action: ActionRecord) -> about:
     return about(request_id=request_id, action_id=action.id, stack_id=action.stack_id)
 
 
-def watch(store: Store, meter: Meter) -> None:
-    """From now on every move of an action that this process makes is logged, and every end is counted.
+def report_moves(meter: Meter) -> Moved:
+    """Return a listener that logs every move of an action and counts every end.
 
-    Why an action has failed is not logged: reasons may quote what nobody should see. The action itself tells it.
+    It does not log why an action failed: reasons may quote secrets. The action itself has the reason.
     """
 
     def moved(action: ActionRecord, after: ActionStatus, reason: str) -> None:
@@ -32,4 +32,4 @@ def watch(store: Store, meter: Meter) -> None:
         if ended:
             meter.action_ended(action.verb, after)
 
-    store.actions.moved = moved
+    return moved

@@ -14,6 +14,7 @@ from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.admin.rotation import Rotated, rotate, seal_tree
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database, Dialect
+from heatlite.store.listeners import Listeners
 from heatlite.store.nodes.node_actions import NodeActions
 from heatlite.store.nodes.nodes import Nodes, Orchestrations
 from heatlite.store.nodes.playbooks import Playbooks
@@ -47,7 +48,6 @@ class Store:
         self.stacks = Stacks(sealing)
         self.resources = Resources(sealing)
         self.events = Events(sealing)
-        self.actions = Actions(sealing)
         self.action_list = ActionList(sealing)
         self.snapshots = Snapshots(sealing)
         self.suppressed = SuppressedRequests(sealing)
@@ -60,10 +60,10 @@ class Store:
         self.nodes = Nodes(sealing)
         self.node_actions = NodeActions(sealing)
         self.orchestrations = Orchestrations(sealing)
+        self.actions = Actions(sealing, self.orchestrations)
         self.playbooks = Playbooks(sealing)
         self.accounts = Accounts(sealing)
         self.stack_sizes = StackSizes(database)
-        self.actions.released = self.orchestrations.hurry
         self.migrations: Sequence[migrate.Migration] = ()
         """As they were when the store was opened."""
 
@@ -93,6 +93,15 @@ class Store:
         store = cls(database, keys)
         store.migrations = found
         return store
+
+    @property
+    def listeners(self) -> Listeners:
+        """The listeners in use."""
+        return self.database.listeners
+
+    def listen(self, listeners: Listeners) -> None:
+        """Make all further calls to `listeners`, in place of those given before."""
+        self.database.listeners = listeners
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing; an inner one joins the outer one. See `Database.transaction`."""

@@ -18,6 +18,7 @@ from heatlite.core.errors import DatabaseUnavailable, Unauthorized
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
 from heatlite.frontend import Connection
+from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store
@@ -89,7 +90,7 @@ class Client:
 
 def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) -> None:
     streams = Streams(known, most=2)
-    known.database.committed = streams.wake
+    known.listen(replace(NO_LISTENERS, committed=streams.wake))
     root = stack(known, "root")
     child = stack(known, "child", root)
     other = stack(known, "other")
@@ -177,7 +178,7 @@ def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None
 
 def test_what_a_slow_client_has_not_taken_waits_for_him(known: Store) -> None:
     streams = Streams(known, most=2)
-    known.database.committed = streams.wake
+    known.listen(replace(NO_LISTENERS, committed=streams.wake))
     of = stack(known, "s" * 255)
     slow, quick = Client(streams, of), Client(streams, of)
     count = 20 * PAGE  # more than a connection holds

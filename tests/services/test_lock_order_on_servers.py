@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +36,8 @@ class Counting(Meter):
 
 @pytest.fixture
 def meter(store: Store) -> Counting:
-    meter = store.database.meter = Counting()
+    meter = Counting()
+    store.listen(replace(store.listeners, database_unavailable=meter.database_unavailable))
     return meter
 
 
@@ -86,7 +88,8 @@ def test_a_nested_stack_is_set_aside(url: str) -> None:
     files = {"in.yaml": json.dumps(slow(deeper={"type": "deeper.yaml"})), "deeper.yaml": json.dumps(slow())}
     engine = wiring.embedded(Settings(database=url))
     store = engine.store
-    meter = store.database.meter = Counting()
+    meter = Counting()
+    store.listen(replace(store.listeners, database_unavailable=meter.database_unavailable))
     end = time.monotonic() + 30
 
     def tree() -> list[ActionStatus]:

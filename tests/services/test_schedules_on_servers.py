@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -45,7 +46,7 @@ def engines(url: str, meter: Counting) -> Iterator[list[Embedded]]:
     """Two on one database."""
     made = [wiring.embedded(Settings(database=url)) for _ in range(2)]
     for engine in made:
-        engine.store.database.meter = meter
+        engine.store.listen(replace(engine.store.listeners, database_unavailable=meter.database_unavailable))
     yield made
     for engine in made:
         engine.close()

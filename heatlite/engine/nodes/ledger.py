@@ -1,12 +1,13 @@
 """The one place where node actions change: with their history and events, what waits for them, and their playbook's
 run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from heatlite.core.clock import Clock
 from heatlite.core.masking import Mask, named_secrets
 from heatlite.core.nodes import MOVES, NodeActionState
 from heatlite.engine.journal import LONGEST_REASON
+from heatlite.engine.nodes.runs import Runs
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
@@ -23,8 +24,9 @@ class Ledger:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self.advance: Callable[[str], None] = lambda _: None
-        """Called for each run of a playbook, by its action's id, of which a node action has changed."""
+        self._runs = Runs(store, clock, self.record)
+        self.run_moved = self._runs.moved
+        """A listener, see `Listeners.run_moved`."""
 
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
         """Add node actions, in the order in which they are to be done. Raises Duplicate where an id is taken."""
@@ -56,7 +58,7 @@ class Ledger:
             if action.has_ended:
                 self._store.actions.node_action_ended(action.id, action.state is NodeActionState.DONE, now)
         for run_id in dict.fromkeys(action.run_id for action in changed if action.run_id is not None):
-            self.advance(run_id)
+            self._runs.advance(run_id)
 
     def _tell(self, actions: Sequence[NodeActionRecord]) -> None:
         """Have those who follow a stack hear of it."""

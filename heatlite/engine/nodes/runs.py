@@ -6,6 +6,7 @@ that did. Whoever ends it otherwise (CANCEL, its time, the deletion of the stack
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap
@@ -13,27 +14,24 @@ from heatlite.core.nodes import NodeActionState, Origin
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
 from heatlite.engine.endings import outputs
 from heatlite.engine.journal import LONGEST_REASON, stack_event
-from heatlite.engine.nodes.ledger import Ledger
 from heatlite.engine.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
+Record: TypeAlias = Callable[[Sequence[NodeActionRecord], Sequence[NodeTransitionRecord]], None]
+
 
 class Runs:
     """Has runs go on. Always in the caller's transaction, which holds the run's stack, the root of its tree."""
 
-    def __init__(self, store: Store, clock: Clock, ledger: Ledger) -> None:
+    def __init__(self, store: Store, clock: Clock, record: Record) -> None:
+        """`record` writes node actions, with lines of history."""
         self._store = store
         self._clock = clock
-        self._ledger = ledger
+        self._record = record
 
-    def attach(self) -> None:
-        """From now on everything that happens to a run, or to its node actions, is told here."""
-        self._ledger.advance = self.advance
-        self._store.actions.run_moved = self._moved
-
-    def _moved(self, run: ActionRecord, after: ActionStatus, reason: str) -> None:
+    def moved(self, run: ActionRecord, after: ActionStatus, reason: str) -> None:
         """The run has made a move."""
         if run.status is ActionStatus.INIT and after is ActionStatus.WAITING:
             self._tell(run, Status.IN_PROGRESS, f"{title(run)} started")
@@ -75,7 +73,7 @@ class Runs:
             for one in map(how, self._store.node_actions.known([step.id for step in steps]))
         ]
         lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
-        self._ledger.record(changed, lines if reason else ())
+        self._record(changed, lines if reason else ())
         if not all(one.has_ended for one in changed):
             self._store.orchestrations.nudge(changed[0].root_id, now)
 

@@ -6,7 +6,7 @@ becomes READY, or is asked for something while a worker has it, is announced onc
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from heatlite.core.errors import ActionConflict
@@ -29,6 +29,7 @@ from heatlite.core.status import (
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.errors import AlreadyCommitted, Duplicate, Fenced
+from heatlite.store.nodes.nodes import Orchestrations
 from heatlite.store.records import ActionRecord, Announcement, DependencyRecord, TransitionRecord
 from heatlite.store.secrets.field_encryption import Sealing
 from heatlite.store.tables import Action, Dependency, Transition
@@ -75,8 +76,9 @@ MOST_TAKEOVERS = 2**31 - 1
 class Actions:
     """The actions."""
 
-    def __init__(self, sealing: Sealing) -> None:
+    def __init__(self, sealing: Sealing, orchestrations: Orchestrations) -> None:
         self._sealing = sealing
+        self._orchestrations = orchestrations
         self._database = database = sealing.database
         fixed = (*_WRITTEN, "name", "kind", "open_children", "exclusive_key")
         self._table = Table(sealing, Action, (), key="id", fixed=fixed, stack="stack_id")
@@ -95,15 +97,6 @@ class Actions:
             f"(SELECT 1 FROM action AS parent WHERE parent.id = action.parent_id AND parent.{OPEN})"
         )
         """What has ended; a derived action is kept as long as its parent may ask how."""
-        self.announce: Callable[[Announcement], None] = lambda _: None
-        """Called after a commit, by the thread that made it, for each action that has become READY in it or was asked
-        for something. It must neither raise nor block."""
-        self.moved: Callable[[ActionRecord, ActionStatus, str], None] = lambda *_: None
-        """Called the same way for each move: with the action as it was before, and the reason."""
-        self.run_moved: Callable[[ActionRecord, ActionStatus, str], None] = lambda *_: None
-        """Called as `moved`, but only for runs of playbooks, and within the transaction that moves one."""
-        self.released: Callable[[str, float], object] = lambda *_: None
-        """Called in the transaction that has ended what a caller asked for: with the tree's root, and the time."""
 
     # -- the queue's side --------------------------------------------------------------------------
 
@@ -508,7 +501,7 @@ class Actions:
             if action.interval and status is not ActionStatus.CANCELLED and not self._is_to_stop(action.id):
                 self.schedule(successor(action, now))
             if action.parent_id is None:
-                self.released(action.root_id, now)
+                self._orchestrations.hurry(action.root_id, now)
             else:
                 self._wake_parent(action.parent_id, action.urgent or status is not ActionStatus.SUCCEEDED, now)
         return met
@@ -764,16 +757,16 @@ class Actions:
         self._transitions.insert([line])
         self._report(action, after, reason)
         if action.verb is Verb.PLAYBOOK:
-            self.run_moved(action, after, reason)
+            self._database.listeners.run_moved(action, after, reason)
 
     def _report(self, action: ActionRecord, after: ActionStatus, reason: str) -> None:
         """Have the move told once the transaction is committed."""
-        self._database.after_commit(lambda: self.moved(action, after, reason))
+        self._database.after_commit(lambda: self._database.listeners.action_moved(action, after, reason))
 
     def _tell(self, action: ActionRecord, is_ready: bool) -> None:
         """Have the action announced once the transaction is committed."""
         announcement = Announcement(action.id, action.kind, action.zone, is_ready)
-        self._database.after_commit(lambda: self.announce(announcement))
+        self._database.after_commit(lambda: self._database.listeners.action_announced(announcement))
 
     # -- SQL -----------------------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ from playhouse import db_url
 from heatlite.core import masking
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
-from heatlite.core.meter import Meter
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.errors import Duplicate, MissingDriver
+from heatlite.store.listeners import NO_LISTENERS, Listeners
 
 BUSY_SECONDS = 5
 """How long a SQLite connection waits for another's write."""
@@ -149,9 +149,8 @@ class Database:
         """How often a silent server was waited for that took no connection."""
         self._blocked: dict[Value | Sequence[Value], float] = {}
         """Rows for which a request has waited in vain: until when no other waits."""
-        self.meter = Meter()
-        self.committed: Callable[[], None] = lambda: None
-        """Called by each thread after it has changed something; before what was asked for by `after_commit`."""
+        self.listeners: Listeners = NO_LISTENERS
+        """Set by `Store.listen`."""
         _renew_after_fork(self)
 
     def _new(self, limits: Limits) -> peewee.Database:
@@ -340,7 +339,7 @@ class Database:
                 raise
 
     def _silence(self) -> DatabaseUnavailable:
-        self.meter.database_unavailable()
+        self.listeners.database_unavailable()
         return DatabaseUnavailable(reason="the server does not answer")
 
     def _lost(self) -> bool:
@@ -360,7 +359,7 @@ class Database:
         elif isinstance(error, self._own_errors):
             ours = error  # a fault in our SQL, or no tables
         else:
-            self.meter.database_unavailable()
+            self.listeners.database_unavailable()
             ours = DatabaseUnavailable(reason=str(error))
         if self._state.open and self._state.failure is None:
             self._state.failure = ours
@@ -396,8 +395,7 @@ class Database:
                 state.open = False
                 state.failure = None
         calls, state.after_commit = state.after_commit, ()
-        self.meter.committed()
-        self.committed()
+        self.listeners.committed()
         for call in calls:
             call()
 
@@ -416,7 +414,7 @@ class Database:
             yield
             return
         if not self._writing.acquire(timeout=BUSY_SECONDS):
-            self.meter.database_unavailable()
+            self.listeners.database_unavailable()
             raise DatabaseUnavailable(reason="database is locked")
         try:
             yield

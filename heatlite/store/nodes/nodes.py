@@ -1,7 +1,7 @@
 """Nodes, and when the nodes of a tree are looked after."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import peewee
@@ -103,9 +103,6 @@ class Orchestrations:
 
     def __init__(self, sealing: Sealing) -> None:
         self._database = sealing.database
-        self.announce: Callable[[], None] = lambda: None
-        """Called after a commit, by the thread that made it, if one has become due in it. It must neither raise nor
-        block."""
 
     def get(self, root_id: str) -> OrchestrationRecord | None:
         """How it stands."""
@@ -123,7 +120,7 @@ class Orchestrations:
         changed = {"due_at": sooner, "nudges": Orchestration.nudges + 1}
         if not self._database.change(Orchestration.update(changed).where(Orchestration.root_id == root_id)):
             return False
-        self._database.after_commit(self.announce)
+        self._database.after_commit(self._database.listeners.orchestration_due)
         return True
 
     def nudge(self, root_id: str, now: float) -> None:
@@ -132,7 +129,7 @@ class Orchestrations:
             # Two may see that there is none; the second changes nothing, and the first is due.
             row = {"root_id": root_id, "due_at": now, "lease_until": 0.0, "fence": 0, "nudges": 1, "report": "{}"}
             self._database.change(Orchestration.insert(row).on_conflict_ignore())
-            self._database.after_commit(self.announce)
+            self._database.after_commit(self._database.listeners.orchestration_due)
 
     def claim(self, record: OrchestrationRecord, owner: str, now: float, lease: float) -> OrchestrationRecord | None:
         """Take one that is due; None where somebody else was faster."""

@@ -26,6 +26,7 @@ from heatlite.store.actions.listing import ActionQuery
 from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.database import Dialect
 from heatlite.store.errors import Duplicate, Fenced
+from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.store.records import (
     ActionRecord,
@@ -1155,9 +1156,11 @@ def test_live_actions_are_counted_and_the_oldest_ready_one_is_known(store: Store
 @everywhere
 def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
     reported: list[tuple[str, str, str, str]] = []
-    store.actions.moved = lambda action, after, reason: reported.append(
-        (action.id, action.status.value, after.value, reason)
-    )
+
+    def moved(action: ActionRecord, after: ActionStatus, reason: str) -> None:
+        reported.append((action.id, action.status.value, after.value, reason))
+
+    store.listen(replace(NO_LISTENERS, action_moved=moved))
     action = an_action()
     with pytest.raises(LookupError), store.transaction():
         store.actions.put(an_action())
@@ -1169,7 +1172,7 @@ def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
     with store.transaction():
         store.actions.finish(claimed, ActionStatus.FAILED, "why", 210.0)
         assert len(reported) == 2
-    store.actions.moved = lambda *_: None
+    store.listen(NO_LISTENERS)
     assert reported == [
         (action.id, "INIT", "READY", ""),
         (action.id, "READY", "RUNNING", ""),

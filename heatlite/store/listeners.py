@@ -1,0 +1,41 @@
+"""Listeners: the calls that the store makes to the rest of the process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from heatlite.core.status import ActionStatus
+from heatlite.store.records import ActionRecord, Announcement
+
+Moved: TypeAlias = Callable[[ActionRecord, ActionStatus, str], None]
+"""Takes the action as it was before the move, its new status, and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The listeners of one process, given to `Store.listen`.
+
+    No field has a default: a process that does not want a call says so with `ignore`. The thread that changes the
+    database makes the calls. Those after a commit must neither raise nor block.
+    """
+
+    action_announced: Callable[[Announcement], None]
+    """After a commit, for each action that became READY in it or was sent a control signal."""
+    action_moved: Moved
+    """After a commit, for each move of an action in it."""
+    run_moved: Moved
+    """In the transaction that moves a run of a playbook."""
+    orchestration_due: Callable[[], None]
+    """After a commit, for each tree in it whose nodes became due."""
+    committed: Callable[[], None]
+    """After each commit, before the calls above."""
+    database_unavailable: Callable[[], None]
+    """At once, for each statement that the database did not take. Inside or outside a transaction."""
+
+
+def ignore(*_: object) -> None:
+    """Do nothing with a call."""
+
+
+NO_LISTENERS = Listeners(ignore, ignore, ignore, ignore, ignore, ignore)
+"""The listeners of a store that has been opened and not been given any: for tools and tests."""
