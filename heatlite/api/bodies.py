@@ -15,7 +15,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import explain, kind_of
 from heatlite.core.status import LockLevel, Signal
 from heatlite.engine import requests
-from heatlite.engine.handover import read_record
+from heatlite.engine.stack_document import read_record
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
 MAX_DEPTH = 100

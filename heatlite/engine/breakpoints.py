@@ -7,10 +7,11 @@ does not stop the work again.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.hooks import CONVERGING, PRE_DELETE, STOPS_IN, clearing, is_over, waits_until
 from heatlite.engine.step import Work
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.stacks.messages import Mail
@@ -18,70 +19,6 @@ from heatlite.template.environment import Environment
 
 MOST_NAMED = 10
 """Resources that are named where it is said what an action waits for."""
-
-PRE_DELETE = "pre-delete"
-CONVERGING = frozenset({Verb.UPDATE, Verb.ROLLBACK, Verb.RESTORE})
-STOPS_IN: Mapping[str, frozenset[Verb]] = {
-    "pre-create": frozenset({Verb.CREATE}),
-    "post-create": frozenset({Verb.CREATE}),
-    "pre-update": CONVERGING,
-    "post-update": CONVERGING,
-    PRE_DELETE: frozenset({Verb.DELETE}),
-    "post-delete": frozenset({Verb.DELETE}),
-}
-"""In which operations on the stack each hook counts: what an update creates or removes passes without."""
-
-
-def verb_of(hook: str) -> Verb:
-    """What the hook stands before or behind."""
-    return Verb(hook.partition("-")[2].upper())
-
-
-def reached_text(hook: str) -> str:
-    """The event of a resource that waits from now on. Clients look for this text."""
-    return f"{verb_of(hook)} paused until Hook {hook} is cleared"
-
-
-def cleared_text(hook: str) -> str:
-    """The event of the clearing. Clients look for this text."""
-    return f"Hook {hook} is cleared"
-
-
-def expired_text(hook: str) -> str:
-    """The event of a wait that goes on for no longer."""
-    return f"{cleared_text(hook)}: its time is over"
-
-
-def waits_at(row: ResourceRecord) -> str | None:
-    """The hook at which the row waits."""
-    hook = row.token.get("hook") if row.token is not None else None
-    return hook if isinstance(hook, str) else None
-
-
-def lifecycle_token(row: ResourceRecord) -> str | None:
-    """By what the wait of a row before its deletion is known to those who were told of it."""
-    token = row.token.get("lifecycle_action_token") if row.token is not None else None
-    return token if isinstance(token, str) else None
-
-
-def waits_until(row: ResourceRecord) -> float | None:
-    """When the wait of a row ends by itself, seconds since the epoch."""
-    until = row.token.get("until") if row.token is not None else None
-    return float(until) if isinstance(until, int | float) else None
-
-
-def is_over(row: ResourceRecord, now: float) -> bool:
-    """Whether a row has waited for as long as it is to wait."""
-    until = waits_until(row)
-    return until is not None and until <= now
-
-
-def clearing(verb: Verb, hook: str, row: ResourceRecord) -> str:
-    """The key of the mail that clears the hook of a resource while the stack's operation is `verb`.
-
-    A deletion is of a row, of which there may be several; whatever comes of a create or an update is one name's.
-    """
-    return f"{verb} {hook} {row.id if verb_of(hook) is Verb.DELETE else row.name}"
 
 
 def parked_as(held: Sequence[Work]) -> tuple[ActionStatus, float | None, str]:

@@ -9,7 +9,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
-from heatlite.engine.endings import Endings
+from heatlite.engine.endings import Endings, held_derived, suspend_derived
 from heatlite.engine.gate import audit
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
@@ -86,25 +86,8 @@ class Controls:
 
     def _resume(self, action: ActionRecord) -> None:
         self._store.actions.resume(action, self._clock.now())
-        for derived in _held_derived(self._store, action):
+        for derived in held_derived(self._store, action):
             self._resume(derived)
-
-
-def suspend_derived(store: Store, action: ActionRecord, now: float) -> None:
-    """Suspend all live actions that were derived from one, at any depth. In the caller's transaction, which holds the
-    action and its stack."""
-    for derived in _held_derived(store, action):
-        store.actions.suspend(derived, now)
-        suspend_derived(store, derived, now)
-
-
-def _held_derived(store: Store, action: ActionRecord) -> list[ActionRecord]:
-    """The live actions that were derived from one, held with their stacks."""
-    children = store.actions.children(action.id)
-    for child in children:
-        store.stacks.hold(child.stack_id)
-    taken = (store.actions.take(child.id) for child in children)
-    return [child for child in taken if child is not None and child.status not in ENDED_ACTIONS]
 
 
 def _is_suspended(action: ActionRecord) -> bool:
@@ -114,6 +97,4 @@ def _is_suspended(action: ActionRecord) -> bool:
 
 def _refusal(action: ActionRecord, hint: str) -> InvalidActionState:
     control = "" if action.control is None else f", asked to {action.control}"
-    return InvalidActionState(
-        action_id=action.id, action=action.verb, status=action.status, control=control, hint=hint
-    )
+    return InvalidActionState(action_id=action.id, action=action.verb, status=action.status, control=control, hint=hint)

@@ -11,7 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine import checks
-from heatlite.engine.breakpoints import waits_at
+from heatlite.engine.hooks import waits_at
 from heatlite.engine.journal import moved, resource_event, stack_event
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
@@ -133,9 +133,7 @@ class Endings:
         self._store.resources.save_many([replace(row, token=None) for row in rows if waits_at(row) is not None])
 
 
-def outputs(
-    result: Result, reason: str, stack: StackRecord | None = None, checked: JsonMap | None = None
-) -> JsonMap:
+def outputs(result: Result, reason: str, stack: StackRecord | None = None, checked: JsonMap | None = None) -> JsonMap:
     """What an action that has ended tells: ``result``, ``stack_status`` where it has led the stack there, ``error``,
     and ``checked`` of a check (`checks.Tally`)."""
     told: JsonMap = {"result": result}
@@ -146,3 +144,20 @@ def outputs(
     if checked is not None:
         told["checked"] = checked
     return told
+
+
+def suspend_derived(store: Store, action: ActionRecord, now: float) -> None:
+    """Suspend all live actions that were derived from one, at any depth. In the caller's transaction, which holds the
+    action and its stack."""
+    for derived in held_derived(store, action):
+        store.actions.suspend(derived, now)
+        suspend_derived(store, derived, now)
+
+
+def held_derived(store: Store, action: ActionRecord) -> list[ActionRecord]:
+    """The live actions that were derived from one, held with their stacks."""
+    children = store.actions.children(action.id)
+    for child in children:
+        store.stacks.hold(child.stack_id)
+    taken = (store.actions.take(child.id) for child in children)
+    return [child for child in taken if child is not None and child.status not in ENDED_ACTIONS]

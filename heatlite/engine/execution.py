@@ -15,20 +15,20 @@ from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
 from heatlite.core.status import STATUS_AFTER, Control, LockLevel, Result, Status, Verb
 from heatlite.engine import planner
-from heatlite.engine.breakpoints import Breakpoints, parked_as, verb_of, waits_at
+from heatlite.engine.breakpoints import Breakpoints, parked_as
 from heatlite.engine.checks import Tally
 from heatlite.engine.children import Children, Order, keeps_objects
-from heatlite.engine.controls import suspend_derived
 from heatlite.engine.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
-from heatlite.engine.endings import outputs
+from heatlite.engine.endings import outputs, suspend_derived
 from heatlite.engine.executor import Executor
-from heatlite.engine.handover import stack_record
+from heatlite.engine.hooks import verb_of, waits_at
 from heatlite.engine.journal import Journal, Writes, moved, stack_event
 from heatlite.engine.patience import patiently
 from heatlite.engine.plan import Outcome
-from heatlite.engine.protection import declare
+from heatlite.engine.protected import declare
 from heatlite.engine.scope import PlannedValues, Resources, Surroundings
-from heatlite.engine.snapshots import parts
+from heatlite.engine.snapshot_parts import parts
+from heatlite.engine.stack_document import stack_record
 from heatlite.engine.step import DIFFERS, DRIFTED, LEFT, Work, drop_saved
 from heatlite.engine.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.strays import Strays

@@ -1,22 +1,17 @@
 """Protection: a caller sets it, an environment declares it, only a caller lifts it (decision 0024)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import InvalidStackState, ResourceNotFound
-from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import Status
+from heatlite.core.json import JsonMap
 from heatlite.engine.gate import Gate, audit
-from heatlite.engine.journal import LONGEST_REASON, resource_event, stack_event
+from heatlite.engine.journal import resource_event, stack_event
 from heatlite.engine.locks import Operation
-from heatlite.engine.protected import is_made
-from heatlite.store.records import EventRecord, ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.engine.protected import is_made, protection_event
+from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
-from heatlite.template.environment import Environment
-
-BY_RECORD = "the stack was adopted with it"
 
 
 class Protection:
@@ -62,12 +57,13 @@ class Protection:
                 stack = replace(stack, protection=record)
                 if changes:
                     self._store.stacks.save(stack)
-                    self._store.events.append_many([_told(stack_event(stack, now), operation, context.user, reason)])
+                    event = protection_event(stack_event(stack, now), operation, context.user, reason)
+                    self._store.events.append_many([event])
             else:
                 rows = [replace(row, protection=record) for row in self._rows(stack, resource, record)]
                 self._store.resources.save_many(rows)
                 events = [resource_event(row, now) for row in rows]
-                told = [_told(event, operation, context.user, reason) for event in events]
+                told = [protection_event(event, operation, context.user, reason) for event in events]
                 self._store.events.append_many(told)
         audit.info("%s stack=%s resource=%s by=%s reason=%r", operation, stack.id, resource, context.user, reason)
 
@@ -85,68 +81,3 @@ class Protection:
                 " it is created."
             )
         return made
-
-
-def _told(event: EventRecord, operation: Operation, user: str, reason: str | None) -> EventRecord:
-    """The event of a protection: no stack or resource is ever in such a state."""
-    text = f"{operation.value} by {user}{f': {reason}' if reason else ''}"
-    return replace(event, verb=operation.name, status=Status.COMPLETE, status_reason=text[:LONGEST_REASON])
-
-
-def declare(
-    store: Store, stack: StackRecord, by: str, now: float, before: JsonMap | None = None, entries: Json = None
-) -> None:
-    """Protect what the environment of a tree says, and what the record says that it was adopted from.
-
-    In the transaction that ends a create, an update, a restore or an adoption: an object that was not finished, or that
-    a rollback removes, is never protected. In the one that begins an update `before` is the environment till then:
-    what only the new one protects counts for this update already. `entries` are the resources of the record.
-    """
-    environment, earlier = Environment.stored(stack.environment), Environment.stored(before or {})
-    if not environment.protects_some and not _says_so(entries):
-        return
-    levels = {stack.id: (environment, earlier, entries)}
-    rows: list[ResourceRecord] = []
-    events: list[EventRecord] = []
-    for one in (stack, *store.stacks.descendants(stack)):
-        if one.id not in levels:
-            name = one.parent_resource or ""
-            above = levels[one.parent_id or ""]
-            entry = _entry(above[2], name)
-            levels[one.id] = (above[0].within(name), above[1].within(name), entry.get("resources"))
-            if entry.get("stack_protection") is not None and one.protection is None:
-                store.stacks.save(replace(one, protection=ProtectionRecord(by, now, BY_RECORD)))
-                events.append(_told(stack_event(one, now), Operation.PROTECT, by, BY_RECORD))
-        for row, reason in _declared(store.resources.of(one.id), *levels[one.id]):
-            rows.append(replace(row, protection=ProtectionRecord(by, now, reason)))
-            events.append(_told(resource_event(row, now), Operation.PROTECT, by, reason))
-    store.resources.save_many(rows)
-    store.events.append_many(events)
-
-
-def _declared(
-    rows: list[ResourceRecord], environment: Environment, earlier: Environment, entries: Json
-) -> Iterator[tuple[ResourceRecord, str]]:
-    """The rows of one stack that get protected now, each with the reason."""
-    for row in rows:
-        if row.protection is None and is_made(row):
-            reason = environment.protection(row.name)
-            if reason is not None and earlier.protection(row.name) is None:
-                yield row, reason
-            elif _entry(entries, row.name).get("protection") is not None:
-                yield row, BY_RECORD
-
-
-def _says_so(entries: Json) -> bool:
-    """Whether the resources of a record, or a stack within, were protected."""
-    found = entries.values() if isinstance(entries, dict) else ()
-    keys = ("protection", "stack_protection")
-    return any(
-        isinstance(one, dict) and (any(one.get(key) is not None for key in keys) or _says_so(one.get("resources")))
-        for one in found
-    )
-
-
-def _entry(entries: Json, name: str) -> JsonMap:
-    found = entries.get(name) if isinstance(entries, dict) else None
-    return found if isinstance(found, dict) else {}

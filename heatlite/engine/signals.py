@@ -23,12 +23,12 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.status import Status, Verb
-from heatlite.engine.breakpoints import cleared_text, clearing, is_over, lifecycle_token, waits_at
 from heatlite.engine.budget import Budget
 from heatlite.engine.children import Children
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.foresight import check_protected
 from heatlite.engine.gate import Gate
+from heatlite.engine.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
 from heatlite.engine.journal import LONGEST_REASON, resource_event
 from heatlite.engine.locks import Operation
 from heatlite.engine.reading import Reading

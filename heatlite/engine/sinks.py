@@ -20,7 +20,7 @@ from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import origin
-from heatlite.engine.breakpoints import PRE_DELETE, lifecycle_token, reached_text
+from heatlite.engine.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.journal import stack_event
 from heatlite.engine.outside import Hosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.store.records import EventRecord, SinkRecord, StackRecord

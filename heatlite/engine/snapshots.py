@@ -15,17 +15,16 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.definitions import Definitions
 from heatlite.engine.foresight import check_protected
 from heatlite.engine.gate import Examined, Gate
-from heatlite.engine.handover import hidden_in, read_record, without_data
 from heatlite.engine.journal import moved, stack_event
 from heatlite.engine.locks import Operation
 from heatlite.engine.offer import check_types
 from heatlite.engine.prepare import Preparation
 from heatlite.engine.requests import Adopted, Request
 from heatlite.engine.scope import Resources, Surroundings, type_code
+from heatlite.engine.snapshot_parts import parts, row_of_entry
+from heatlite.engine.stack_document import hidden_in, read_record, without_data
 from heatlite.engine.stacks import updated
-from heatlite.plugin.resource import Resource
-from heatlite.plugin.schema import Schema
-from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
+from heatlite.store.records import SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 
 
@@ -80,7 +79,7 @@ class Snapshots:
         entries, resources = record.get("resources"), Resources(stack, self._surroundings)
         for entry in entries.values() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
-                row = _row(entry, stack)
+                row = row_of_entry(entry, stack)
                 with type_code():
                     yield from resources.make(row).secrets()
                 if "resources" in entry:
@@ -167,35 +166,3 @@ class Snapshots:
 
 def _meant(snapshot_id: str) -> Examined:
     return Examined(frozenset(), {"snapshot": snapshot_id})
-
-
-def parts(snapshot: SnapshotRecord, resources: Resources) -> Iterator[Resource[Schema]]:
-    """The resources, as the snapshot has them, whose types keep something for it; those of nested stacks, too."""
-    yield from _parts((snapshot.data or {}).get("resources"), resources)
-
-
-def _parts(entries: Json, resources: Resources) -> Iterator[Resource[Schema]]:
-    for entry in entries.values() if isinstance(entries, dict) else ():
-        if isinstance(entry, dict):
-            yield from _parts(entry.get("resources"), resources)
-            row = _row(entry, resources.stack)
-            if resources.type_of(row).has("delete_snapshot"):
-                yield resources.make(row)
-
-
-def _row(entry: JsonMap, stack: StackRecord) -> ResourceRecord:
-    physical_id, data = entry["resource_id"], entry["resource_data"]
-    return ResourceRecord(
-        id="",
-        stack_id=stack.id,
-        name=str(entry["name"]),
-        type=str(entry["type"]),
-        mapped_type=str(entry["mapped_type"]),
-        verb=Verb(str(entry["action"])),
-        status=Status(str(entry["status"])),
-        status_reason="",
-        created_at=stack.created_at,
-        physical_name=str(entry["physical_name"]),
-        physical_id=physical_id if isinstance(physical_id, str) else None,
-        data=data if isinstance(data, dict) else {},
-    )

@@ -37,8 +37,7 @@ from heatlite.engine.objections import check_changes
 from heatlite.engine.offer import check_types
 from heatlite.engine.planner import by_name
 from heatlite.engine.prepare import Preparation, Prepared
-from heatlite.engine.protected import against_deletion
-from heatlite.engine.protection import BY_RECORD, declare
+from heatlite.engine.protected import BY_RECORD, against_deletion, declare
 from heatlite.engine.reading import Reading
 from heatlite.engine.requests import AT_ONCE, Changes, Preview, Request, Timing
 from heatlite.engine.schedule import Schedule

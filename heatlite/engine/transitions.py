@@ -11,15 +11,9 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine import checks, planner
 from heatlite.engine.attempts import back_off, kept, take_up
-from heatlite.engine.breakpoints import (
-    PRE_DELETE,
-    Breakpoints,
-    expired_text,
-    reached_text,
-    verb_of,
-    waits_at,
-)
+from heatlite.engine.breakpoints import Breakpoints
 from heatlite.engine.budget import Budget
+from heatlite.engine.hooks import PRE_DELETE, expired_text, reached_text, verb_of, waits_at
 from heatlite.engine.journal import Journal, resource_event, row_moved
 from heatlite.engine.plan import Outcome, Plan, Step
 from heatlite.engine.planner import Wanted

@@ -18,10 +18,10 @@ from heatlite.core.errors import (
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
-from heatlite.engine.breakpoints import lifecycle_token, waits_at
-from heatlite.engine.handover import read_record
+from heatlite.engine.hooks import lifecycle_token, waits_at
 from heatlite.engine.nodes.playbooks import RunRequest
 from heatlite.engine.requests import Request
+from heatlite.engine.stack_document import read_record
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded

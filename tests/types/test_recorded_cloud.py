@@ -14,8 +14,8 @@ from heatlite.clients.simulated.simulation import Scenario
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, state
-from heatlite.engine.handover import read_record
 from heatlite.engine.requests import Request
+from heatlite.engine.stack_document import read_record
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.types.conftest import Cloudy
