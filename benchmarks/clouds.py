@@ -13,7 +13,7 @@ from heatlite.clients.simulated.simulation import Simulation
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import Status
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 
 LATENCY = 0.05
 SERVERS = 100

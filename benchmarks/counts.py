@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.lifecycle import Stack, template
 from heatlite.cli.transport import WSGITransport
 from heatlite.core.config import load
-from heatlite.engine.executor import STEPS_PER_TICK
+from heatlite.engine.steps.walk import STEPS_PER_TICK
 from heatlite.wiring import embedded
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")

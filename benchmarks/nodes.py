@@ -18,9 +18,9 @@ from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
 from heatlite.core.nodes import NodeActionState, Requester
-from heatlite.engine.nodes.orchestrator import LONGEST_REST
-from heatlite.engine.nodes.registration import Registered
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
+from heatlite.nodes.orchestrator import LONGEST_REST
+from heatlite.nodes.registration import Registered
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import StackRecord
 

@@ -9,7 +9,7 @@ from heatlite.clients.connection import Connections
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
-from heatlite.engine.nodes.agents import Agents
+from heatlite.nodes.agents import Agents
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.wiring import distributed, metering
 

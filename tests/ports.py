@@ -5,7 +5,7 @@ from pathlib import Path
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.json import Json
-from heatlite.engine.software import Software
+from heatlite.engine.operations.software_configs import Software
 from heatlite.store.store import Store
 from tests.databases import sqlite
 

@@ -38,8 +38,8 @@ from heatlite.api.request import Request
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from heatlite.core.meter import Meter
-from heatlite.engine.nodes.playbooks import APPROVE as APPROVE_RUN
-from heatlite.engine.nodes.requests import APPROVE
+from heatlite.nodes.playbooks import APPROVE as APPROVE_RUN
+from heatlite.nodes.requests import APPROVE
 
 App: TypeAlias = "falcon.App[Request, Response]"
 

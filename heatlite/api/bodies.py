@@ -14,8 +14,8 @@ from heatlite.core.errors import HTTPBadRequest, InvalidValue, RequestLimitExcee
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.shapes import explain, kind_of
 from heatlite.core.status import LockLevel, Signal
-from heatlite.engine import requests
-from heatlite.engine.stack_document import read_record
+from heatlite.engine.planning.stack_document import read_record
+from heatlite.engine.state import requests
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
 MAX_DEPTH = 100

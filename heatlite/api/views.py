@@ -12,7 +12,7 @@ from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import Verb, state
-from heatlite.engine.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
+from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
 from heatlite.store.records import (
     REPORT_INTERVAL,

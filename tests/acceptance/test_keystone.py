@@ -11,7 +11,7 @@ import pytest
 
 from heatlite import preflight, wiring
 from heatlite.core.config import Auth, BadSetting, Settings
-from heatlite.engine.gate import context_of
+from heatlite.engine.admission.admission import context_of
 from tests.acceptance.conftest import need
 from tests.acceptance.keystone import Account, Keystone
 from tests.acceptance.processes import TEMPLATES, OpenStack, Server

@@ -92,7 +92,8 @@ def test_one_id_leads_from_the_request_to_the_handlers_of_a_tree(server: Server)
     assert nested[1] != alone["action_id"]
     (answered,) = of(server, logger="heatlite.api.middleware", request_id=request_id)
     assert answered["message"].startswith("POST '/v1/demo/stacks' 201 ")
-    moves = of(server, logger="heatlite.engine.watch", request_id=request_id, action_id=alone["action_id"])
+    logger = "heatlite.engine.execution.action_log"
+    moves = of(server, logger=logger, request_id=request_id, action_id=alone["action_id"])
     short = f"stack_create_{stack_id[-8:]}"
     assert [line["message"] for line in moves][:2] == [f"{short}: INIT -> READY", f"{short}: READY -> RUNNING"]
     end = f"{short}: RUNNING -> SUCCEEDED"
@@ -137,7 +138,7 @@ def test_no_line_has_the_id_of_another_request(server: Server) -> None:
         assert sorted(line["resource"] for line in made) == [f"{name}-a", f"{name}-b"]
         assert {line["request_id"] for line in made} == {of_name["create"]}
         of_stack = [line for line in lines if line.get("stack_id") == made[0]["stack_id"]]
-        moves = [line for line in of_stack if line["logger"] == "heatlite.engine.watch"]
+        moves = [line for line in of_stack if line["logger"] == "heatlite.engine.execution.action_log"]
         assert {line["request_id"] for line in moves if "_create_" in line["message"]} == {of_name["create"]}
         assert {line["request_id"] for line in moves if "_delete_" in line["message"]} == {of_name["delete"]}
         for path, request_id in asked[2:]:
@@ -178,7 +179,7 @@ def test_the_audit_log_is_written_and_says_who(server: Server) -> None:
     (line,) = of(server, logger="heatlite.audit", request_id=replayed)
     assert line["message"].startswith("replay stack=")
     # What was made again is the deed of whoever had it made again.
-    moves = of(server, logger="heatlite.engine.watch", request_id=replayed)
+    moves = of(server, logger="heatlite.engine.execution.action_log", request_id=replayed)
     assert f"stack_delete_{path[-8:]}: READY -> RUNNING" in [move["message"] for move in moves]
 
 

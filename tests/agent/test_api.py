@@ -10,7 +10,7 @@ import pytest
 from heatlite.agent import form
 from heatlite.core.config import Settings
 from heatlite.core.nodes import NodeActionState, NodeState, Requester
-from heatlite.engine.nodes.agents import Agents, Declined
+from heatlite.nodes.agents import Agents, Declined
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from tests.agent.agents import Agent, Registry, raw, wait
 

@@ -35,7 +35,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import TooManyFailures
-from heatlite.engine.ourselves import Ourselves
+from heatlite.engine.outbound.self_auth import Ourselves
 from heatlite.plugin.signing import NATIVE, Signalled
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.engine.hooks import lifecycle_token
+from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.store.store import Store
 
 from .conftest import Heat, template, value

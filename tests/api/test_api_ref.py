@@ -18,7 +18,7 @@ from webtest import TestResponse
 from heatlite import wiring
 from heatlite.core import clock
 from heatlite.core.config import Settings
-from heatlite.engine.hooks import lifecycle_token
+from heatlite.engine.state.hooks import lifecycle_token
 from tests.databases import sqlite
 
 from .conftest import Heat, registered, template

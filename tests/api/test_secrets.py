@@ -17,7 +17,7 @@ from heatlite.api.request import Request
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS
-from heatlite.engine.gate import context_of
+from heatlite.engine.admission.admission import context_of
 from heatlite.store.admin.rotation import Rotated
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord

@@ -280,7 +280,7 @@ class TestRights:
         path = member.create(template(a=value()))
         locked(member, path)
         with monkeypatch.context() as open_door:
-            open_door.setattr("heatlite.engine.gate.check_types", lambda *_: None)
+            open_door.setattr("heatlite.engine.admission.admission.check_types", lambda *_: None)
             member.call("PUT", path, {"template": GUARDED}, code=409)
         unlocked(member, path)
         (entry,) = listed(member, path)

@@ -9,7 +9,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus, Status, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.stacks.stacks import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, file, odd, settle, stack_of, template

@@ -19,7 +19,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import DeletionProtected
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
-from heatlite.engine.nodes.ledger import EVENT
+from heatlite.nodes.transitions import EVENT
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stacks import StackQuery
 from heatlite.template.environment import Environment

@@ -21,7 +21,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.json import Json
 from heatlite.core.status import LockLevel, Status, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from tests.databases import MEMORY, PLACES

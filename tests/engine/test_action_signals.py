@@ -10,8 +10,8 @@ import pytest
 
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState
 from heatlite.core.status import ActionStatus, Control, Signal, Status, Verb, state
-from heatlite.engine.endings import Endings
-from heatlite.engine.requests import Timing
+from heatlite.engine.execution.termination import Endings
+from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, resource, template, thing
 from tests.engine.test_hooks import clear, hooks, reach

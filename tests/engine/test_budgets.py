@@ -10,7 +10,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import dump, size
 from heatlite.core.status import Status
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.resources import members
 from heatlite.template import expression
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template, thing

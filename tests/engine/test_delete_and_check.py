@@ -7,7 +7,7 @@ import pytest
 
 from heatlite.core.errors import ActionConflict, ResourceIsLocked, StackNotFound
 from heatlite.core.status import ActionStatus, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, ref, resource, template, thing

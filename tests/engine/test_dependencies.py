@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from heatlite.core.errors import ActionConflict, HTTPBadRequest
 from heatlite.core.ids import new_id
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal, state
-from heatlite.engine.requests import Timing
+from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import MEMBER, Engine, resource, template, thing

@@ -8,7 +8,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.errors import ActionConflict, ActionInProgress, ResourceIsLocked
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import MEMBER, Engine, attr, ref, resource, template
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.requests import Request
-from heatlite.engine.stack_document import read_record
+from heatlite.engine.planning.stack_document import read_record
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, attr, param, resource, template
 

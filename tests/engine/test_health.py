@@ -13,7 +13,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.status import LockLevel, Status, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 
 from .conftest import Engine, ref, resource, template, thing
 

@@ -8,7 +8,7 @@ import pytest
 
 from heatlite.core.errors import InvalidLifecycleActionToken
 from heatlite.core.status import ActionStatus, LockLevel, Signal, Status, Verb, state
-from heatlite.engine.hooks import lifecycle_token, waits_at
+from heatlite.engine.state.hooks import lifecycle_token, waits_at
 from heatlite.store.records import LockRecord, StackRecord
 
 from .conftest import ADMIN, START, Engine, ref, resource, template, thing

@@ -21,7 +21,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import ADMIN, MEMBER, START, Engine, ref, resource, template, thing
@@ -453,7 +453,7 @@ class TestExpiry:
         engine.by_hand = True
         with engine.store.transaction():
             engine.store.actions.put(queued)
-        with caplog.at_level(logging.INFO, "heatlite.engine.maintenance"):
+        with caplog.at_level(logging.INFO, "heatlite.engine.operations.maintenance_lock"):
             engine.clock.pass_(100)
             before = len(tries)
             engine.wait_for(lambda: len(tries) > before + 4)

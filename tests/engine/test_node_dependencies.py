@@ -10,9 +10,9 @@ import pytest
 from heatlite.core.errors import HTTPBadRequest, InvalidNodeActionState, NodeActionExists
 from heatlite.core.nodes import NodeActionState, NodeState
 from heatlite.core.status import ActionStatus, LockLevel, Signal, state
-from heatlite.engine.nodes.ledger import Ledger
-from heatlite.engine.nodes.requests import NodeRequest
-from heatlite.engine.requests import Request, Timing
+from heatlite.engine.state.requests import Request, Timing
+from heatlite.nodes.requests import NodeRequest
+from heatlite.nodes.transitions import Ledger
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 from heatlite.store.records import ActionRecord
 from tests.api.conftest import registered

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import PlanChanged
-from heatlite.engine.requests import PlannedResource, Request, ShownPlan
+from heatlite.engine.state.requests import PlannedResource, Request, ShownPlan
 from heatlite.store.records import StackRecord
 from tests.databases import PLACES, dump
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.errors import PlanChanged
 from heatlite.core.status import Status
-from heatlite.engine.requests import PlannedResource, Request
+from heatlite.engine.state.requests import PlannedResource, Request
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.databases import dump
 

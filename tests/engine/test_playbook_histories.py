@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.nodes import PENDING, NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
-from heatlite.engine.nodes.playbooks import RunRequest
+from heatlite.nodes.playbooks import RunRequest
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import ActionRecord, StackRecord
 

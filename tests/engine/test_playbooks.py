@@ -18,7 +18,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, LockLevel, Signal, state
-from heatlite.engine.nodes.playbooks import RunRequest
+from heatlite.nodes.playbooks import RunRequest
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import ActionRecord, StackRecord
 

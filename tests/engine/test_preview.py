@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import HeatliteError, StackExists
-from heatlite.engine.requests import Changes, Request
+from heatlite.engine.state.requests import Changes, Request
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, attr, param, ref, resource, template, thing

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 
 from .conftest import Engine, param, ref, resource, template, thing
 

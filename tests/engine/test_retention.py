@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from heatlite.core.nodes import NodeActionState
-from heatlite.engine.nodes.requests import NodeRequest
-from heatlite.engine.requests import Timing
+from heatlite.engine.state.requests import Timing
+from heatlite.nodes.requests import NodeRequest
 from heatlite.store.records import ServiceRecord, StackRecord
 from heatlite.store.stacks.stacks import TEMPLATE_GRACE
 from tests.api.conftest import registered

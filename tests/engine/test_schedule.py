@@ -10,8 +10,8 @@ import pytest
 from heatlite.core.clock import to_text
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, RequestLimitExceeded, StackLocked, StackNotFound
 from heatlite.core.status import ActionStatus, Cause, Signal, Verb, state
-from heatlite.engine.requests import Timing
-from heatlite.engine.schedule import MOST_SCHEDULED
+from heatlite.engine.operations.schedule import MOST_SCHEDULED
+from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 
 from .conftest import ADMIN, MEMBER, START, Engine, resource, template, thing

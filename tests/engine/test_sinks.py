@@ -17,7 +17,7 @@ import pytest
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, state
-from heatlite.engine.sinks import SENDERS_EACH
+from heatlite.engine.outbound.webhooks import SENDERS_EACH
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.webhooks import digest_of
 
@@ -229,7 +229,7 @@ def test_one_that_fails_for_too_long_is_given_up_until_the_next_update(
     listing: Engine, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.answer = lambda number: 500
-    with caplog.at_level(logging.WARNING, "heatlite.engine.sinks"):
+    with caplog.at_level(logging.WARNING, "heatlite.engine.outbound.webhooks"):
         stack = listing.create(template(a=thing("1")), **sinks(receiver.url, ttl=60))
         until(listing, lambda: len(listing.events(stack)) == 5)
     note = listing.events(stack)[-1]
@@ -255,7 +255,7 @@ def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
 ) -> None:
     """However many stacks tell it something."""
     for bound in ("ANSWER", "WHOLE"):
-        monkeypatch.setattr(f"heatlite.engine.sinks.{bound}", 60.0)
+        monkeypatch.setattr(f"heatlite.engine.outbound.webhooks.{bound}", 60.0)
     with receiving() as silent:
         silent.go_on.clear()
         for number in range(12):
@@ -275,7 +275,7 @@ def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
 def test_a_sink_that_does_not_answer_in_time_has_failed(
     listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heatlite.engine.sinks.ANSWER", 0.1)
+    monkeypatch.setattr("heatlite.engine.outbound.webhooks.ANSWER", 0.1)
     receiver.go_on.clear()
     stack = listing.create(template(), **sinks(receiver.url, ttl=5))
     until(listing, lambda: len(listing.events(stack)) == 3)
@@ -293,7 +293,7 @@ def test_a_sink_with_a_password_is_refused_and_one_of_before_shows_none(
     stack = listing.create(template(a=thing()))
     with listing.store.transaction():  # as an older heatlite took it
         listing.store.stacks.save(replace(listing.get(stack), **sinks(target)))
-    with caplog.at_level(logging.WARNING, "heatlite.engine.sinks"):
+    with caplog.at_level(logging.WARNING, "heatlite.engine.outbound.webhooks"):
         listing.check(stack)
         until(listing, lambda: "given up" in listing.events(stack)[-1].status_reason)
     assert f"Event sink http://127.0.0.1:{receiver.port} was given up: " in caplog.text

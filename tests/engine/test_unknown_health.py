@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from heatlite.core.status import state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template, thing

@@ -16,7 +16,7 @@ from heatlite.core.errors import (
     UnknownUserParameter,
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
 

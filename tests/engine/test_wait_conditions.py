@@ -10,7 +10,7 @@ import pytest
 from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded, StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.resources import wait_conditions
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.messages import Mail

@@ -8,7 +8,7 @@ import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import ActionStatus, Control, Verb, state
-from heatlite.engine import planner
+from heatlite.engine.planning import planner
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template, thing

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, state
-from heatlite.engine.journal import STACK_TYPE
+from heatlite.engine.state.unit_of_work import STACK_TYPE
 from heatlite.store.actions.actions import OPEN
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from heatlite.core.context import Context
 from heatlite.core.status import Verb
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.stacks import StackQuery
 from heatlite.wiring import Embedded

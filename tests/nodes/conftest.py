@@ -10,7 +10,7 @@ from heatlite.cli.main import run
 from heatlite.cli.transport import Transport, WSGITransport
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.engine.nodes.requests import NodeRequest, NodeRequests
+from heatlite.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import StackRecord
 from tests.api.conftest import Heat, registered, template, value

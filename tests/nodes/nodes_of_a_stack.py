@@ -8,7 +8,7 @@ import pytest
 
 from heatlite.core.ids import new_id
 from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
-from heatlite.engine.nodes.registration import Registered
+from heatlite.nodes.registration import Registered
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.nodes.tiny_agent import TinyAgent

@@ -9,7 +9,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.nodes import NodeState
-from heatlite.engine.nodes.agents import Agents, NodeFault
+from heatlite.nodes.agents import Agents, NodeFault
 from heatlite.store.nodes.records import NodeRecord
 from tests.agent.agents import Agent
 

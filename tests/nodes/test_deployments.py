@@ -7,7 +7,7 @@ from uuid import uuid5
 
 import pytest
 
-from heatlite.engine.nodes.deployments import SPACE
+from heatlite.nodes.deployments import SPACE
 from tests.agent.agents import Agent
 from tests.engine.conftest import Engine, attr, engine, place, plugins, ref, resource, template  # noqa: F401
 from tests.nodes.nodes_of_a_stack import Site

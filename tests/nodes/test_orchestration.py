@@ -9,10 +9,10 @@ import pytest
 
 from heatlite.core.nodes import NodeState
 from heatlite.core.status import Status, Verb
-from heatlite.engine.nodes import agents
-from heatlite.engine.nodes.deployments import Deployments
-from heatlite.engine.nodes.orchestrator import Orchestrator
-from heatlite.engine.nodes.registration import Registered
+from heatlite.nodes import agents
+from heatlite.nodes.deployments import Deployments
+from heatlite.nodes.orchestrator import Orchestrator
+from heatlite.nodes.registration import Registered
 from tests.engine.conftest import ADMIN, Engine, engine, place, plugins, resource, template  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 from tests.nodes.tiny_agent import TinyAgent

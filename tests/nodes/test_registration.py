@@ -14,8 +14,8 @@ from heatlite import wiring
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.nodes import NodeState
-from heatlite.engine.nodes import agents
-from heatlite.engine.nodes.agents import Agents, NodeFault
+from heatlite.nodes import agents
+from heatlite.nodes.agents import Agents, NodeFault
 from heatlite.store.nodes.records import NodeRecord
 from tests.api.conftest import Heat, template
 from tests.nodes.tiny_agent import SECRET, TinyAgent

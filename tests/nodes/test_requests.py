@@ -23,7 +23,7 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
 )
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
-from heatlite.engine.nodes.requests import MOST_ARGS, NodeRequest, NodeRequests
+from heatlite.nodes.requests import MOST_ARGS, NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
 from tests.databases import sqlite
@@ -179,7 +179,7 @@ class TestCreate:
         with site.store.transaction():
             site.store.nodes.save_many([node])
         site.ask("b", "reboot")  # it has not said yet what it can do
-        monkeypatch.setattr("heatlite.engine.nodes.requests.MOST_OPEN", 1)
+        monkeypatch.setattr("heatlite.nodes.requests.MOST_OPEN", 1)
         with pytest.raises(RequestLimitExceeded, match="1 actions on node b"):
             site.ask("b")
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
-from heatlite.engine.nodes.sync import Answer, Changes, Step, Told, compare
+from heatlite.nodes.sync import Answer, Changes, Step, Told, compare
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
 NODE = NodeRecord(

@@ -1,7 +1,7 @@
 """Stack actions and work for agents in each other's way, with agents that answer."""
 
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.engine.requests import Timing
+from heatlite.engine.state.requests import Timing
 from tests.engine.conftest import MEMBER, engine, place, plugins, resource, template, thing  # noqa: F401  # fixtures
 from tests.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 

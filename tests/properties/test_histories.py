@@ -18,14 +18,14 @@ from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.core.meter import Meter
 from heatlite.core.status import Status, Verb
-from heatlite.engine import planner
-from heatlite.engine.breakpoints import Breakpoints
-from heatlite.engine.executor import Executor
-from heatlite.engine.journal import Journal
-from heatlite.engine.protected import is_made
-from heatlite.engine.scope import PlannedValues, Resources, Surroundings
-from heatlite.engine.stopping import Stopping
-from heatlite.engine.transitions import Transitions
+from heatlite.engine.planning import planner
+from heatlite.engine.state.protected import is_made
+from heatlite.engine.state.unit_of_work import Journal
+from heatlite.engine.state.values import PlannedValues, Resources, Surroundings
+from heatlite.engine.steps.breakpoints import Breakpoints
+from heatlite.engine.steps.stopping import Stopping
+from heatlite.engine.steps.transitions import Transitions
+from heatlite.engine.steps.walk import Executor
 from heatlite.plugin import Change, Resource, Schema, Services, prop
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.nodes import AT_AGENT, NodeActionState
-from heatlite.engine.nodes.stages import STOPPED, Next, held_back, next_of
+from heatlite.nodes.stages import STOPPED, Next, held_back, next_of
 from heatlite.store.nodes.records import RunStep
 
 S = NodeActionState

@@ -28,7 +28,7 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.status import LockLevel, Status, Verb, state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import Engine, attr, examples, param, resource, template
 from tests.engine.test_groups import group, policy, scaling

@@ -17,7 +17,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Conflict, InvalidActionState
 from heatlite.core.status import LockLevel, Signal, state
-from heatlite.engine.requests import Request, Timing
+from heatlite.engine.state.requests import Request, Timing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded

@@ -16,8 +16,8 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
-from heatlite.engine.endings import Endings
-from heatlite.engine.requests import Request
+from heatlite.engine.execution.termination import Endings
+from heatlite.engine.state.requests import Request
 from heatlite.store.store import Store
 
 UNTIL_IT_WAITS = 1.0

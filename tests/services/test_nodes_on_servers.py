@@ -13,8 +13,8 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.nodes import NodeActionState, Requester
-from heatlite.engine.nodes.registration import Registered
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
+from heatlite.nodes.registration import Registered
 from heatlite.store.errors import Fenced
 from heatlite.store.nodes.records import NodeActionRecord, OrchestrationRecord
 from heatlite.store.records import StackRecord

@@ -15,7 +15,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import Conflict
 from heatlite.core.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
-from heatlite.engine.requests import Request, Timing
+from heatlite.engine.state.requests import Request, Timing
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
 

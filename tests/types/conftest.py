@@ -11,7 +11,7 @@ import pytest
 from heatlite.clients.simulated.simulation import ADMIN, View
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.engine.software import Software
+from heatlite.engine.operations.software_configs import Software
 from heatlite.plugin import CloudResource, Facts, Resource, Schema, Services
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, place, template  # noqa: F401 - fixtures

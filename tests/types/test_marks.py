@@ -11,7 +11,7 @@ import pytest
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import state
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.plugin import StackResource
 from heatlite.resources import BUILTIN
 from tests.engine.conftest import place, ref, resource, template  # noqa: F401 - `place` is a fixture

@@ -14,8 +14,8 @@ from heatlite.clients.simulated.simulation import Scenario
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, state
-from heatlite.engine.requests import Request
-from heatlite.engine.stack_document import read_record
+from heatlite.engine.planning.stack_document import read_record
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.types.conftest import Cloudy
@@ -230,7 +230,7 @@ class TestAWorkerElsewhere:
         self, moved: tuple[Cloudy, StackRecord], verb: str, cloud: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cloudy, stack = moved
-        monkeypatch.setattr("heatlite.engine.gate.StackClouds.admitted", lambda *_, **__: None)
+        monkeypatch.setattr("heatlite.engine.admission.admission.StackClouds.admitted", lambda *_, **__: None)
         self._move(cloudy, self._other(cloudy) if cloud == "other" else Clouds(None, cloudy.clock.now))
         rows = cloudy.rows(stack)
         stack = getattr(cloudy, verb)(stack)
@@ -243,8 +243,8 @@ class TestAWorkerElsewhere:
     ) -> None:
         """Though nothing has refused the operation: the cloud is looked at before it is asked for an object."""
         cloudy, stack = moved
-        monkeypatch.setattr("heatlite.engine.gate.StackClouds.admitted", lambda *_, **__: None)
-        monkeypatch.setattr("heatlite.engine.stack_clouds.StackClouds.objection", lambda *_: "")
+        monkeypatch.setattr("heatlite.engine.admission.admission.StackClouds.admitted", lambda *_, **__: None)
+        monkeypatch.setattr("heatlite.engine.state.recorded_clouds.StackClouds.objection", lambda *_: "")
         self._move(cloudy, self._other(cloudy))
         stack = cloudy.check(stack)
         assert cloudy.states(stack) == {"net": "CREATE_COMPLETE"}

@@ -6,7 +6,7 @@ import pytest
 
 from heatlite.clients.cloud import NoService
 from heatlite.core.errors import ResourceTypeUnavailable
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.resources import BUILTIN
 from tests.engine.conftest import resource, template
 from tests.types.conftest import Cloudy

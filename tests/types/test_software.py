@@ -17,7 +17,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json
-from heatlite.engine.software import Software
+from heatlite.engine.operations.software_configs import Software
 from heatlite.plugin import Change, NoActionNeeded, Resource, Schema, prop
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.plugin.resource import ResourceType

@@ -9,8 +9,8 @@ from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
 from heatlite.api.request import Request
 from heatlite.core.context import ADMIN, Context, Replay
 from heatlite.core.errors import HTTPForbidden, Unauthorized
-from heatlite.engine.accounts import Accounts
-from heatlite.engine.ourselves import HEADER, Ourselves
+from heatlite.engine.outbound.self_auth import HEADER, Ourselves
+from heatlite.engine.state.agent_accounts import Accounts
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
 """What clients prove themselves with; python-heatclient sends the latter two where it has a password."""

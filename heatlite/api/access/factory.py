@@ -11,8 +11,8 @@ from heatlite.api.access.tokens import Tokens
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import Invalid
-from heatlite.engine.accounts import Accounts
-from heatlite.engine.ourselves import Ourselves
+from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.state.agent_accounts import Accounts
 
 
 class MissingLibrary(Invalid):

@@ -12,7 +12,7 @@ from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
-from heatlite.engine.scope import current_rows
+from heatlite.engine.state.values import current_rows
 from heatlite.plugin.signing import NATIVE
 from heatlite.store.records import ResourceRecord, StackRecord
 

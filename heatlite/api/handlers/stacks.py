@@ -13,7 +13,7 @@ from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine import requests
+from heatlite.engine.state import requests
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.stacks import StackQuery
 

@@ -17,8 +17,8 @@ from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
-from heatlite.engine.nodes.requests import NodeRequest
-from heatlite.engine.nodes.veil import NodeVeil
+from heatlite.nodes.redaction import NodeVeil
+from heatlite.nodes.requests import NodeRequest
 from heatlite.store.nodes.records import NodeActionRecord
 
 CREATE = Draft202012Validator(

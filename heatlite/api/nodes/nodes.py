@@ -11,8 +11,8 @@ from heatlite.api import bodies, query
 from heatlite.api.handlers.handler import Handler
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
-from heatlite.engine.nodes import agents
-from heatlite.engine.nodes.registration import Registered
+from heatlite.nodes import agents
+from heatlite.nodes.registration import Registered
 from heatlite.plugin.signing import NODE
 from heatlite.store.records import ResourceRecord, StackRecord
 

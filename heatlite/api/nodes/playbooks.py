@@ -15,7 +15,7 @@ from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
-from heatlite.engine.nodes.playbooks import RunRequest
+from heatlite.nodes.playbooks import RunRequest
 from heatlite.store.records import ActionRecord
 
 PLAYBOOK = Draft202012Validator(

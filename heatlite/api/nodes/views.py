@@ -7,8 +7,8 @@ from heatlite.api.views import action_url, link, project_url
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState
-from heatlite.engine.nodes.playbooks import Plan
-from heatlite.engine.nodes.veil import NodeVeil
+from heatlite.nodes.playbooks import Plan
+from heatlite.nodes.redaction import NodeVeil
 from heatlite.store.nodes.records import (
     NodeActionRecord,
     NodePlaybookRecord,

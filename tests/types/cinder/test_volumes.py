@@ -7,7 +7,7 @@ import pytest
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import Status
-from heatlite.engine.requests import Request
+from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import attr, resource, template
 from tests.types.conftest import Cloudy

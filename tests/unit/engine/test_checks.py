@@ -5,8 +5,8 @@ import pytest
 from heatlite.clients import cloud
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.status import Status, Verb
-from heatlite.engine import checks
-from heatlite.engine.checks import Tally, cause_of
+from heatlite.engine.steps import check_verdicts
+from heatlite.engine.steps.check_verdicts import Tally, cause_of
 from heatlite.plugin import ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.cloud import Unsettled
 from heatlite.store.records import EarlierState, HealthRecord, ResourceRecord
@@ -61,19 +61,19 @@ def row(verb: Verb, status: Status) -> ResourceRecord:
 )
 def test_a_check_without_a_result_changes_nothing_but_the_health(verb: Verb, status: Status) -> None:
     before = row(verb, status)
-    begun = checks.begun(before, marked=False)
+    begun = check_verdicts.begun(before, marked=False)
     assert begun.health == HealthRecord(before=EarlierState(verb, status, "as it was", 2.0))
-    after = checks.unseen(begun, "no cloud", 5.0)
+    after = check_verdicts.unseen(begun, "no cloud", 5.0)
     assert after is not None
     assert (after.verb, after.status, after.status_reason, after.updated_at) == (verb, status, "as it was", 2.0)
     assert after.health == HealthRecord(5.0, "no cloud")
-    again = checks.unseen(checks.begun(after, marked=False), "still none", 9.0)
+    again = check_verdicts.unseen(check_verdicts.begun(after, marked=False), "still none", 9.0)
     assert again is not None
     assert again.health == HealthRecord(5.0, "still none")
 
 
 def test_a_row_that_is_in_no_check_is_left_alone() -> None:
-    assert checks.unseen(row(Verb.CREATE, Status.COMPLETE), "no cloud", 5.0) is None
+    assert check_verdicts.unseen(row(Verb.CREATE, Status.COMPLETE), "no cloud", 5.0) is None
 
 
 def test_the_reason_has_a_part_for_each_cause() -> None:

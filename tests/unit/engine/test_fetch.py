@@ -17,7 +17,7 @@ import pytest
 
 from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
-from heatlite.engine.fetch import Fetcher
+from heatlite.engine.outbound.template_fetch import Fetcher
 
 
 class Answers(http.server.BaseHTTPRequestHandler):

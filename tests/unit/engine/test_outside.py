@@ -2,7 +2,7 @@
 
 import pytest
 
-from heatlite.engine.outside import _is_public
+from heatlite.engine.outbound.egress import _is_public
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
-from heatlite.engine.regions import Endpoint, Regions, endpoints
+from heatlite.engine.outbound.regions import Endpoint, Regions, endpoints
 from heatlite.plugin.ports import RegionUnavailable
 from tests.unit.engine.test_fetch import _tls, authority, certificate
 

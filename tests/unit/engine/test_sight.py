@@ -2,7 +2,7 @@
 
 import pytest
 
-from heatlite.engine.sight import in_sight
+from heatlite.engine.planning.visible_inputs import in_sight
 from heatlite.template.environment import Environment
 
 FILES = {"file:///job/a.yaml": "type: b.sh", "file:///job/b.sh": "echo", "c.txt": "asks for d", "e.yaml": ""}

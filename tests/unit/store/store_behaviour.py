@@ -21,7 +21,7 @@ from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
-from heatlite.engine.retention import Retention
+from heatlite.engine.execution.retention import Retention
 from heatlite.store.actions.listing import ActionQuery
 from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.database import Dialect

@@ -1,0 +1,385 @@
+"""From a request to a checked definition: template, files, environment, and all that is wrong with them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from heatlite.clients.clouds import Clouds
+from heatlite.clients.finders import Finders
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    HTTPBadRequest,
+    Invalid,
+    InvalidTemplateVersion,
+    NotSupported,
+    Problem,
+    RequestLimitExceeded,
+)
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.masking import Mask
+from heatlite.engine.admission.admission import Examined
+from heatlite.engine.admission.offered_types import Offer
+from heatlite.engine.outbound.file_containers import Containers
+from heatlite.engine.outbound.template_fetch import Fetcher
+from heatlite.engine.planning.child_definition import check_immutable
+from heatlite.engine.planning.definition_diff import outline
+from heatlite.engine.state.agent_accounts import may_want
+from heatlite.engine.state.definitions import Definitions, pseudo_parameters
+from heatlite.engine.state.requests import Request
+from heatlite.plugin.registry import Registry
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+from heatlite.template.barring import barring
+from heatlite.template.check import Nested, examine
+from heatlite.template.constraints import looked_up
+from heatlite.template.document import Definition, Template
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, merge, merged_registry
+from heatlite.template.loader import Source, load_mapping, load_template
+from heatlite.template.parameters import ParameterSchema
+from heatlite.template.places import Places
+from heatlite.template.problems import raise_first
+from heatlite.template.review import in_order, review
+
+MOST_REMOTE_FILES = 20
+"""How many templates are fetched for one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a stack is to be, found free of faults."""
+
+    template_id: str
+    document: Mapping[str, Json]
+    files: Mapping[str, str]
+    environment: JsonMap
+    definition: Definition
+    hides: bool
+    """Something in the tree is hidden, or was so already."""
+    types: frozenset[str]
+    """The types of all resources in the tree; none where nothing has changed."""
+
+
+class Preparation:
+    """Reads, merges and checks what requests bring."""
+
+    def __init__(
+        self,
+        store: Store,
+        types: Registry,
+        settings: Settings,
+        definitions: Definitions,
+        containers: Containers | None,
+        clouds: Clouds,
+        offer: Offer,
+        has_accounts: bool,
+    ) -> None:
+        """`has_accounts`: whether agents of resources have accounts, which are secrets of the stacks."""
+        self._store = store
+        self._types = types
+        self._settings = settings
+        self._definitions = definitions
+        self._containers = containers
+        self._clouds = clouds
+        self._has_accounts = has_accounts
+        self._offer = offer
+        self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
+
+    def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
+        """The definition of a stack that is to be made, by whom. Raises the first fault, with all the others in it.
+
+        Without a `caller` the stack is there, and acts for itself.
+        """
+        request = self._complete(stack.project, request)
+        with _places_told(request):
+            return self._checked(stack, *self._read(request), caller=caller)
+
+    def examined(self, stack: StackRecord, request: Request, existing: bool) -> Examined:
+        """What an update, or a return to an earlier stack, would do, as far as the definitions tell.
+
+        No cloud is asked: a locked stack may be without one. ``problem`` names the first fault, if there is one. Raises
+        what keeps the definition from being read.
+        """
+        request = self._complete(stack.project, request, template_needed=not existing)
+        before = self._definitions.of(stack)
+        with _places_told(request):
+            template, environment = self._read_over(stack, request) if existing else self._read(request)
+            template_id = self._store.templates.address(template.document, template.files)
+            if template_id == stack.template_id and environment == before.environment:
+                return Examined(self._store.resources.types(stack.id), outline(before, before, template_id, Mask(list)))
+            definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
+            problems, nested = examine(definition, self._types)
+        effect = outline(before, definition, template_id, Mask(lambda: nested.secrets))
+        fault = next((problem.error for problem in problems if problem.severity == "error"), None)
+        return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
+
+    def validate(self, context: Context, request: Request, without_services: bool = False) -> Nested:
+        """The definition as far as it can be judged without values (POST /validate), with the templates within.
+
+        Raises its faults; `without_services`: but not that the cloud lacks a service.
+        """
+        request = self._complete(context.project, request)
+        bar = self._offer.nothing if without_services else self._offer.bar(context.project)
+        with _places_told(request), barring(bar):
+            template = self._template(request)
+            environment = self._requested_environment(request, template.parameters)
+            definition = template.definition(environment, {}, strict=False, types=self._types)
+            problems, nested = examine(definition, self._types)
+            raise_first(_told(problems, nested))
+            return nested
+
+    def review(self, context: Context, request: Request) -> list[Problem]:
+        """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
+
+        Raises only where there is nothing to look at, and CloudUnavailable where it cannot be.
+        """
+        request = self._complete(context.project, request)
+        environments, found = _environments(request)
+        complete = not found
+        parsed = []
+        for one in environments:
+            environment, wrong = Environment.read(one)
+            parsed.append(environment)
+            complete = complete and not wrong
+            found += Places(None, environments).all(wrong)
+        try:
+            source = self._source(request)
+        except HTTPBadRequest as error:
+            return in_order([*found, *error.problems])
+        request = replace(request, files=self._with_remote(source.data, request))
+        try:
+            schemas = Template(source.data, request.files).parameters
+        except InvalidTemplateVersion:
+            schemas = {}  # the review tells why
+        try:
+            environment = merge(parsed, schemas)
+        except Invalid as error:
+            environment, complete = Environment(), False
+            found += Places(None, environments).all(error.problems)
+        environment = replace(environment, parameters={**environment.parameters, **request.parameters})
+        children = _children(request)
+        view = partial(self._clouds.asked_by, context)
+        with looked_up(partial(self._missing, view)), barring(self._offer.bar(context.project, context)):
+            found += review(source, environment, self._types, request.files, environments, children, complete)
+        return in_order(found)
+
+    def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
+        """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
+        request = self._complete(stack.project, request, template_needed=not existing)
+        with _places_told(request):
+            template, environment = self._read_over(stack, request) if existing else self._read(request)
+            return self._checked(stack, template, environment, before=self._definitions.of(stack))
+
+    def _read(self, request: Request) -> tuple[Template, Environment]:
+        """The template and the environment of a complete request that says everything itself."""
+        template = self._template(request)
+        environment = self._requested_environment(request, template.parameters)
+        if request.adopted is not None:
+            before = Environment.parse(load_mapping(request.adopted.environment, "environment", "Environment"))
+            environment = _over(before, environment)
+        return template, environment
+
+    def _read_over(self, stack: StackRecord, request: Request) -> tuple[Template, Environment]:
+        """The template and the environment of a complete request that goes on from what the stack has."""
+        stored = self._store.templates.get(stack.template_id)
+        files = {**stored.files, **request.files}
+        if request.template is None:
+            template = Template(stored.document, files)
+        else:
+            template = self._template(replace(request, files=files))
+        return template, self._merged_environment(stack, request, template)
+
+    def _complete(self, project: str, request: Request, template_needed: bool = True) -> Request:
+        """With its template, which may have to be fetched, and with the files of its container."""
+        if request.adopted is not None:
+            files = {**request.adopted.files, **request.files}
+            request = replace(request, template=request.adopted.template, template_url=None, files=files)
+        if request.template is None and request.template_url is not None:
+            request = replace(request, template=self._fetcher.text(request.template_url), template_url=None)
+        if request.template is None and template_needed:
+            raise HTTPBadRequest("No template specified")
+        if request.files_container is None:
+            return request
+        if self._containers is None:
+            text = "files_container is not supported: send the template and its files in the body."
+            raise NotSupported(f"{text} (The server has no setting files_containers.)")
+        files = {**self._containers.files(project, request.files_container), **request.files}
+        return replace(request, files=files, files_container=None)
+
+    def _template(self, request: Request) -> Template:
+        document = self._source(request).data
+        return Template(document, self._with_remote(document, request))
+
+    def _with_remote(self, document: Mapping[str, Json], request: Request) -> Mapping[str, str]:
+        """The files of a request, and the templates behind addresses that stand for types, from listed hosts."""
+        if not self._settings.template_hosts:
+            return request.files
+        files = dict(request.files)
+        wanted = [*_addresses(document, ("type", "Type"))]
+        for environment in _environments(request)[0]:
+            wanted += _addresses(environment.data.get("resource_registry"), None)
+        while wanted:
+            url = wanted.pop()
+            if url in files or not self._fetcher.lists(url):
+                continue  # the check tells what is missing
+            if len(files) - len(request.files) >= MOST_REMOTE_FILES:
+                raise RequestLimitExceeded(message=f"more than {MOST_REMOTE_FILES} templates to fetch")
+            files[url] = self._fetcher.text(url)
+            with suppress(HTTPBadRequest):  # as well
+                wanted += _addresses(load_template(files[url], url).data, ("type", "Type"))
+        return files
+
+    def _source(self, request: Request) -> Source:
+        text = request.template if isinstance(request.template, str) else None
+        # Measured before it is read: reading is what the limit protects.
+        size = len(text.encode()) if text is not None else len(dump(request.template).encode())
+        if size > self._settings.max_template_size:
+            limit = self._settings.max_template_size
+            text = f"Template size ({size} bytes) exceeds maximum allowed size ({limit} bytes)."
+            raise RequestLimitExceeded(f"Request limit exceeded: {text}")
+        return load_template(request.template)
+
+    def _requested_environment(self, request: Request, schemas: Mapping[str, ParameterSchema]) -> Environment:
+        """The request's own environment; files take the inline one's place, `parameters` come on top of all.
+
+        (In Heat a value from a file beats `parameters`: nobody who types ``--parameter`` expects that.)
+        """
+        if request.environment_files:
+            environment = merge([self._file(request, name) for name in request.environment_files], schemas)
+        elif request.environment is not None:
+            environment = Environment.parse(load_mapping(request.environment, "environment", "Environment"))
+        else:
+            environment = Environment()
+        return replace(environment, parameters={**environment.parameters, **request.parameters})
+
+    def _file(self, request: Request, name: str) -> Environment:
+        text = request.files.get(name)
+        if text is None:
+            raise HTTPBadRequest(f"Environment file {name} is not among the files of the request.")
+        return Environment.parse(load_mapping(text, name, "Environment"))
+
+    def _merged_environment(self, stack: StackRecord, request: Request, template: Template) -> Environment:
+        """The stored environment with the request's on top; what the template does not know is dropped, as in Heat."""
+        old = self._definitions.of(stack).environment
+        kept = {name: value for name, value in old.parameters.items() if name not in request.clear_parameters}
+        merged = _over(replace(old, parameters=kept), self._requested_environment(request, template.parameters))
+        known = {name: value for name, value in merged.parameters.items() if name in template.parameters}
+        return replace(merged, parameters=known)
+
+    def _checked(
+        self,
+        stack: StackRecord,
+        template: Template,
+        environment: Environment,
+        before: Definition | None = None,
+        caller: Context | None = None,
+    ) -> Prepared:
+        template_id = self._store.templates.address(template.document, template.files)
+        if before is not None and template_id == stack.template_id and environment == before.environment:
+            # Nothing new: it was checked when it came.
+            definition, hides, kinds = before, stack.sealed, self._store.resources.types(stack.id)
+        else:
+            own = partial(self._clouds.of, stack.project, stack.id)
+            view = own if caller is None else partial(self._clouds.asked_by, caller)
+            with looked_up(partial(self._missing, view)), barring(self._offer.bar(stack.project)):
+                definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
+                problems, nested = examine(definition, self._types)
+            raise_first(_told(problems, nested))
+            definition.refill()  # for a preview, which evaluates it next
+            self._check_size(nested)
+            kinds = nested.types
+            hides = stack.sealed or nested.hides or self._has_accounts and may_want(self._types, kinds)
+        if before is not None:
+            check_immutable(before, definition)
+        return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
+
+    def _missing(self, view: Callable[[], Finders], constraint: str, value: object) -> str:
+        """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
+        return "" if self._clouds.name is None else view().missing(constraint, value)
+
+    def _check_size(self, tree: Nested) -> None:
+        limit = self._settings.max_resources_per_stack
+        if tree.resources > limit:
+            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
+
+
+def _told(problems: list[Problem], nested: Nested) -> list[Problem]:
+    """The problems as they may be said: none shows the value of a hidden parameter."""
+    mask = Mask(lambda: nested.secrets)
+    return [replace(one, text=mask.text(one.text), hint=mask.text(one.hint)) for one in problems]
+
+
+def _over(old: Environment, new: Environment) -> Environment:
+    """One environment on top of another."""
+    return Environment(
+        parameters={**old.parameters, **new.parameters},
+        parameter_defaults={**old.parameter_defaults, **new.parameter_defaults},
+        resource_registry=merged_registry(old.resource_registry, new.resource_registry),
+        event_sinks=new.event_sinks or old.event_sinks,
+        encrypted_param_names=new.encrypted_param_names or old.encrypted_param_names,
+    )
+
+
+def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
+    """Addresses of templates: texts under one of `keys`, or with None all texts."""
+    stack = [(value, keys is None)]
+    while stack:
+        value, counts = stack.pop()
+        if isinstance(value, Mapping):
+            stack.extend((item, keys is None or key in keys) for key, item in value.items())
+        elif isinstance(value, list):
+            stack.extend((item, keys is None) for item in value)
+        elif counts and isinstance(value, str) and "://" in value and value.endswith(TEMPLATE_SUFFIXES):
+            yield value
+
+
+@contextmanager
+def _places_told(request: Request) -> Iterator[None]:
+    """What is wrong with a text is raised with the line and the column."""
+    try:
+        yield
+    except Invalid as error:
+        first = next((problem for problem in error.problems if problem.severity == "error"), None)
+        if first is None or first.line:
+            raise  # no place, or the message tells it
+        try:
+            template = None if request.template is None else load_template(request.template)
+            environments, _ = _environments(request)
+        except Invalid:
+            raise error from None
+        places = Places(template, environments, request.files)
+        first = places.located(first)
+        if not first.line:
+            raise
+        where = f"line {first.line}, column {first.column}"
+        where = where if first.source == "template" else f"{first.source}, {where}"
+        raise type(error)(f"{error.message} ({where})", problems=tuple(places.all(error.problems))) from error
+
+
+def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
+    """The environments of a request, as far as they can be read, and what keeps the others from it."""
+    texts: list[tuple[str, Json]] = [(name, request.files.get(name)) for name in request.environment_files]
+    if not texts and request.environment is not None:
+        texts = [("environment", request.environment)]
+    sources, problems = [], []
+    for name, value in texts:
+        if value is None:
+            text = f"Environment file {name} is not among the files of the request."
+            problems.append(Problem((), text, error="HTTPBadRequest", source=name))
+            continue
+        try:
+            sources.append(load_mapping(value, name, "Environment"))
+        except HTTPBadRequest as error:
+            problems += error.problems
+    return sources, problems
+
+
+def _children(request: Request) -> dict[str, Source]:
+    """Those files that are templates. Others may be called so, and be something else."""
+    sources: dict[str, Source] = {}
+    for name, text in request.files.items():
+        if name.endswith(TEMPLATE_SUFFIXES) and name not in request.environment_files:
+            with suppress(HTTPBadRequest):
+                sources[name] = load_mapping(text, name)
+    return sources

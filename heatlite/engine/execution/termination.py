@@ -1,0 +1,163 @@
+"""How an action ends that nobody carries out to its end: a fault of ours, or a caller who will not wait.
+
+The action, what it holds, the stack's state and those of its resources end in one transaction, so nothing stays
+IN_PROGRESS of which no action is left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
+from heatlite.engine.state.hooks import waits_at
+from heatlite.engine.state.unit_of_work import moved, resource_event, stack_event
+from heatlite.engine.steps import check_verdicts
+from heatlite.store.errors import Fenced
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+
+class Endings:
+    """Ends actions from outside."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def cancel(self, action: ActionRecord) -> None:
+        """End an action with all that were derived from it, the deepest first, whoever has them.
+
+        In the caller's transaction, which holds the stack and has taken the action. Raises Fenced when it has ended.
+        """
+        for derived in self._store.actions.running_children(action.id):
+            child = self._taken(derived)
+            if child is not None:
+                self.cancel(child)
+        self._end(action.id, Result.CANCEL)
+
+    def time_out(self) -> None:
+        """End what waits to begin and has no time left: it needs no worker for that. Raises DatabaseUnavailable."""
+        for overdue in self._store.actions.overdue(self._clock.now()):
+            with self._store.transaction():
+                action = self.take(overdue)
+                if action is None or action.status is not overdue.status:
+                    continue
+                if not action.inputs.get("force"):
+                    self._end(action.id, Result.TIMEOUT)
+                    continue
+                # A forced delete goes on in any case: what it waits for does not.
+                for holder in self._store.actions.live([action.stack_id]):
+                    if holder.id != action.id:
+                        self._store.actions.take(holder.id)  # before what was derived from it
+                        self.cancel(holder)
+
+    def take(self, action: ActionRecord) -> ActionRecord | None:
+        """The action as it is now; it and its stack stay so until the caller's transaction ends."""
+        # From the root downwards, and the parent before what was derived from it, as everybody who takes several.
+        self._store.stacks.hold(action.root_id)
+        self._store.actions.hold_parent(action)
+        self._store.stacks.hold(action.stack_id)
+        return self._store.actions.take(action.id)
+
+    def _taken(self, action_id: str) -> ActionRecord | None:
+        """An action on a nested stack, held with its stack."""
+        action = self._store.actions.get(action_id)
+        if action is not None:
+            self._store.stacks.hold(action.stack_id)
+            action = self._store.actions.take(action_id)
+        return None if action is None or action.status in ENDED_ACTIONS else action
+
+    def _end(self, action_id: str, result: Result) -> None:
+        action = self._store.actions.take(action_id)  # The end of a derived one may have moved it.
+        if action is None:
+            raise Fenced(action_id)
+        now, stack = self._clock.now(), None
+        reason = "Timed out" if result is Result.TIMEOUT else "Not wanted any more"
+        # What waits for its time has nothing to do with the stack yet, and a playbook's run never has.
+        if action.status is not ActionStatus.INIT and action.verb is not Verb.PLAYBOOK:
+            stack = self._store.stacks.get(action.stack_id)
+            verb = action.verb if stack is None else stack.verb
+            reason = reason if result is Result.TIMEOUT else f"Stack {verb} cancelled"
+            stack = self._fail_stack(action, action.control, reason)
+        ended = outputs(result, reason, stack)
+        self._store.actions.end(action, STATUS_AFTER[result], reason, now, ended)
+
+    def give_up(self, action: ActionRecord, reason: str, lease: float) -> None:
+        """End an action that this worker has and cannot go on with. Raises Fenced, DatabaseUnavailable."""
+        with self._store.transaction():
+            now = self._clock.now()
+            self._store.actions.hold_parent(action)
+            control = self._store.actions.hold(action, now, lease)
+            self._fail_stack(action, control, reason)
+            for derived in self._store.actions.running_children(action.id):
+                # Nobody is left who waits for it.
+                self._store.actions.signal(derived, Control.FORCE_CANCEL, now)
+            self._store.actions.finish(action, ActionStatus.FAILED, reason, now, outputs(Result.ERROR, reason))
+
+    def _fail_stack(self, action: ActionRecord, control: Control | None, reason: str) -> StackRecord | None:
+        """Whatever the action has begun has failed; the stack, where that has."""
+        now, stack_id, failed = self._clock.now(), action.stack_id, None
+        stack = self._store.stacks.get(stack_id)
+        self._store.mail.clear(action.id)
+        # Of a delete and the one that it waits for, whoever ends first leaves the rows to the other.
+        is_last = len(self._store.actions.live([stack_id])) == 1
+        events = [resource_event(row, now) for row in self._fail_rows(stack_id, reason, now)] if is_last else []
+        if stack is not None and stack.status is Status.IN_PROGRESS and control is not Control.ABORT:
+            failed = moved(stack, stack.verb, Status.FAILED, reason)
+            self._store.stacks.save(failed)
+            events.append(stack_event(failed, now))
+        if is_last or failed is None:  # else the one who is waited for may be at them
+            self._end_waits(self._store.resources.with_token([stack_id]))
+            self._store.snapshots.give_up(stack_id, reason)
+        self._store.events.append_many(events)
+        return failed
+
+    def _fail_rows(self, stack_id: str, reason: str, now: float) -> list[ResourceRecord]:
+        """Fail what is in progress of a stack's resources; those rows as their events show them.
+
+        A check that is cut short has found out nothing: its row is as before.
+        """
+        rows, told = [], []
+        for row in self._store.resources.of(stack_id):
+            if row.status is Status.IN_PROGRESS:
+                before = check_verdicts.unseen(row, reason, now) if row.verb is Verb.CHECK else None
+                failed = replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
+                rows.append(before or failed)
+                told.append(failed if before is None else check_verdicts.told(row, reason))
+        self._store.resources.save_many(rows)
+        return told
+
+    def _end_waits(self, rows: Sequence[ResourceRecord]) -> None:
+        """At a hook of what has ended nobody waits: what comes next would take that for its own."""
+        self._store.resources.save_many([replace(row, token=None) for row in rows if waits_at(row) is not None])
+
+
+def outputs(result: Result, reason: str, stack: StackRecord | None = None, checked: JsonMap | None = None) -> JsonMap:
+    """What an action that has ended tells: ``result``, ``stack_status`` where it has led the stack there, ``error``,
+    and ``checked`` of a check (`checks.Tally`)."""
+    told: JsonMap = {"result": result}
+    if stack is not None:
+        told["stack_status"] = f"{stack.verb}_{stack.status}"
+    if result is not Result.OK:
+        told["error"] = reason
+    if checked is not None:
+        told["checked"] = checked
+    return told
+
+
+def suspend_derived(store: Store, action: ActionRecord, now: float) -> None:
+    """Suspend all live actions that were derived from one, at any depth. In the caller's transaction, which holds the
+    action and its stack."""
+    for derived in held_derived(store, action):
+        store.actions.suspend(derived, now)
+        suspend_derived(store, derived, now)
+
+
+def held_derived(store: Store, action: ActionRecord) -> list[ActionRecord]:
+    """The live actions that were derived from one, held with their stacks."""
+    children = store.actions.children(action.id)
+    for child in children:
+        store.stacks.hold(child.stack_id)
+    taken = (store.actions.take(child.id) for child in children)
+    return [child for child in taken if child is not None and child.status not in ENDED_ACTIONS]

@@ -1,0 +1,1 @@
+"""Use cases: each operation that a caller can ask of a stack."""

@@ -1,0 +1,100 @@
+"""Signals to actions: CANCEL, SUSPEND, RESUME, and the CANCEL that waits for nobody (seed: senlin-actions).
+
+What no worker has is moved here and now; what a worker has is only asked: it sees that at its next commit, or within a
+second. A maintenance lock keeps nobody from signalling: what runs on a locked stack is its lock, its unlock,
+its delete or a playbook, and to stop one of these is no operation on the stack.
+"""
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
+from heatlite.engine.admission.admission import audit
+from heatlite.engine.execution.termination import Endings, held_derived, suspend_derived
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+
+class Controls:
+    """Gives signals to actions."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._endings = Endings(store, clock)
+
+    def signal(self, context: Context, action: ActionRecord, signal: Signal, force: bool = False) -> ActionRecord:
+        """Ask something of an action, and of all that were derived from it; the action as it is afterwards.
+
+        CANCEL ends one that has not begun, and has any other start nothing new and end. With `force` it ends at once,
+        whoever is at it. SUSPEND starts nothing new either, and lets go of the worker until a RESUME; to suspend what
+        is suspended changes nothing. Raises ActionImmutable, InvalidActionState, Forbidden, NotFound.
+        """
+        if force and signal is not Signal.CANCEL:
+            raise HTTPBadRequest(f"'force' belongs to CANCEL; it means nothing with {signal}.")
+        with self._store.transaction():
+            action = self._held(context, action)
+            match signal:
+                case Signal.CANCEL:
+                    self._cancel(action, force)
+                case Signal.SUSPEND:
+                    self._check_suspendable(action)
+                    # The action first: as long as it is asked, it orders nothing more.
+                    self._store.actions.suspend(action, self._clock.now())
+                    suspend_derived(self._store, action, self._clock.now())
+                case Signal.RESUME:
+                    if not _is_suspended(action):
+                        raise _refusal(action, "only one that is suspended can be resumed.")
+                    self._resume(action)
+            after = self._store.actions.get(action.id)
+        assert after is not None
+        how = " by force" if force else ""
+        audit.info("signal stack=%s action=%s %s%s by=%s", action.stack_id, action.id, signal, how, context.user)
+        return after
+
+    def _held(self, context: Context, action: ActionRecord) -> ActionRecord:
+        """The action as it is now; it and its stack stay so until the transaction ends."""
+        found = self._endings.take(action)
+        if found is None:
+            raise NotFound(entity="Action", name=action.id)
+        if found.status in ENDED_ACTIONS:
+            reason = found.status_reason or "no reason given"
+            raise ActionImmutable(action_id=found.id, action=found.verb, status=found.status, reason=reason)
+        stack = self._store.stacks.get(found.stack_id)
+        if stack is not None and self._is_guarded(stack) and not context.is_admin:
+            raise Forbidden("An administrator has locked the stack: only an administrator can signal its actions.")
+        return found
+
+    def _is_guarded(self, stack: StackRecord) -> bool:
+        """Whether an administrator's lock holds the stack."""
+        above = self._store.stacks.ancestors(stack)
+        return any(one.lock is not None and one.lock.by_admin for one in (stack, *above))
+
+    def _cancel(self, action: ActionRecord, force: bool) -> None:
+        if force or not action.was_claimed and action.status is not ActionStatus.RUNNING:
+            self._endings.cancel(action)
+        else:
+            self._store.actions.signal(action.id, Control.CANCEL, self._clock.now())
+
+    @staticmethod
+    def _check_suspendable(action: ActionRecord) -> None:
+        if action.status is ActionStatus.INIT:
+            what = "nobody has approved it" if action.verb is Verb.PLAYBOOK else "its time has not come"
+            raise _refusal(action, f"{what}, so there is nothing to suspend; CANCEL it instead.")
+        if action.control not in (None, Control.SUSPEND):
+            raise _refusal(action, "it is being stopped already.")
+
+    def _resume(self, action: ActionRecord) -> None:
+        self._store.actions.resume(action, self._clock.now())
+        for derived in held_derived(self._store, action):
+            self._resume(derived)
+
+
+def _is_suspended(action: ActionRecord) -> bool:
+    """Whether it is suspended, or is about to be."""
+    return action.status is ActionStatus.SUSPENDED or action.control is Control.SUSPEND
+
+
+def _refusal(action: ActionRecord, hint: str) -> InvalidActionState:
+    control = "" if action.control is None else f", asked to {action.control}"
+    return InvalidActionState(action_id=action.id, action=action.verb, status=action.status, control=control, hint=hint)

@@ -1,0 +1,49 @@
+"""Export and abandon stacks."""
+
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import NotSupported
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.admission import Gate
+from heatlite.engine.planning.stack_document import stack_record
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+
+class Handover:
+    """Gives stacks away."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, gate: Gate) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._gate = gate
+
+    def export(self, stack: StackRecord) -> JsonMap:
+        """The stack's record. Raises NotSupported where the operator does not want that."""
+        self._check_enabled("Stack Export")
+        return stack_record(self._store, stack)
+
+    def abandon(self, context: Context, stack: StackRecord) -> JsonMap:
+        """The stack's record; queue its deletion, which leaves every object alone. Raises NotSupported as `export`."""
+        self._check_enabled("Stack Abandon")
+        attempt = self._gate.attempt(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            record = stack_record(self._store, stack)
+            stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
+            stack = replace(stack, updated_at=now)
+            self._store.stacks.save(stack)
+            self._store.events.append_many([stack_event(stack, now)])
+            self._gate.queue(context, stack, Verb.DELETE, {"abandon": True})
+        return record
+
+    def _check_enabled(self, feature: str) -> None:
+        if not self._settings.enable_stack_abandon:
+            raise NotSupported(feature=feature)

@@ -1,0 +1,70 @@
+"""Health: what somebody else knows of a resource (lock-and-health §1; seed: heat-mark-unhealthy)."""
+
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import ActionInProgress, ResourceNotFound
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.admission import Gate
+from heatlite.engine.planning.locked_children import Sparing
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.unit_of_work import resource_event, row_moved
+from heatlite.engine.state.values import current_rows
+from heatlite.store.records import HealthRecord, StackRecord
+from heatlite.store.store import Store
+
+MARKED = "The resource was explicitly marked as {} through the API"
+
+
+class Health:
+    """Takes marks."""
+
+    def __init__(
+        self, store: Store, clock: Clock, definitions: Definitions, gate: Gate, reading: Reading
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._definitions = definitions
+        self._gate = gate
+        self._reading = reading
+
+    def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
+        """Say that a resource is unhealthy or well again (lock-and-health §1; seed: heat-mark-unhealthy).
+
+        `resource` is its name or its physical id. The next update replaces what is CHECK_FAILED; so where a nested
+        stack is locked, the resource that has it takes no mark. A mark that is taken back leaves what had failed, or
+        was never made, in the state that it had before.
+        """
+        body: JsonMap = {"mark_unhealthy": unhealthy}
+        if reason is not None:
+            body["resource_status_reason"] = reason
+        path = f"/resources/{resource}"
+        attempt = self._gate.attempt(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            row = self._reading.resource(stack, resource)
+            if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
+                raise ResourceNotFound(resource_name=resource, stack_name=stack.name)
+            locked = Sparing(self._store, self._definitions, self._reading, stack).locked(row)
+            if locked is not None:
+                raise locked_error(Operation.MARK, locked)
+            if row.status is Status.IN_PROGRESS:
+                raise ActionInProgress(stack_name=stack.name, action=row.verb)
+            is_marked = row.verb is Verb.CHECK and row.status is Status.FAILED
+            if row.verb is Verb.DELETE or not unhealthy and not is_marked:
+                return
+            text = reason or MARKED.format("unhealthy" if unhealthy else "healthy")
+            # A nested stack whose check could not look is CHECK_FAILED, too, and has no member that is.
+            is_unknown = row.health is not None and row.health.since is not None
+            row = replace(row, health=HealthRecord(marked=True) if unhealthy and is_unknown else None)
+            before = None if unhealthy else row.before_check
+            if before is not None:
+                row = row_moved(row, before.verb, before.status, before.status_reason, now)
+            else:
+                row = row_moved(row, Verb.CHECK, Status.FAILED if unhealthy else Status.COMPLETE, text, now)
+            self._store.resources.save_many([row])
+            self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])

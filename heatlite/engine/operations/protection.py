@@ -1,0 +1,83 @@
+"""Protection: a caller sets it, an environment declares it, only a caller lifts it (decision 0024)."""
+
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import InvalidStackState, ResourceNotFound
+from heatlite.core.json import JsonMap
+from heatlite.engine.admission.admission import Gate, audit
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.protected import is_made, protection_event
+from heatlite.engine.state.unit_of_work import resource_event, stack_event
+from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+
+class Protection:
+    """Protects stacks and resources, and lifts that."""
+
+    def __init__(self, store: Store, clock: Clock, gate: Gate) -> None:
+        self._store = store
+        self._clock = clock
+        self._gate = gate
+
+    def protect(self, context: Context, stack: StackRecord, resource: str | None, reason: str | None) -> None:
+        """Protect a stack, or with `resource` one resource of it, from deletion and replacement.
+
+        Protecting again changes the reason. Raises ResourceNotFound, and InvalidStackState for a resource that has no
+        finished object.
+        """
+        record = ProtectionRecord(context.user, self._clock.now(), reason)
+        self._set(context, Operation.PROTECT, stack, resource, reason, record)
+
+    def unprotect(self, context: Context, stack: StackRecord, resource: str | None, reason: str | None) -> None:
+        """Lift the protection of a stack or of a resource. Raises ResourceNotFound."""
+        self._set(context, Operation.UNPROTECT, stack, resource, reason, None)
+
+    def _set(
+        self,
+        context: Context,
+        operation: Operation,
+        stack: StackRecord,
+        resource: str | None,
+        reason: str | None,
+        record: ProtectionRecord | None,
+    ) -> None:
+        options: JsonMap = {}
+        if resource is not None:
+            options["resource"] = resource
+        if reason is not None:
+            options["reason"] = reason
+        attempt = self._gate.act(context, operation, stack, options)
+        with self._gate.allowed(attempt) as stack:
+            now = self._clock.now()
+            if resource is None:
+                changes = record is not None or stack.protection is not None
+                stack = replace(stack, protection=record)
+                if changes:
+                    self._store.stacks.save(stack)
+                    event = protection_event(stack_event(stack, now), operation, context.user, reason)
+                    self._store.events.append_many([event])
+            else:
+                rows = [replace(row, protection=record) for row in self._rows(stack, resource, record)]
+                self._store.resources.save_many(rows)
+                events = [resource_event(row, now) for row in rows]
+                told = [protection_event(event, operation, context.user, reason) for event in events]
+                self._store.events.append_many(told)
+        audit.info("%s stack=%s resource=%s by=%s reason=%r", operation, stack.id, resource, context.user, reason)
+
+    def _rows(self, stack: StackRecord, name: str, record: ProtectionRecord | None) -> list[ResourceRecord]:
+        """The rows of a resource that change: those with a finished object, or those that are protected."""
+        found = self._store.resources.by_name(stack.id, [name])
+        if not found:
+            raise ResourceNotFound(resource_name=name, stack_name=stack.name)
+        if record is None:
+            return [row for row in found if row.protection is not None]
+        made = [row for row in found if is_made(row)]
+        if not made:
+            raise InvalidStackState(
+                f"Resource {name} of stack {stack.name} has no finished object that could be protected. Protect it once"
+                " it is created."
+            )
+        return made

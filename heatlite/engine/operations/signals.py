@@ -1,0 +1,283 @@
+"""Signals: what somebody tells a resource (heat-engine §17, lock-and-health §2)."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    Conflict,
+    DeletionProtected,
+    Forbidden,
+    HeatliteError,
+    InvalidBreakPointHook,
+    InvalidLifecycleActionToken,
+    NotSupported,
+    RequestLimitExceeded,
+    ResourceActionNotSupported,
+    ResourceNotAvailable,
+    ResourceNotFound,
+    StackLocked,
+)
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.admission import Gate
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.preview import check_protected
+from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
+from heatlite.engine.state.unit_of_work import LONGEST_REASON, resource_event
+from heatlite.engine.state.values import current_rows, type_code
+from heatlite.engine.steps.children import Children
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.resource import NoActionNeeded, Resize
+from heatlite.plugin.signing import KEY, NODE, Node, Proof, Signalled
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+SIGNAL = "SIGNAL"
+"""The action that the event of a signal names; no resource is ever in such a state."""
+
+ALARM = frozenset({"previous", "current", "reason"})
+"""Keys of the details that an alarm sends."""
+
+
+class Signals:
+    """Delivers signals."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, definitions: Definitions, gate: Gate, reading: Reading
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._definitions = definitions
+        self._gate = gate
+        self._reading = reading
+
+    def proven(
+        self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
+    ) -> tuple[StackRecord, ResourceRecord]:
+        """The stack and the resource that a signed request names.
+
+        Raises Forbidden, and says nothing of what there is, unless the request proves that it may signal that resource.
+        """
+        lifetime = self._settings.signal_url_lifetime
+        stack = self._store.stacks.get(stack_id)
+        if stack is not None and (stack.project, stack.name) == (project, stack_name):
+            resources = self._reading.resources_of(stack)
+            for row in self._store.resources.by_name(stack.id, [resource_name]):
+                signalled = resources.make(row)
+                meant = Node if form == NODE else Signalled
+                if isinstance(signalled, meant) and signalled.admits(form, proof, lifetime):
+                    return stack, row
+        raise Forbidden("The signature or the token is wrong or has expired.")
+
+    def signal(
+        self,
+        context: Context,
+        stack: StackRecord,
+        row: ResourceRecord,
+        details: JsonMap | None,
+    ) -> None:
+        """Deliver a signal to a resource. One that nothing is to be done about is taken all the same.
+
+        One that is replayed says what is in its way, so that it stays listed until it has its effect.
+
+        Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before there is a resource,
+        NotSupported while it is deleted or suspended, RequestLimitExceeded for more than the type takes,
+        InvalidBreakPointHook, and what the type finds wrong.
+        """
+        kind = self._reading.resources_of(stack).type_of(row)
+        if len(dump(details).encode(errors="replace")) > kind.longest_signal:
+            raise RequestLimitExceeded(message=f"a signal to {row.type} has at most {kind.longest_signal} bytes.")
+        if details and "unset_hook" in details:
+            self._clear_hook(stack, row.name, details["unset_hook"])
+            return
+        if not kind.has("signal"):
+            raise ResourceActionNotSupported(action="signal")
+        if row.verb is Verb.INIT:
+            raise ResourceNotAvailable(resource_name=row.name)
+        if row.verb in kind.no_signal_during:
+            with self._store.transaction():
+                self._tell(row, row.verb, f"Cannot signal resource during {row.verb}")
+            raise NotSupported(f"Signal resource during {row.verb} is not supported.")
+        try:
+            self._deliver(context, stack, row, details)
+        except DeletionProtected:
+            raise
+        except (NoActionNeeded, Conflict) as error:
+            if context.replay is not None and isinstance(error, Conflict):
+                raise
+            log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
+
+    def rotate_keys(self, context: Context, stack: StackRecord) -> None:
+        """Draw new keys for all resources that machines signal, in the stack and in those nested in it.
+
+        Old signed URLs and tokens prove nothing from then on. Properties that hold one change with the next update.
+        Each stack is a transaction: where one refuses, those before it are done, and the call can be repeated.
+        Raises what is in the way.
+        """
+        for one in (stack, *self._store.stacks.descendants(stack)):
+            attempt = self._gate.act(context, Operation.ROTATE_KEYS, one)
+            with self._gate.allowed(attempt) as held:
+                self._rotate(held)
+
+    def _rotate(self, stack: StackRecord) -> None:
+        resources = self._reading.resources_of(stack)
+        rows = []
+        for row in self._store.resources.of(stack.id):
+            signalled = resources.make(row)
+            if isinstance(signalled, Signalled) and KEY in signalled.data:
+                signalled.renew_key()
+                rows.append(replace(row, data=dict(signalled.data)))
+        self._store.resources.save_many(rows)
+        for row in rows:
+            self._tell(row, row.verb, "A new signal key was drawn")
+
+    def complete_lifecycle(self, stack: StackRecord, token: str) -> None:
+        """Let the resource go that waits with this token before its deletion, in the stack or one nested in it.
+
+        Raises InvalidLifecycleActionToken.
+        """
+        tree = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
+        for found in self._store.resources.with_token(tree):
+            if lifecycle_token(found) == token:
+                with self._store.transaction():
+                    if not self._clear(found.stack_id, found.name, lambda row: lifecycle_token(row) == token):
+                        text = f"The deletion of resource {found.name} goes on already."
+                        raise InvalidLifecycleActionToken(text)
+                return
+        raise InvalidLifecycleActionToken(
+            f"Nothing in stack {stack.name} waits with this lifecycle_action_token: it was completed, its time is "
+            "over, or it is of another stack."
+        )
+
+    def _clear_hook(self, stack: StackRecord, name: str, hook: Json) -> None:
+        """Let a resource go on that waits at a breakpoint. No lock is asked: only what runs waits at one."""
+        with self._store.transaction():
+            rows = self._store.resources.by_name(stack.id, [name])
+            if not isinstance(hook, str) or not any(waits_at(row) == hook for row in rows):
+                raise InvalidBreakPointHook(f"The hook {hook!r} is not set on resource {name}.")
+            if not self._clear(stack.id, name, lambda row: waits_at(row) == hook):
+                raise InvalidBreakPointHook(f"The hook {hook!r} of resource {name} has been cleared already.")
+
+    def _clear(self, stack_id: str, name: str, meant: Callable[[ResourceRecord], bool]) -> bool:
+        """Let those of a resource's rows go on that are `meant` and wait at a hook. Whether there are any that nobody
+        else has let go on, and no time either."""
+        held = self._store.stacks.hold(stack_id)
+        running = self._store.actions.live([stack_id])
+        if held is None or not running:
+            return False
+        known, now, cleared = self._store.mail.read(running[0].id), self._clock.now(), False
+        for row in self._store.resources.by_name(stack_id, [name]):
+            hook = waits_at(row)
+            if hook is None or not meant(row) or is_over(row, now):
+                continue
+            key = clearing(held.verb, hook, row)
+            if key not in known:
+                self._store.mail.put(running[0].id, key, None)
+                self._tell(row, row.verb, cleared_text(hook))
+                cleared = True
+        if cleared:
+            self._store.actions.unpark(running[0].id, now)
+        return cleared
+
+    def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
+        """Hand the details to the type; all that comes of it is written together."""
+        with self._store.transaction():
+            # One signal after the other: each finds everything as the last one has left it.
+            self._store.stacks.hold(stack.id)
+            row = self._again(row, stack)
+            resource = self._reading.resources_of(stack).make(row)
+            answer = resource.handle_signal(details)
+            if not isinstance(answer, Resize):
+                self._gate.settle(context)
+                self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
+                return
+            refusal: HeatliteError | None = None
+            try:
+                self._resize(context, stack, row, details, answer)
+            except StackLocked as error:
+                refusal = error  # to be raised once it is written that the gate has listed the signal
+            except DeletionProtected as error:
+                self._tell(row, SIGNAL, f"Signal refused: {error.message}")
+                refusal = error
+            else:
+                self._store.resources.save_many([replace(row, data=dict(resource.data))])
+                self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
+        if refusal is not None:
+            raise refusal
+
+    def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
+        """The row as it is now."""
+        for found in self._store.resources.by_name(stack.id, [row.name]):
+            if found.id == row.id:
+                return found
+        raise ResourceNotFound(resource_name=row.name, stack_name=stack.name)
+
+    def _resize(
+        self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None, resize: Resize
+    ) -> None:
+        """Queue an update of a group's nested stack. Raises NoActionNeeded, and what is in the way or wrong with it."""
+        path = f"/resources/{row.name}/signal"
+        attempt = self._gate.attempt(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
+        group, definition = self._group(stack, resize.group), self._definitions.of(stack)
+        nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
+        if nested is None or group.name not in definition.resources:
+            raise NoActionNeeded
+        with self._gate.allowed(attempt, on=nested) as nested:
+            if group.status is not Status.COMPLETE:
+                raise NoActionNeeded
+            resources = self._reading.resources_of(stack)
+            resource = resources.make(group, update_policy=_update_policy(nested))
+            assert isinstance(resource, StackResource)
+            child = resource.resized(resize.wanted)
+            action = self._gate.action(context, nested, Verb.UPDATE)
+            most = self._settings.max_resources_per_stack
+            children = Children(
+                self._store, self._clock, self._definitions, resources, action, most, Budget(resources)
+            )
+            order = children.resize(group, resource, definition, child)
+            assert order.definition is not None
+            check_protected(order.definition, resources.within(order.stack))
+            children.write([order])
+            context.queued.append(action.id)
+            self._store.resources.save_many([replace(group, data=dict(resource.data))])
+
+    def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:
+        """The group that has a reference. Raises NoActionNeeded where there is none."""
+        resources = self._reading.resources_of(stack)
+        for row in current_rows(self._store.resources.of(stack.id)):
+            if issubclass(resources.type_of(row), StackResource):
+                with type_code():
+                    if resources.make(row).reference() == reference:
+                        return row
+        raise NoActionNeeded
+
+    def _tell(self, row: ResourceRecord, verb: str, reason: str) -> None:
+        # No properties: they are as they were, and a machine may signal as often as it likes.
+        event = replace(resource_event(row, self._clock.now(), {}), verb=verb, status_reason=reason[:LONGEST_REASON])
+        self._store.events.append_many([event])
+
+
+def described(details: JsonMap | None) -> str:
+    """What the event of a signal says where the type says nothing itself (Heat's texts)."""
+    if not details:
+        return "No signal details provided"
+    if details.keys() >= ALARM:
+        return "alarm state changed from {previous} to {current} ({reason})".format_map(details)
+    return "Unknown"
+
+
+def _update_policy(nested: StackRecord) -> JsonMap:
+    """The update_policy that a group's nested stack was last given."""
+    facade = (nested.inherited or {}).get("facade")
+    policy = facade.get("update_policy") if isinstance(facade, dict) else None
+    return policy if isinstance(policy, dict) else {}

@@ -1,0 +1,168 @@
+"""Snapshots: what a stack is now, kept so that it can go back to it (heat-engine §10)."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import EXPORT, Context
+from heatlite.core.errors import NotSupported, RequestLimitExceeded, SnapshotNotFound
+from heatlite.core.ids import new_id
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.masking import Mask
+from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.admission import Examined, Gate
+from heatlite.engine.admission.offered_types import check_types
+from heatlite.engine.admission.preparation import Preparation
+from heatlite.engine.operations.stacks import updated
+from heatlite.engine.planning.preview import check_protected
+from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
+from heatlite.engine.planning.stack_document import hidden_in, read_record, without_data
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.requests import Adopted, Request
+from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.values import Resources, Surroundings, type_code
+from heatlite.store.records import SnapshotRecord, StackRecord
+from heatlite.store.store import Store
+
+
+class Snapshots:
+    """Takes snapshots, goes back to them, removes them."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        gate: Gate,
+        preparation: Preparation,
+        definitions: Definitions,
+        surroundings: Surroundings,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._gate = gate
+        self._preparation = preparation
+        self._definitions = definitions
+        self._surroundings = surroundings
+
+    def get(self, stack: StackRecord, snapshot_id: str) -> SnapshotRecord:
+        """A snapshot of the stack. Raises SnapshotNotFound."""
+        found = self._store.snapshots.get(stack.id, snapshot_id)
+        if found is None:
+            raise SnapshotNotFound(snapshot=snapshot_id, stack=stack.name)
+        return found
+
+    def shown(self, context: Context, stack: StackRecord, snapshot: SnapshotRecord) -> SnapshotRecord:
+        """A snapshot as a caller may be shown it: without what was hidden when it was taken.
+
+        A caller who may not export the stack is shown no secrets of resources, and nothing of what types keep of their
+        objects (``resource_data``).
+        """
+        record = snapshot.data
+        if record is None:
+            return snapshot
+        exports = context.may(EXPORT)
+
+        def secrets() -> list[object]:
+            return hidden_in(record, {}) + ([] if exports else [*self._secrets(record, stack)])
+
+        data = Mask(secrets).json(record if exports else without_data(record))
+        assert isinstance(data, dict)
+        return replace(snapshot, data=data)
+
+    def _secrets(self, record: JsonMap, stack: StackRecord) -> Iterator[Json]:
+        """Those of the resources in a record of the stack, and in those within."""
+        entries, resources = record.get("resources"), Resources(stack, self._surroundings)
+        for entry in entries.values() if isinstance(entries, dict) else ():
+            if isinstance(entry, dict):
+                row = row_of_entry(entry, stack)
+                with type_code():
+                    yield from resources.make(row).secrets()
+                if "resources" in entry:
+                    yield from self._secrets(entry, replace(stack, id=str(entry["id"]), name=row.physical_name))
+
+    def take(self, context: Context, stack: StackRecord, name: str | None) -> SnapshotRecord:
+        """Queue a snapshot. Raises RequestLimitExceeded where the stack has as many as it may."""
+        attempt = self._gate.attempt(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            limit = self._settings.max_snapshots_per_stack
+            if len(self._store.snapshots.of(stack.id)) >= limit:
+                raise RequestLimitExceeded(message=f"The stack has {limit} snapshots already: delete one first.")
+            snapshot = SnapshotRecord(
+                id=new_id(),
+                stack_id=stack.id,
+                name=name,
+                verb=Verb.CREATE,
+                status=Status.IN_PROGRESS,
+                status_reason="Stack SNAPSHOT started",
+                created_at=now,
+            )
+            self._store.snapshots.insert(snapshot)
+            stack = replace(moved(stack, Verb.SNAPSHOT, Status.IN_PROGRESS, "Stack SNAPSHOT started"), updated_at=now)
+            self._store.stacks.save(stack)
+            self._store.events.append_many([stack_event(stack, now)])
+            self._gate.queue(context, stack, Verb.SNAPSHOT, {"snapshot": snapshot.id})
+        return snapshot
+
+    def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
+        """Queue an update to what the stack was. Raises NotSupported for a snapshot that is not whole."""
+        path = f"/snapshots/{snapshot_id}/restore"
+        examine = partial(self._examined, stack, snapshot_id)
+        attempt = self._gate.attempt(context, Operation.RESTORE, stack, "POST", path, None, examine=examine)
+        record = self._restorable(stack, snapshot_id)
+        request = Request(adopted=record)
+        prepared = self._preparation.new(stack, request)
+        check_types(context, prepared.types)
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id, prepared.hides)
+            if prepared.hides and not stack.sealed:
+                self._store.seal_tree(stack)
+            after = replace(updated(stack, request, prepared, existing=True), updated_at=now)
+            after = moved(after, Verb.RESTORE, Status.IN_PROGRESS, "Stack RESTORE started")
+            resources = Resources(after, self._surroundings)
+            resources.restore(record.resources)
+            check_protected(prepared.definition, resources)
+            self._store.stacks.save(after)
+            self._store.events.append_many([stack_event(after, now)])
+            self._gate.queue(context, after, Verb.RESTORE, {"resources": record.resources})
+        self._definitions.keep(after, prepared.definition)
+
+    def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
+        """What a snapshot has kept. Raises SnapshotNotFound, NotSupported for one that is not whole."""
+        snapshot = self.get(stack, snapshot_id)
+        if snapshot.verb is not Verb.CREATE or snapshot.status is not Status.COMPLETE:
+            raise NotSupported("Restoring a snapshot that is not complete is not supported.")
+        return read_record(snapshot.data)
+
+    def _examined(self, stack: StackRecord, snapshot_id: str) -> Examined:
+        """The types of a snapshot, and which one it is. Raises as `_restorable`."""
+        found = self._preparation.examined(stack, Request(adopted=self._restorable(stack, snapshot_id)), False)
+        return replace(found, effect={"snapshot": snapshot_id, **found.effect})
+
+    def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
+        """Remove a snapshot, by an action if types keep something for it. Raises NotSupported for one in progress."""
+        path = f"/snapshots/{snapshot_id}"
+        attempt = self._gate.attempt(
+            context, Operation.DELETE_SNAPSHOT, stack, "DELETE", path, None, examine=partial(_meant, snapshot_id)
+        )
+        if self.get(stack, snapshot_id).status is Status.IN_PROGRESS:
+            raise NotSupported("Deleting in-progress snapshot is not supported.")
+        with self._gate.allowed(attempt) as stack:
+            snapshot = self.get(stack, snapshot_id)
+            if not any(parts(snapshot, Resources(stack, self._surroundings))):
+                self._store.snapshots.delete_many([snapshot.id])
+                return
+            reason = "Snapshot DELETE started"
+            snapshot = replace(snapshot, verb=Verb.DELETE, status=Status.IN_PROGRESS, status_reason=reason)
+            self._store.snapshots.save(snapshot)
+            self._gate.queue(context, stack, Verb.SNAPSHOT, {"delete": snapshot.id})
+
+
+def _meant(snapshot_id: str) -> Examined:
+    return Examined(frozenset(), {"snapshot": snapshot_id})

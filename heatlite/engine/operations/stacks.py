@@ -1,0 +1,398 @@
+"""The use cases: what a caller can do to a stack. Each checks, then writes all in one transaction or nothing.
+
+What takes time is queued as an action and carried out by a worker; what it does not take time for is done at once.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from heatlite.clients.clouds import Clouds
+from heatlite.core.clock import Clock
+from heatlite.core.clouds import CloudIdentity
+from heatlite.core.config import Settings
+from heatlite.core.context import ANONYMOUS, Context
+from heatlite.core.errors import (
+    ActionConflict,
+    DeletionProtected,
+    NotSupported,
+    PlanChanged,
+    Problem,
+    RequestLimitExceeded,
+    StackExists,
+    StackValidationFailed,
+)
+from heatlite.core.ids import new_id
+from heatlite.core.json import JsonMap
+from heatlite.core.masking import Mask
+from heatlite.core.status import Control, Status, Verb
+from heatlite.engine.admission.admission import Gate, audit
+from heatlite.engine.admission.offered_types import check_types
+from heatlite.engine.admission.preparation import Preparation, Prepared
+from heatlite.engine.operations.schedule import Schedule
+from heatlite.engine.planning.locked_children import Sparing
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.planner import by_name
+from heatlite.engine.planning.preview import Foresight, check_protected
+from heatlite.engine.planning.update_checks import check_changes
+from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
+from heatlite.engine.state.recorded_clouds import StackClouds
+from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
+from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.values import Resources
+from heatlite.store.records import ProtectionRecord, StackRecord
+from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.store import Store
+from heatlite.template.document import Definition
+
+STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
+
+
+class Stacks:
+    """Create, update, delete, check, cancel, and previews of the first two."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        definitions: Definitions,
+        preparation: Preparation,
+        gate: Gate,
+        reading: Reading,
+        schedule: Schedule,
+        clouds: Clouds,
+        stack_clouds: StackClouds,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._definitions = definitions
+        self._preparation = preparation
+        self._gate = gate
+        self._reading = reading
+        self._schedule = schedule
+        self._clouds = clouds
+        self._stack_clouds = stack_clouds
+
+    # -- create and update -------------------------------------------------------------------------
+
+    def create(self, context: Context, request: Request) -> StackRecord:
+        """Queue the creation of a stack, or its adoption; it is CREATE_IN_PROGRESS or ADOPT_… when this returns.
+
+        Raises StackExists, and whatever is wrong with the request.
+        """
+        adopted = request.adopted
+        if adopted is not None and not self._settings.enable_stack_adopt:
+            raise NotSupported(feature="Stack Adopt")
+        verb = Verb.CREATE if adopted is None else Verb.ADOPT
+        stack, prepared = self._new_stack(context, request)
+        stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        with self._delegated(context) as credential, self._store.transaction():
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
+            self._store.stacks.insert(stack)
+            if credential is not None:
+                self._store.credentials.put(stack.id, credential)
+            self._store.events.append_many([stack_event(stack, stack.created_at)])
+            self._gate.queue(context, stack, verb, {} if adopted is None else {"resources": adopted.resources})
+        self._definitions.keep(stack, prepared.definition)
+        return stack
+
+    @contextmanager
+    def _delegated(self, context: Context) -> Iterator[JsonMap | None]:
+        """What a new stack is to act with when its owner has gone; nobody keeps it if the stack is not made."""
+        credential = self._clouds.delegate(context)
+        try:
+            yield credential
+        except BaseException:
+            self._clouds.revoke(credential)
+            raise
+
+    def _new_stack(self, context: Context, request: Request) -> tuple[StackRecord, Prepared]:
+        """A stack that could be made, and its definition. The order of the checks is Heat's (hot-language §13)."""
+        name = request.name or ""
+        stack = StackRecord(
+            id=new_id(),
+            name=name,
+            project=context.project,
+            username=context.user,
+            template_id="",
+            environment={},
+            verb=Verb.INIT,
+            status=Status.COMPLETE,
+            status_reason="",
+            created_at=self._clock.now(),
+            timeout_mins=request.timeout_mins or None,
+            disable_rollback=True if request.disable_rollback is None else request.disable_rollback,
+            tags=request.tags or (),
+            protection=self._adopted_protection(context, request),
+        )
+        if self._store.stacks.by_name(context.project, name) is not None:
+            raise StackExists(stack_name=name)
+        if not STACK_NAME.fullmatch(name):
+            raise StackValidationFailed(
+                f"Invalid stack name {name} must contain only alphanumeric or \"_-.\" characters, must start with alpha"
+                " and must be 255 characters or less."
+            )
+        self._check_quota(context)
+        prepared = self._preparation.new(stack, request, context)
+        check_types(context, prepared.types)
+        self._reading.resources_of(stack).check_external(prepared.definition)
+        recorded = None if request.adopted is None else request.adopted.cloud
+        cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
+        template_id, environment = prepared.template_id, prepared.environment
+        stack = replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
+        return stack, prepared
+
+    def _adopted_protection(self, context: Context, request: Request) -> ProtectionRecord | None:
+        """The protection of a new stack: that of the record which it is adopted from."""
+        if request.adopted is None or not request.adopted.protected:
+            return None
+        return ProtectionRecord(context.user, self._clock.now(), BY_RECORD)
+
+    def _check_quota(self, context: Context) -> None:
+        limit = self._settings.max_stacks_per_tenant
+        # Without authentication everybody is an administrator, and a template that makes itself had no bound.
+        exempt = context.is_admin and context.user != ANONYMOUS
+        if not exempt and self._store.stacks.count(context.project, StackQuery()) >= limit:
+            raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
+
+    def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
+        """What `create` would make, with the `plan` if asked. Raises what `create` would raise."""
+        stack, prepared = self._new_stack(context, request)
+        foresight = Foresight(prepared.definition, self._reading.resources_of(stack), None)
+        return Preview(stack, prepared.definition, foresight.tree(), foresight.plan() if plan else None)
+
+    def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
+        """Queue an update; UPDATE_IN_PROGRESS when this returns.
+
+        With `existing` (PATCH) what the request leaves out stays as it is, else (PUT) it goes back to its default.
+        An empty PATCH runs the same definition again: failed and unhealthy resources are replaced.
+        Raises PlanChanged where what would happen is not the plan that the request has the digest of.
+        """
+        method = "PATCH" if existing else "PUT"
+        examine = partial(self._preparation.examined, stack, request, existing)
+        adopts = request.adopt_cloud
+        attempt = self._gate.attempt(
+            context, Operation.UPDATE, stack, method, "", request.body, examine=examine, adopts_cloud=adopts
+        )
+        prepared = self._preparation.changed(stack, request, existing)
+        attempt = replace(attempt, cloud=attempt.cloud or self._stack_clouds.first(stack, prepared.types))
+        check_types(context, prepared.types)
+        self._check_update(stack, prepared.definition)
+        seen, now = stack, self._clock.now()
+        self._check_replacements(_begun(stack, request, prepared, existing, now), prepared)
+        resources = self._reading.resources_of(stack)
+        if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
+            # Once before, so that nobody looks at real objects within the transaction.
+            self._foresight(resources, _begun(stack, request, prepared, existing, now), prepared, True).plan()
+        with self._gate.allowed(attempt) as stack:
+            if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
+                # What was prepared goes on from a definition that is no longer the stack's.
+                raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
+            after = _begun(stack, request, prepared, existing, now)
+            self._spare_locked(stack, after, prepared.definition, self._converges(request))
+            declare(self._store, after, context.user, now, before=stack.environment)
+            check_protected(prepared.definition, resources.within(after))
+            if request.plan_digest is not None:
+                plan = self._foresight(resources, after, prepared, False).plan()
+                if plan.digest != request.plan_digest:
+                    raise PlanChanged(stack_name=stack.name)
+            self._store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
+            if after.sealed and not stack.sealed:
+                self._store.seal_tree(stack)
+            self._store.stacks.save(after)
+            self._store.events.append_many([stack_event(after, now)])
+            if request.adopt_cloud and attempt.cloud is not None:
+                self._tell_adoption(context, after, seen.cloud, attempt.cloud)
+            self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
+        self._definitions.keep(after, prepared.definition)
+
+    def _tell_adoption(
+        self, context: Context, stack: StackRecord, before: CloudIdentity | None, now: CloudIdentity
+    ) -> None:
+        """Write the event that a stack has its objects in another cloud from now on, and the line of the audit log."""
+        reason = f"{context.user} has it adopt the cloud {now}; it had its objects in {before or 'an unrecorded one'}"
+        self._store.events.append_many([stack_event(replace(stack, status_reason=reason), self._clock.now())])
+        audit.info("cloud stack=%s by=%s before=%s now=%s", stack.id, context.user, before, now)
+
+    def _check_update(self, stack: StackRecord, definition: Definition) -> None:
+        """Raises StackValidationFailed where a part of an update is known to be in vain."""
+        resources = self._reading.resources_of(stack)
+        resources.check_external(definition)
+        names = resources.may_object(definition)
+        if names:
+            check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
+
+    def _check_replacements(self, after: StackRecord, prepared: Prepared) -> None:
+        """Raises StackValidationFailed where something in the tree has failed that cannot be replaced."""
+        tree = [after.id, *(nested.id for nested in self._store.stacks.descendants(after))]
+        if not self._store.resources.any_failed(tree):
+            return
+        foresight = self._foresight(self._reading.resources_of(after), after, prepared, False)
+        problems = tuple(
+            Problem(("resources", *path), f"resources.{'.'.join(path)}: {why}") for path, why in foresight.refused()
+        )
+        if problems:
+            raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
+
+    def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
+        """Raises StackLocked where an update, or its rollback, would touch a nested stack that is locked."""
+        sparing = Sparing(self._store, self._definitions, self._reading, stack)
+        # Who looks at all objects leaves none alone.
+        touched = sparing.locked() if converges else sparing.touched(after, definition)
+        template_id, environment = after.previous_template_id, after.previous_environment
+        if touched is None and not after.disable_rollback and sparing.locked() is not None:
+            assert template_id is not None and environment is not None
+            back = replace(after, template_id=template_id, environment=environment)
+            touched = sparing.touched(back, self._definitions.of(back))
+        if touched is not None:
+            error = locked_error(Operation.UPDATE, touched)
+            error.message += _changed_files(self._definitions.of(stack), definition)
+            raise error
+
+    def preview_update(
+        self,
+        context: Context,
+        stack: StackRecord,
+        request: Request,
+        existing: bool,
+        show_nested: bool = False,
+        plan: bool = False,
+    ) -> Changes:
+        """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked. Raises OtherCloud
+        where an update would."""
+        self._stack_clouds.admitted(stack, request.adopt_cloud)
+        prepared = self._preparation.changed(stack, request, existing)
+        check_types(context, prepared.types)
+        self._check_update(stack, prepared.definition)
+        after = _begun(stack, request, prepared, existing, self._clock.now())
+        self._check_replacements(after, prepared)
+        resources = self._reading.resources_of(stack)
+        return self._foresight(resources, after, prepared, self._converges(request)).changes(show_nested, plan)
+
+    def _foresight(
+        self, resources: Resources, after: StackRecord, prepared: Prepared, converges: bool
+    ) -> Foresight:
+        """What an update that leads to `after` would do."""
+        standing = resources.nested(after.id)
+        return Foresight(prepared.definition, resources.within(after), standing, converges)
+
+    def _converges(self, request: Request) -> bool:
+        return request.converge or self._settings.observe_on_update
+
+    def validate(
+        self, context: Context, request: Request, show_nested: bool = False, without_services: bool = False
+    ) -> JsonMap:
+        """The answer of POST /validate. Raises what is wrong with the template; `without_services`: but not that the
+        cloud lacks a service that it needs."""
+        nested = self._preparation.validate(context, request, without_services)
+        check_types(context, nested.types)
+        described = nested.definition.describe(nested.hidden)
+        within = nested.describe() if show_nested else {}
+        mask = Mask(lambda: nested.secrets)
+        return {**described, "NestedParameters": mask.json(within)} if within else described
+
+    def review(self, context: Context, request: Request) -> list[Problem]:
+        """Everything that is wrong with a template and what comes with it, warnings too."""
+        return self._preparation.review(context, request)
+
+    # -- delete, check, cancel ---------------------------------------------------------------------
+
+    def delete(self, context: Context, stack: StackRecord, force: bool = False) -> None:
+        """Queue the deletion; whatever holds the stack is cancelled and waited for.
+
+        A lock or unlock that failed is lifted by it (lock-and-health §2). With `force` the stack goes in any case: what
+        cannot be deleted, or not within `error_wait_time`, is left behind and listed in the stack's reason.
+        """
+        operation = Operation.FORCE_DELETE if force else Operation.DELETE
+        attempt = self._gate.attempt(context, operation, stack, "DELETE", "", None)
+        now = self._clock.now()
+        with self._gate.allowed(attempt) as stack:
+            protected = against_deletion(self._store, stack)
+            if protected is not None:
+                raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
+            self._store.actions.cancel_queued([stack.id], "the stack is deleted", now)
+            holder = None
+            for action in self._store.actions.live([stack.id]):
+                self._store.actions.signal(action.id, Control.ABORT, now)
+                holder = action.id
+            stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
+            stack = replace(stack, updated_at=now, lock=None)
+            self._store.stacks.save(stack)
+            self._store.events.append_many([stack_event(stack, now)])
+            self._gate.queue(context, stack, Verb.DELETE, {"force": True} if force else None, waits_for=holder)
+
+    def retry(self, context: Context, stack: StackRecord) -> None:
+        """Go on with the create or update that failed, where it failed: what it has finished stays as it is.
+
+        It needs no template. Raises InvalidStackState where none has failed.
+        """
+        with self._gate.allowed(self._gate.act(context, Operation.RETRY, stack)) as stack:
+            # `updated_at` stays: it tells what the operation has finished.
+            verb, _ = stack.state_without_lock
+            stack = self._gate.begin(stack, verb)
+            resources = self._reading.resources_of(stack)
+            resources.retries = True
+            check_protected(self._definitions.of(stack), resources)
+            self._gate.queue(context, stack, verb, {"retry": True})
+
+    def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
+        """Queue a check of every resource, see `Schedule.start`."""
+        self._schedule.start(context, stack, Verb.CHECK, timing)
+
+    def suspend(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
+        """Queue a suspend of every resource; nothing to do where the stack is SUSPEND_COMPLETE."""
+        self._schedule.start(context, stack, Verb.SUSPEND, timing)
+
+    def resume(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
+        """Queue a resume of every resource; nothing to do where the stack is RESUME_COMPLETE."""
+        self._schedule.start(context, stack, Verb.RESUME, timing)
+
+    def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
+        """Ask the running operation to stop. Raises NotSupported if there is none that can be cancelled.
+
+        A queued one is asked as well: it starts, finds the control, and ends as if it had been cut short.
+        """
+        operation = Operation.CANCEL_UPDATE if rollback else Operation.CANCEL_WITHOUT_ROLLBACK
+        control = Control.CANCEL_ROLLBACK if rollback else Control.CANCEL
+        with self._gate.allowed(self._gate.act(context, operation, stack)) as stack:
+            for action in self._store.actions.live([stack.id]):
+                self._store.actions.signal(action.id, control, self._clock.now())
+
+
+def _changed_files(before: Definition, after: Definition) -> str:
+    """A sentence on the files that an update changes; "" where there are none."""
+    old, new = before.template.files, after.template.files
+    names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    return f" The update changes these files: {', '.join(names)}." if names else ""
+
+
+def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
+    """The stack as an update of it begins."""
+    after = replace(updated(stack, request, prepared, existing), updated_at=now)
+    return moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
+
+
+def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
+    """The stack with what an update changes of its record; a rollback goes back to the last definition reached."""
+    reached = stack.previous_template_id is None or stack.previous_environment is None
+    if request.tags is not None:
+        tags = request.tags
+    else:
+        tags = stack.tags if existing else ()
+    return replace(
+        stack,
+        template_id=prepared.template_id,
+        environment=prepared.environment,
+        previous_template_id=stack.template_id if reached else stack.previous_template_id,
+        previous_environment=stack.environment if reached else stack.previous_environment,
+        timeout_mins=stack.timeout_mins if request.timeout_mins is None else request.timeout_mins or None,
+        disable_rollback=stack.disable_rollback if request.disable_rollback is None else request.disable_rollback,
+        tags=tags,
+        sealed=prepared.hides,
+    )

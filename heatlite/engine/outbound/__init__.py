@@ -1,0 +1,1 @@
+"""Connections that the server opens itself: template downloads, webhooks, other regions."""

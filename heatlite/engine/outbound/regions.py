@@ -1,0 +1,137 @@
+"""Stacks at other endpoints: the regions that the operator lists (`regions`), and this server by its own address."""
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from heatlite.core.config import BadSetting, Settings
+from heatlite.core.errors import EntityNotFound
+from heatlite.core.json import Json, dump
+from heatlite.core.masking import origin
+from heatlite.engine.outbound.egress import connection, left, look_up, path_of
+from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.plugin.ports import RegionUnavailable
+
+WHOLE: Final = 30.0
+"""Seconds that one request may take in all."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""The largest answer that is read."""
+PROJECT: Final = "{project}"
+_NOBODY_HOME: Final = (502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a region is."""
+
+    url: str
+    """``https://host:port/v1/{project}``; the project of the stack takes that place."""
+    token: str | None = None
+    """Sent as X-Auth-Token."""
+
+
+class Regions:
+    """Sends requests to them (`plugin.ports.Regions`). What an operator lists needs no check of its address."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint], own: str, ourselves: Ourselves | None = None) -> None:
+        """`own` is where this server is: ``http://host:port``; `ourselves` prove to it who asks."""
+        self._ourselves = ourselves
+        self._endpoints = endpoints
+        self._own = Endpoint(f"{own}/v1/{PROJECT}")
+
+    def ask(
+        self,
+        region: str | None,
+        project: str,
+        method: str,
+        path: str,
+        body: Json = None,
+        ca_cert: str | None = None,
+        insecure: bool = False,
+    ) -> tuple[int, Json]:
+        endpoint = self._own if region is None else self._endpoints.get(region)
+        if endpoint is None:
+            raise EntityNotFound(entity="Region", name=region)
+        parts = urlsplit(endpoint.url.replace(PROJECT, quote(project, safe="")) + path)
+        shown = f"{'This server' if region is None else f'Region {region}'} ({origin(endpoint.url)})"
+        headers = {"Host": parts.netloc, "Accept": "application/json", "User-Agent": "heatlite", "Connection": "close"}
+        if endpoint.token is not None:
+            headers["X-Auth-Token"] = endpoint.token
+        if region is None and self._ourselves is not None:
+            headers.update(self._ourselves.headers(project))
+        payload = None
+        if body is not None:
+            payload, headers["Content-Type"] = dump(body).encode(), "application/json"
+        end = time.monotonic() + WHOLE
+        sent = False
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            address = look_up(parts.hostname or "", port, left(end)), port
+            tls = trusted(ca_cert, insecure) if parts.scheme == "https" else None
+            with connection(parts, address, end, tls) as asked:
+                sent = True
+                asked.request(method, path_of(parts), payload, headers)
+                with asked.getresponse() as response:
+                    text = response.read(MOST_BYTES + 1)
+                    if response.length and len(text) <= MOST_BYTES:
+                        raise http.client.IncompleteRead(text, response.length)
+            left(end)  # what was cut off may look complete
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            late = time.monotonic() >= end
+            reason = f"it took longer than {WHOLE:g} seconds" if late else str(error) or type(error).__name__
+            raise RegionUnavailable(shown, reason, sent) from error
+        if response.status in _NOBODY_HOME:
+            raise RegionUnavailable(shown, f"the answer is {response.status}", sent=True)
+        if len(text) > MOST_BYTES:
+            raise RegionUnavailable(shown, f"the answer has more than {MOST_BYTES} bytes", sent=True)
+        return response.status, _read(text)
+
+
+def trusted(ca_cert: str | None, insecure: bool) -> ssl.SSLContext:
+    """Whom to trust. Raises ssl.SSLError for what is no certificate."""
+    context = ssl.create_default_context(cadata=ca_cert)
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def endpoints(settings: Settings) -> dict[str, Endpoint]:
+    """The settings `regions` and `region_tokens` by name. Raises BadSetting."""
+    tokens = dict(_pair("region_tokens", entry) for entry in settings.region_tokens)
+    found = {}
+    for name, url in (_pair("regions", entry) for entry in settings.regions):
+        try:
+            parts = urlsplit(url)
+            fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            fine = False
+        if not fine or parts.username is not None or parts.query or parts.fragment:
+            raise BadSetting(
+                f"regions: the address of {name} ({origin(url)}…) has to be one such as https://host:8004/v1/{PROJECT},"
+                " without user, password and query. A token belongs into region_tokens."
+            )
+        found[name] = Endpoint(url.rstrip("/"), tokens.pop(name, None))
+    if tokens:
+        raise BadSetting(f"region_tokens: there is no region {', '.join(sorted(tokens))}.")
+    return found
+
+
+def _pair(setting: str, entry: str) -> tuple[str, str]:
+    name, equals, value = entry.partition("=")
+    if not (name and equals and value):
+        raise BadSetting(f"{setting}: each entry is NAME=VALUE.")  # which may be a secret: it is not shown
+    return name.strip(), value.strip()
+
+
+def _read(text: bytes) -> Json:
+    try:
+        found: Json = json.loads(text)
+    except ValueError:
+        return None
+    return found

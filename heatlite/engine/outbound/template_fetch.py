@@ -1,0 +1,109 @@
+"""Templates that the server gets itself, only from hosts that the operator lists (`template_hosts`)."""
+
+import http.client
+import time
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from heatlite.core.bulkhead import Bulkhead
+from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
+from heatlite.core.masking import origin
+from heatlite.engine.outbound.egress import Hosts, Refused, connection, left, path_of
+
+_MOST_REDIRECTS: Final = 5
+AT_ONCE: Final = 3
+"""Templates that are fetched at once, of the eight requests that a server answers at once."""
+IN_LINE: Final = 2
+"""Requests that wait for that."""
+IN_LINE_SECONDS: Final = 1.0
+"""How long they wait."""
+
+
+def _busy() -> Unavailable:
+    return Unavailable(service="The fetching of templates", reason="too many requests wait for it; try again later")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """Gets text over HTTP and HTTPS.
+
+    A host is asked only if it is listed (`Hosts`), and each one that a redirect leads to as well.
+    """
+
+    hosts: tuple[str, ...]
+    most_bytes: int
+    timeout: float
+    turns: Bulkhead = field(default_factory=lambda: Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy), compare=False)
+    """What is fetched in: a request that waits for a host has a thread of the server."""
+
+    def lists(self, url: str) -> bool:
+        """Whether `text` would ask the host of `url`."""
+        return self._allowed.lists(url)
+
+    @property
+    def _allowed(self) -> Hosts:
+        return Hosts("template_hosts", self.hosts)
+
+    def text(self, url: str) -> str:
+        """What is at `url`.
+
+        Raises HTTPBadRequest, RequestLimitExceeded for more than `most_bytes`, Unavailable where too many are fetched.
+        """
+        with self.turns.turn():
+            return self._text(url)
+
+    def _text(self, url: str) -> str:
+        end = time.monotonic() + self.timeout
+        here = url
+        for _ in range(_MOST_REDIRECTS + 1):
+            try:
+                parts = urlsplit(here)
+                address = self._allowed.address(parts, end)
+                status, target, body = self._get(parts, address, end)
+            except Refused as error:
+                raise _failed(url, str(error)) from None
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                late = time.monotonic() >= end
+                reason = f"it took longer than {self.timeout:g} seconds" if late else f"{error or type(error).__name__}"
+                raise _failed(url, reason) from error
+            if target is None:
+                return self._content(url, status, body)
+            following = urljoin(here, target)
+            if parts.scheme == "https" and not following.startswith("https:"):
+                raise _failed(url, f"it redirects from https to {_shown(following)}")
+            here = following
+        raise _failed(url, f"there are more than {_MOST_REDIRECTS} redirects")
+
+    def _get(self, parts: SplitResult, address: tuple[str, int], end: float) -> tuple[int, str | None, bytes]:
+        """Status, target of a redirect, and the body as far as it may go and one byte more."""
+        with connection(parts, address, end) as asked:
+            asked.request("GET", path_of(parts), headers={"Host": parts.netloc, "Connection": "close"})
+            with asked.getresponse() as response:
+                target = response.getheader("Location") if response.status in (301, 302, 303, 307, 308) else None
+                body = b"" if target is not None else response.read(self.most_bytes + 1)
+                if target is None and response.length and len(body) <= self.most_bytes:
+                    raise http.client.IncompleteRead(body, response.length)
+        left(end)  # what was cut off may look complete
+        return response.status, target, body
+
+    def _content(self, url: str, status: int, body: bytes) -> str:
+        if status != http.client.OK:
+            raise _failed(url, f"the answer is {status}")
+        if len(body) > self.most_bytes:
+            text = f"Template {_shown(url)} exceeds maximum allowed size ({self.most_bytes} bytes)."
+            raise RequestLimitExceeded(f"Request limit exceeded: {text}")
+        try:
+            return body.decode()
+        except UnicodeDecodeError as error:
+            raise _failed(url, f"it is no UTF-8 text (byte {error.start})") from None
+
+
+def _failed(url: str, reason: str) -> HTTPBadRequest:
+    return HTTPBadRequest(f"Could not retrieve template {_shown(url)}: {reason}.")
+
+
+def _shown(url: str) -> str:
+    """The URL of a template for messages, without user, password and query."""
+    shown = origin(url, path=True)
+    return (shown if shown.isprintable() else repr(shown))[:200]

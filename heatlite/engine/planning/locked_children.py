@@ -1,0 +1,103 @@
+"""Whether an operation leaves nested stacks alone that are locked on their own (lock-and-health §2: tree)."""
+
+from dataclasses import replace
+
+from heatlite.core.errors import HeatliteError
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning.child_definition import foreseen
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.plan import Outcome, Plan
+from heatlite.engine.planning.planner import evaluate, plan_converge
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.unit_of_work import moved
+from heatlite.engine.state.values import PlannedValues
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.document import Definition
+from heatlite.template.expression import has_unknown
+
+
+class Sparing:
+    """Looks at the tree below one stack, as it is now; changes nothing."""
+
+    def __init__(self, store: Store, definitions: Definitions, reading: Reading, stack: StackRecord) -> None:
+        self._store = store
+        self._definitions = definitions
+        self._reading = reading
+        self._below = {nested.id: nested for nested in store.stacks.descendants(stack)}
+        self._locked: dict[str | None, StackRecord] = {}
+        """The first locked stack in each subtree that has one, by the id of the subtree's root."""
+        for locked in self._below.values():
+            at: StackRecord | None = locked if locked.lock is not None else None
+            while at is not None:
+                self._locked.setdefault(at.id, locked)
+                at = self._below.get(at.parent_id or "")
+
+    def locked(self, row: ResourceRecord | None = None) -> StackRecord | None:
+        """A nested stack with a lock of its own; with `row`, the object of that resource or a stack within it."""
+        if row is not None:
+            return self._locked.get(row.physical_id)
+        return next(iter(self._locked.values()), None)
+
+    def touched(self, after: StackRecord, definition: Definition) -> StackRecord | None:
+        """A locked stack that an update to `definition` would touch, `after` being the stack as it makes it.
+
+        What depends on values that only the update will bring counts as touched.
+        """
+        rows = self._store.resources.of(after.id) if self._locked else []
+        if not any(map(self.locked, rows)):
+            return None
+        values = PlannedValues(self._reading.resources_of(after))
+        plan = plan_converge(definition, rows, values)
+        for row in rows:
+            locked = self.locked(row)
+            if locked is None:
+                continue
+            nested = self._below[row.physical_id or ""]
+            if nested.lock is not None:
+                found = None if _is_kept(plan, row) and self._is_done(_updated(nested, after)) else nested
+            else:
+                try:
+                    becomes = self._foreseen(definition, plan, values, row, nested)
+                except HeatliteError:
+                    becomes = None
+                found = locked if becomes is None else self.touched(*becomes)
+            if found is not None:
+                return found
+        return None
+
+    def _foreseen(
+        self, definition: Definition, plan: Plan, values: PlannedValues, row: ResourceRecord, nested: StackRecord
+    ) -> tuple[StackRecord, Definition] | None:
+        """What a nested stack that is not locked itself becomes; None where it goes, or nobody knows yet."""
+        step = plan.steps.get(row.name)
+        if step is None or step.row is None or step.row.id != row.id or step.outcome is not Outcome.UPDATE:
+            return None
+        wanted = evaluate(definition, row.name, values.resources, values)
+        if any(map(has_unknown, (wanted.properties, wanted.metadata, wanted.update_policy))):
+            return None
+        return foreseen(definition, values.resources, row, wanted, nested)
+
+    def _is_done(self, after: StackRecord) -> bool:
+        """Whether an update of the stack to the definition that it has would find nothing to do, at any depth."""
+        definition, rows = self._definitions.of(after), self._store.resources.of(after.id)
+        if sorted(row.name for row in rows) != sorted(definition.resources):
+            return False
+        plan = plan_converge(definition, rows, PlannedValues(self._reading.resources_of(after)))
+        within = [self._below[row.physical_id] for row in rows if row.physical_id in self._below]
+        return all(_is_kept(plan, row) for row in rows) and all(self._is_done(_updated(one, after)) for one in within)
+
+
+def _is_kept(plan: Plan, row: ResourceRecord) -> bool:
+    """Whether the row stays as it is, and is well; a lock may hide that it is not."""
+    if row.before_lock is not None and row.before_lock.status is Status.FAILED:
+        return False
+    step = plan.steps.get(row.name)
+    if step is None:
+        return plan.kept[row.name].id == row.id if row.name in plan.kept else False
+    return step.outcome is Outcome.KEEP and step.row == row and row.status is Status.COMPLETE
+
+
+def _updated(nested: StackRecord, parent: StackRecord) -> StackRecord:
+    """A nested stack while its parent is updated."""
+    return replace(moved(nested, Verb.UPDATE, Status.IN_PROGRESS, ""), updated_at=parent.updated_at)

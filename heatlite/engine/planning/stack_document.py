@@ -1,0 +1,155 @@
+"""Stack documents: the export of a stack with its objects, read again by adopt and restore.
+
+The form is Heat's. Beside Heat's keys each resource has its ``physical_name``, by which some types find their object,
+and its ``mapped_type``, which the environment's registry made of its type.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from heatlite.core.clock import to_text
+from heatlite.core.clouds import CloudIdentity
+from heatlite.core.errors import HTTPBadRequest, Invalid
+from heatlite.core.json import Json, JsonMap
+from heatlite.engine.state.requests import Adopted
+from heatlite.engine.state.values import current_rows
+from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.document import Template
+from heatlite.template.loader import load_mapping, load_template
+
+
+def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
+    """The record of a stack; of a resource that makes a nested stack it has that stack's record, too.
+
+    `rows` are its resources, where the caller knows them better than the store.
+    """
+    nested = {child.id: child for child in store.stacks.descendants(stack)}
+    return _stack(store, stack, store.resources.of(stack.id) if rows is None else rows, nested)
+
+
+def _stack(store: Store, stack: StackRecord, rows: list[ResourceRecord], nested: Mapping[str, StackRecord]) -> JsonMap:
+    template = store.templates.get(stack.template_id)
+    resources: JsonMap = {}
+    for row in current_rows(rows):
+        child = nested.get(row.physical_id or "")
+        within = {} if child is None else _stack(store, child, store.resources.of(child.id), nested)
+        resources[row.name] = {**within, **_resource(row)}
+    return {
+        "name": stack.name,
+        "id": stack.id,
+        "action": stack.verb.value,
+        "status": stack.status.value,
+        "template": template.document,
+        "environment": stack.environment,
+        "files": dict(template.files),
+        "project_id": stack.project,
+        "stack_user_project_id": None,
+        "tags": list(stack.tags),
+        "resources": resources,
+        "stack_protection": _protection(stack.protection),
+        "cloud": None if stack.cloud is None else stack.cloud.to_json(),
+    }
+
+
+def _resource(row: ResourceRecord) -> JsonMap:
+    return {
+        "name": row.name,
+        "resource_id": row.physical_id,
+        "physical_name": row.physical_name,
+        "type": row.type,
+        "mapped_type": row.mapped_type,
+        "action": row.verb.value,
+        "status": row.status.value,
+        "metadata": row.metadata,
+        "resource_data": row.data,
+        "protection": _protection(row.protection),
+    }
+
+
+def without_data(record: Mapping[str, Json]) -> JsonMap:
+    """A stack's record without what the types of its resources keep, and of nested stacks likewise."""
+    shown = {**record}
+    if isinstance(resources := record.get("resources"), Mapping):
+        shown["resources"] = {
+            name: without_data(entry) if isinstance(entry, Mapping) else entry for name, entry in resources.items()
+        }
+    if "resource_data" in shown:
+        shown["resource_data"] = {}
+    return shown
+
+
+def _protection(record: ProtectionRecord | None) -> JsonMap | None:
+    if record is None:
+        return None
+    return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
+
+
+def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[object]:
+    """The values of hidden parameters in a stack's record, and in those within."""
+    template, environment = record.get("template"), record.get("environment")
+    own = record.get("files")
+    found: list[object] = []
+    if isinstance(own, Mapping) and own:
+        files = {name: text for name, text in own.items() if isinstance(text, str)}
+    if isinstance(template, Mapping) and isinstance(environment, Mapping):
+        names = {*Template(template, files).hidden, *_hidden_in_files(files)}
+        defaults = {name: schema.default for name, schema in Template(template, files).parameters.items()}
+        places = (environment.get("parameters"), environment.get("parameter_defaults"), defaults)
+        found += [values[name] for values in places if isinstance(values, Mapping) for name in names if name in values]
+        sinks = environment.get("event_sinks")
+        for sink in sinks if isinstance(sinks, list) else ():
+            found.append(sink.get("secret") if isinstance(sink, Mapping) else None)
+    resources = record.get("resources")
+    for entry in resources.values() if isinstance(resources, Mapping) else ():
+        if isinstance(entry, Mapping):
+            found += hidden_in(entry, files)
+    return found
+
+
+def _hidden_in_files(files: Mapping[str, str]) -> Iterator[str]:
+    for name, text in files.items():
+        if "hidden" in text or "NoEcho" in text:
+            with suppress(Invalid):  # it only looks like a template
+                yield from Template(load_template(text, name).data).hidden
+
+
+def read_record(value: Json) -> Adopted:
+    """A stack's record, as an object or as text. Raises HTTPBadRequest where it is none."""
+    data = load_mapping(value, "adopt_stack_data", "Stack record").data
+    template = data.get("template")
+    if not isinstance(template, dict):
+        raise HTTPBadRequest("adopt_stack_data: there is no template in it.")
+    files = _map(data, "files")
+    return Adopted(
+        template,
+        _map(data, "environment"),
+        {name: content for name, content in files.items() if isinstance(content, str)},
+        _resources(data, "adopt_stack_data"),
+        data.get("stack_protection") is not None,
+        CloudIdentity.from_json(data.get("cloud")),
+    )
+
+
+def _resources(data: Mapping[str, Json], where: str) -> JsonMap:
+    """The resources of a record, and of the records within, with all in its form that adoption looks at."""
+    resources = _map(data, "resources", where)
+    for name, entry in resources.items():
+        here = f"{where}.resources.{name}"
+        if not isinstance(entry, dict):
+            raise HTTPBadRequest(f"{here}: has to be an object.")
+        for key in ("resource_id", "physical_name"):
+            if not isinstance(entry.get(key), str | None):
+                raise HTTPBadRequest(f"{here}.{key}: has to be text or null.")
+        _map(entry, "resource_data", here)
+        _resources(entry, here)
+    return resources
+
+
+def _map(data: Mapping[str, Json], key: str, where: str = "adopt_stack_data") -> JsonMap:
+    value = data.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise HTTPBadRequest(f"{where}.{key}: has to be an object or null.")
+    return value

@@ -1,0 +1,100 @@
+"""The budget of a tree of stacks: what all its rows may hold (docs/decisions/0019-budgets.md)."""
+
+from collections.abc import Iterable, Mapping
+from sys import maxsize
+
+from heatlite.core.errors import RequestLimitExceeded
+from heatlite.core.json import JsonMap
+from heatlite.core.json import size as json_size
+from heatlite.engine.planning.planner import Wanted
+from heatlite.engine.state.values import Resources
+from heatlite.store.records import ResourceRecord
+
+PART = 64
+"""Share of the budget, as a divisor, that a walk may take before it commits: others see only what is committed."""
+
+
+class Budget:
+    """Counts what one walk adds to its tree, in characters of JSON, against `max_stack_data`.
+
+    The rest of the tree is summed up again after each commit.
+    """
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._held: dict[str, int] = {}
+        """By row id: the size of properties and metadata."""
+        self._total = 0
+        self._counts_rows = False
+        self._in_tree = False
+        self._elsewhere: int | None = None
+        """What the rest of the tree holds; None: to be read."""
+        self._ordered: dict[str, int] = {}
+        """By row id: what definitions of nested stacks add that are not committed yet."""
+        self._taken = 0
+        """What was taken since the last commit."""
+
+    def start(self, rows: Iterable[ResourceRecord], in_tree: bool) -> None:
+        """Count what the rows of the stack hold. `in_tree`: there are nested stacks, or this is one."""
+        self._counts_rows, self._in_tree = True, in_tree
+        self._count(rows, {})
+
+    def _count(self, rows: Iterable[ResourceRecord], known: Mapping[str, int]) -> None:
+        self._held, data = {}, 0
+        for row in rows:
+            size = known.get(row.id)
+            self._held[row.id] = size_of(row.properties, row.metadata) if size is None else size
+            data += size_of(row.data)
+        self._total = sum(self._held.values()) + data
+
+    def take(self, key: str, wanted: Wanted) -> None:
+        """Count what a row is going to hold, in place of what it holds. Raises RequestLimitExceeded."""
+        size = size_of(wanted.properties, wanted.metadata)
+        more = size - self._held.get(key, 0)
+        self._check(more)
+        self._total += more
+        self._held[key] = size
+        self._taken += max(0, more)
+
+    def take_definition(self, row_id: str, more: int) -> None:
+        """Count what the definition of a row's nested stack grows by. Raises RequestLimitExceeded."""
+        self._in_tree = True
+        more = max(0, more)
+        self._check(more - self._ordered.get(row_id, 0))
+        self._ordered[row_id] = more
+        self._taken += more
+
+    def _check(self, more: int) -> None:
+        if self._elsewhere is None:
+            self._elsewhere = self._resources.tree_data(without_rows=self._counts_rows) if self._in_tree else 0
+        most, nested = self._resources.stack_data, " and of those nested with it" if self._in_tree else ""
+        total = self._total + self._elsewhere + sum(self._ordered.values()) + more
+        if more > 0 and total > most:
+            raise RequestLimitExceeded(
+                message=f"the resources of the stack{nested} would come to {total} characters of JSON, more than {most}"
+                " (max_stack_data). Have less in them, or divide the stack."
+            )
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether so much was taken that other walks of the tree have to see it."""
+        return self._in_tree and self._taken > self._resources.stack_data // PART
+
+    def to_record(self) -> int | None:
+        """Return what the rows of the stack hold, for other walks; None: there are no others."""
+        return self._total if self._counts_rows and self._in_tree else None
+
+    def recount(self, rows: Iterable[ResourceRecord]) -> None:
+        """Count what there is at the end: rows are gone, and types have kept data."""
+        if self._counts_rows and self._in_tree:
+            self._count(rows, self._held)
+
+    def written(self) -> None:
+        """To be told when a commit has been made."""
+        self._elsewhere, self._taken = None, 0
+        self._ordered.clear()
+
+
+def size_of(*values: JsonMap) -> int:
+    """Return what values come to; an empty one to nothing."""
+    return sum(json_size(value, maxsize) for value in values if value)

@@ -1,0 +1,31 @@
+"""What types know to be in vain before an update is begun."""
+
+from collections.abc import Mapping, Sequence
+
+from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
+from heatlite.core.masking import Mask
+from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.planning.planner import choose, evaluate
+from heatlite.engine.state.values import PlannedValues, Resources
+from heatlite.store.records import ResourceRecord
+from heatlite.template.document import Definition
+
+
+def check_changes(definition: Definition, rows: Mapping[str, Sequence[ResourceRecord]], resources: Resources) -> None:
+    """Raise StackValidationFailed where a change cannot be made; `rows` are those of the resources whose types may
+    have an objection, by name.
+
+    What follows from values that only the update will bring, or from what the objects are, fails when its turn comes.
+    """
+    values = PlannedValues(resources)
+    values.to_make.update(definition.resources)
+    for name, existing in rows.items():
+        try:
+            restricted = definition.environment.restricted_actions(name)
+            wanted = evaluate(definition, name, resources, values)
+            decision = choose(existing, wanted, resources, restricted, values.chosen)
+        except HeatliteError:
+            continue  # the step meets it again, and tells of it
+        if decision.outcome is Outcome.REFUSE:
+            text = Mask(definition.secrets).text(f"resources.{name}: {decision.cause}")
+            raise StackValidationFailed(text, problems=(Problem(("resources", name, "properties"), text),))

@@ -1,0 +1,136 @@
+"""What is protected, and what that keeps from being deleted (decision 0024)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from heatlite.core.clock import to_text
+from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.status import Status, Verb
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.unit_of_work import LONGEST_REASON, resource_event, stack_event
+from heatlite.store.records import EventRecord, ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A stack that is protected, or a resource of it."""
+
+    stack: StackRecord
+    resource: str | None
+    """The resource's name; None: the stack itself."""
+    record: ProtectionRecord
+
+    @property
+    def text(self) -> str:
+        """What is protected, since when, by whom and why, and what lifts that."""
+        stack, record = self.stack, self.record
+        what = f"stack {stack.name}" if self.resource is None else f"resource {self.resource} of stack {stack.name}"
+        reason = f"reason: {record.reason}" if record.reason else "no reason given"
+        body = canonical({"unprotect": None if self.resource is None else {"resource": self.resource}})
+        return (
+            f"{what} is protected since {to_text(record.at)} by {record.by}, {reason}. To lift that:"
+            f" heatlite unprotect {' '.join(filter(None, (stack.name, self.resource)))}, or POST"
+            f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions with the body {body}."
+        )
+
+
+def is_made(row: ResourceRecord) -> bool:
+    """Whether the row has an object that was finished, and that is not on its way out."""
+    last = row.before_check or row.state_without_lock
+    if last.verb in (Verb.CREATE, Verb.ADOPT):
+        return last.status is Status.COMPLETE
+    return last.verb not in (Verb.INIT, Verb.DELETE)
+
+
+def first_within(store: Store, stacks: Sequence[StackRecord]) -> Protected | None:
+    """The first of the stacks that is protected, or the first resource of one of them."""
+    for stack in stacks:
+        if stack.protection is not None:
+            return Protected(stack, None, stack.protection)
+    row = store.resources.protected([stack.id for stack in stacks])
+    if row is None or row.protection is None:
+        return None
+    return Protected(next(stack for stack in stacks if stack.id == row.stack_id), row.name, row.protection)
+
+
+def against_deletion(store: Store, stack: StackRecord) -> Protected | None:
+    """What forbids to delete a stack with all that is nested in it: a part of it, or what it is nested in."""
+    below = stack
+    for above in store.stacks.ancestors(stack):
+        for row in store.resources.by_name(above.id, [below.parent_resource or ""]):
+            if row.physical_id == below.id and row.protection is not None:
+                return Protected(above, row.name, row.protection)
+        if above.protection is not None:
+            return Protected(above, None, above.protection)
+        below = above
+    return first_within(store, [stack, *store.stacks.descendants(stack)])
+
+
+BY_RECORD = "the stack was adopted with it"
+
+
+def protection_event(event: EventRecord, operation: Operation, user: str, reason: str | None) -> EventRecord:
+    """The event of a protection: no stack or resource is ever in such a state."""
+    text = f"{operation.value} by {user}{f': {reason}' if reason else ''}"
+    return replace(event, verb=operation.name, status=Status.COMPLETE, status_reason=text[:LONGEST_REASON])
+
+
+def declare(
+    store: Store, stack: StackRecord, by: str, now: float, before: JsonMap | None = None, entries: Json = None
+) -> None:
+    """Protect what the environment of a tree says, and what the record says that it was adopted from.
+
+    In the transaction that ends a create, an update, a restore or an adoption: an object that was not finished, or that
+    a rollback removes, is never protected. In the one that begins an update `before` is the environment till then:
+    what only the new one protects counts for this update already. `entries` are the resources of the record.
+    """
+    environment, earlier = Environment.stored(stack.environment), Environment.stored(before or {})
+    if not environment.protects_some and not _says_so(entries):
+        return
+    levels = {stack.id: (environment, earlier, entries)}
+    rows: list[ResourceRecord] = []
+    events: list[EventRecord] = []
+    for one in (stack, *store.stacks.descendants(stack)):
+        if one.id not in levels:
+            name = one.parent_resource or ""
+            above = levels[one.parent_id or ""]
+            entry = _entry(above[2], name)
+            levels[one.id] = (above[0].within(name), above[1].within(name), entry.get("resources"))
+            if entry.get("stack_protection") is not None and one.protection is None:
+                store.stacks.save(replace(one, protection=ProtectionRecord(by, now, BY_RECORD)))
+                events.append(protection_event(stack_event(one, now), Operation.PROTECT, by, BY_RECORD))
+        for row, reason in _declared(store.resources.of(one.id), *levels[one.id]):
+            rows.append(replace(row, protection=ProtectionRecord(by, now, reason)))
+            events.append(protection_event(resource_event(row, now), Operation.PROTECT, by, reason))
+    store.resources.save_many(rows)
+    store.events.append_many(events)
+
+
+def _declared(
+    rows: list[ResourceRecord], environment: Environment, earlier: Environment, entries: Json
+) -> Iterator[tuple[ResourceRecord, str]]:
+    """The rows of one stack that get protected now, each with the reason."""
+    for row in rows:
+        if row.protection is None and is_made(row):
+            reason = environment.protection(row.name)
+            if reason is not None and earlier.protection(row.name) is None:
+                yield row, reason
+            elif _entry(entries, row.name).get("protection") is not None:
+                yield row, BY_RECORD
+
+
+def _says_so(entries: Json) -> bool:
+    """Whether the resources of a record, or a stack within, were protected."""
+    found = entries.values() if isinstance(entries, dict) else ()
+    keys = ("protection", "stack_protection")
+    return any(
+        isinstance(one, dict) and (any(one.get(key) is not None for key in keys) or _says_so(one.get("resources")))
+        for one in found
+    )
+
+
+def _entry(entries: Json, name: str) -> JsonMap:
+    found = entries.get(name) if isinstance(entries, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,361 @@
+"""What an execution does with the nested stacks of its resources.
+
+Each thing that a nested stack has to do is an order: its row as it becomes, and an action derived from the
+execution's own. An order is written in the commit that writes its resource's state, so that there is never one
+without the other; then the resource waits until the action has ended.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from sys import maxsize
+
+from heatlite.core.clock import Clock
+from heatlite.core.errors import NotFound, RequestLimitExceeded
+from heatlite.core.ids import random_id
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import size as json_size
+from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
+from heatlite.engine.planning.child_definition import becoming, check_immutable
+from heatlite.engine.planning.planner import described, made_anew
+from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
+from heatlite.engine.state.definitions import Definitions, pseudo_parameters
+from heatlite.engine.state.template_types import TemplateResource
+from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.values import Resources, inherited
+from heatlite.engine.steps.step import Work
+from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.resource import Resource, Unhealthy
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.stacks.sizes import DefinitionSize
+from heatlite.store.store import Store
+from heatlite.template.document import Definition, Template
+
+_FAILED_RESOURCE = re.compile(r"(?:Resource \w+ failed: )?(\w+): (resources\..*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a nested stack is to do."""
+
+    stack: StackRecord
+    """As it becomes when the action is queued."""
+    action: ActionRecord
+    is_new: bool = False
+    template: Template | None = None
+    """What it is to be, where that changes."""
+    definition: Definition | None = None
+    pause: float = 0.0
+    """Seconds until it is to begin."""
+    size: int | None = None
+    """What its definition comes to, where that changes (`_definition_size`)."""
+
+
+class Children:
+    """Makes the orders of one execution, and writes them."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        definitions: Definitions,
+        resources: Resources,
+        action: ActionRecord,
+        most_resources: int,
+        budget: Budget,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._definitions = definitions
+        self._resources = resources
+        self._action = action
+        self._most_resources = most_resources
+        self._budget = budget
+        self._room: int | None = None
+        """How many resources the tree may still get."""
+        self._placed: list[Order] = []
+        self._templates: dict[int, tuple[Mapping[str, Json], Template, str]] = {}
+        """By the identity of the document: what many nested stacks share is read once."""
+
+    # -- making orders -------------------------------------------------------------------------------
+
+    def converge(self, work: Work, definition: Definition, urgent: bool, deadline: float | None) -> Order | None:
+        """What the next round of a create or an update asks of the nested stack; None after the last.
+
+        Raises what is wrong with it, which is the resource's failure.
+        """
+        resource = work.resource
+        assert isinstance(resource, StackResource)
+        resource.facts.nested = self._resources.viewer(resource.physical_id)
+        child = resource.child(work.round) if work.verb is not Verb.ADOPT else self._adopted(work, resource)
+        if child is None:
+            return None
+        view = self._resources.nested(resource.physical_id)
+        before = None if view is None else view.stack
+        if before is not None and before.lock is not None:
+            raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
+        assert work.wanted is not None
+        row = described(work.row, work.wanted)
+        stack, template, bound, size = self._bound(row, resource, definition, child, before)
+        if not isinstance(resource, TemplateResource):
+            urgent = True  # another round may follow
+        inputs = self._inputs(work)
+        action = self._derived(stack, urgent, deadline, inputs)
+        if before is not None and not isinstance(resource, TemplateResource):
+            action = replace(action, data=self._membership(before, bound))
+        return Order(stack, action, view is None, template, bound, child.pause, size)
+
+    def _inputs(self, work: Work) -> JsonMap:
+        """What an action on a nested stack has from the one on its parent."""
+        if work.verb is Verb.DELETE:
+            passed: JsonMap = {"abandon": True} if keeps_objects(self._action) else {}
+            return {**passed, "force": True} if self._action.inputs.get("force") else passed
+        if "resources" in self._action.inputs:
+            return {"resources": self._entry(work).get("resources") or {}}
+        passed_on = ("converge", "level", "snapshot")
+        return {key: self._action.inputs[key] for key in passed_on if key in self._action.inputs}
+
+    def _entry(self, work: Work) -> JsonMap:
+        """Of an adoption or a restore: what the resource was where it comes from."""
+        resources = self._action.inputs["resources"]
+        entry = resources.get(work.row.name) if isinstance(resources, dict) else None
+        return entry if isinstance(entry, dict) else {}
+
+    def _adopted(self, work: Work, resource: StackResource[Schema]) -> ChildStack | None:
+        """All at once, and with the members that were there, which a type might name anew."""
+        if work.round > 0:
+            return None
+        goal, template = resource.goal(), self._entry(work).get("template")
+        return replace(goal, template=template, pause=0.0) if isinstance(template, dict) else goal
+
+    def resize(
+        self, row: ResourceRecord, resource: Resource[Schema], definition: Definition, child: ChildStack
+    ) -> Order:
+        """What a signal asks of a nested stack: the action itself, in an update that its parent has no part in.
+
+        Raises what is wrong with it.
+        """
+        view = self._resources.nested(row.physical_id)
+        assert view is not None
+        stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
+        action = replace(self._action, data=self._membership(view.stack, bound))
+        return Order(stack, action, False, template, bound, size=size)
+
+    def _membership(self, before: StackRecord, after: Definition) -> JsonMap:
+        """What a change of a group has decided about its members, as an action's data tells it (seed: senlin-actions):
+        how many come or go, and which."""
+        earlier = self._definitions.of(before).resources
+        changes = {
+            "creation": [name for name in after.resources if name not in earlier],
+            "deletion": [name for name in earlier if name not in after.resources],
+        }
+        return {what: {"count": len(names), "candidates": names} for what, names in changes.items() if names}
+
+    def _bound(
+        self,
+        row: ResourceRecord,
+        resource: Resource[Schema],
+        definition: Definition,
+        child: ChildStack,
+        before: StackRecord | None,
+    ) -> tuple[StackRecord, Template, Definition, int | None]:
+        """The nested stack as it becomes, with its definition, and the size of that where it changes."""
+        deepest = self._resources.types.installation.max_nested_stack_depth
+        stack = becoming(self._resources.stack, row, before, self._clock.now(), deepest)
+        environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
+        template, address = self._template(child.template, definition)
+        bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)
+        without: list[Json] = [*sorted(environment.without)]
+        stack = replace(
+            stack,
+            template_id=address,
+            environment=environment.to_dict(),
+            inherited={"facade": facade, "without": without, **self._made_anew(row, definition)},
+            # All that is hidden in a tree is known beforehand, but for what only a type's own template brings.
+            sealed=stack.sealed or bool(template.hidden) or self._resources.may_have_accounts(bound),
+        )
+        known = held = 0
+        makes_template = not isinstance(resource, TemplateResource)
+        if before is not None:
+            earlier = self._definitions.of(before)
+            known = len(earlier.resources)
+            check_immutable(earlier, bound)
+            held = _definition_size(before, earlier.template if makes_template else None)
+        self._take_room(len(bound.resources) - known)
+        size = _definition_size(stack, template if makes_template else None)
+        self._budget.take_definition(row.id, size - held)
+        return stack, template, bound, None if before is not None and size == held else size
+
+    def _made_anew(self, row: ResourceRecord, definition: Definition) -> JsonMap:
+        """The types of what was made anew of that which the nested stack uses, and members may be joined to."""
+        chosen = self._resources.chosen
+        used = [chosen[name] for name in definition.resources[row.name].requires if name in chosen]
+        anew = set(made_anew(self._resources.stack))
+        if set(row.uses) - {one.id for one in used}:
+            anew |= {one.mapped_type for one in used}
+        return {"anew": [*sorted(anew)]} if anew else {}
+
+    def _template(self, document: Mapping[str, Json], definition: Definition) -> tuple[Template, str]:
+        """The nested template, with the parent's files, and its address in the store."""
+        known = self._templates.get(id(document))
+        if known is None:
+            template = Template(document, definition.template.files)
+            address = self._store.templates.address(template.document, template.files)
+            known = self._templates[id(document)] = document, template, address
+        return known[1], known[2]
+
+    def _take_room(self, more: int) -> None:
+        """Raises RequestLimitExceeded where the tree would have too many resources."""
+        if self._room is None:
+            root = self._resources.stack.root_id or self._resources.stack.id
+            self._room = self._most_resources - self._store.resources.count_in_tree(root)
+        if more > self._room:
+            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {self._most_resources}.")
+        self._room -= max(0, more)
+
+    def forward(self, work: Work, deadline: float | None) -> Order | None:
+        """Pass the operation on to the nested stack. None where there is nothing to do. Raises NotFound."""
+        verb, inputs = work.verb, self._inputs(work)
+        view = self._resources.nested(work.resource.physical_id)
+        if view is None:
+            if verb in (Verb.DELETE, Verb.LOCK, Verb.UNLOCK):
+                return None
+            missing = NotFound(entity="nested stack", name=work.resource.physical_id or work.row.name)
+            if verb is Verb.CHECK:
+                raise Unhealthy(missing.message) from missing
+            raise missing
+        own = view.stack.lock
+        if verb in (Verb.LOCK, Verb.UNLOCK):
+            verb = self._action.verb  # A change of level unlocks resources, and never a stack.
+            if own is not None and own.level is LockLevel.ALL:
+                return None  # Whoever has set that lock holds all there is to hold.
+            if own is not None and verb is Verb.UNLOCK:
+                verb, inputs = Verb.LOCK, {"level": own.level}
+        error = maintenance_refusal(Operation.DELETE, view.stack) if verb is Verb.DELETE else None
+        if error is not None:
+            raise error
+        stack = moved(view.stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        if verb is Verb.DELETE:
+            stack = replace(stack, updated_at=self._clock.now(), lock=None)
+        return Order(stack, self._derived(stack, False, deadline, inputs))
+
+    def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap) -> ActionRecord:
+        return ActionRecord(
+            id=random_id(),
+            stack_id=stack.id,
+            root_id=stack.root_id or stack.id,
+            project=stack.project,
+            verb=stack.verb,
+            status=ActionStatus.INIT,
+            requested_by=self._action.requested_by,
+            created_at=self._clock.now(),
+            cause=Cause.DERIVED,
+            inputs=inputs,
+            context=self._action.context,
+            secrets=self._action.secrets,
+            zone=self._action.zone,
+            timeout=self._action.timeout,
+            deadline=deadline,
+            parent_id=self._action.id,
+            urgent=urgent,
+        )
+
+    # -- writing orders ------------------------------------------------------------------------------
+
+    def place(self, order: Order) -> None:
+        """Have the order written with the next commit."""
+        self._placed.append(order)
+
+    @property
+    def placed(self) -> bool:
+        """Whether there are orders to write."""
+        return bool(self._placed)
+
+    def take(self) -> list[Order]:
+        """The orders that are not written yet; from now on they count as written."""
+        orders, self._placed = self._placed, []
+        return orders
+
+    def write(self, orders: Sequence[Order]) -> None:
+        """Write orders, in the caller's transaction."""
+        now = self._clock.now()
+        templates = {order.stack.template_id: order for order in orders if order.template is not None}
+        for address, order in templates.items():
+            assert order.template is not None
+            self._store.templates.put(order.template.document, order.template.files, address, order.stack.sealed)
+        self._store.stacks.insert_many([order.stack for order in orders if order.is_new])
+        self._store.stacks.save_many([order.stack for order in orders if not order.is_new])
+        self._store.stack_sizes.record_definitions(
+            [
+                DefinitionSize(order.stack.id, order.stack.root_id or order.stack.id, order.size, order.is_new)
+                for order in orders
+                if order.size is not None
+            ]
+        )
+        self._store.events.append_many([stack_event(order.stack, now) for order in orders])
+        self._store.actions.put_many([order.action for order in orders if order.action.verb is not Verb.DELETE])
+        for order in orders:
+            if order.action.verb is Verb.DELETE:
+                holder = self._abort(order.stack)
+                self._store.actions.put(order.action, [] if holder is None else [(holder, Needs.END)])
+
+    def _abort(self, stack: StackRecord) -> str | None:
+        """Have whatever still runs on a nested stack stop for its deletion; the id of the action that does run."""
+        self._store.actions.cancel_queued([stack.id], "the stack is deleted", self._clock.now())
+        holder = None
+        for action in self._store.actions.live([stack.id]):
+            self._store.actions.signal(action.id, Control.ABORT, self._clock.now())
+            holder = action.id
+        return holder
+
+    def written(self, orders: Sequence[Order]) -> None:
+        """To be told when orders are committed. Their definitions are kept, so that nobody binds them again."""
+        for order in orders:
+            if order.definition is not None:
+                self._definitions.keep(order.stack, order.definition)
+
+    # -- what came of them ---------------------------------------------------------------------------
+
+    def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
+        """Those of the actions that have ended."""
+        return self._store.actions.ended(action_ids)
+
+    def derived(self, stack_id: str | None) -> str | None:
+        """The id of the action on a nested stack that an earlier attempt has ordered, ended or not."""
+        action = None if stack_id is None else self._store.actions.derived(self._action.id, stack_id)
+        return None if action is None else action.id
+
+    def running(self) -> list[str]:
+        """The ids of the actions on nested stacks that have been ordered, by whichever attempt, and have not ended."""
+        return self._store.actions.running_children(self._action.id)
+
+    def stop(self, action_ids: Sequence[str], control: Control) -> None:
+        """Ask actions to stop."""
+        with self._store.transaction():
+            for action_id in action_ids:
+                self._store.actions.signal(action_id, control, self._clock.now())
+
+
+def _definition_size(stack: StackRecord, template: Template | None) -> int:
+    """Return what a nested stack's row holds, in characters of JSON, and its `template` where only it has that."""
+    return json_size([stack.environment, stack.inherited, None if template is None else template.document], maxsize)
+
+
+def keeps_objects(action: ActionRecord) -> bool:
+    """Whether what the action deletes is only forgotten: a stack is given away, or objects were never ours."""
+    return bool(action.inputs.get("abandon")) or action.verb is Verb.ADOPT
+
+
+def nested_failure(name: str, reason: str) -> str:
+    """What a resource says of its nested stack's failure: the path to the root cause, as Heat's.
+
+    ``ValueError: resources.group.resources.0: no room`` for resource 0 of the nested stack of `group`.
+    """
+    found = _FAILED_RESOURCE.fullmatch(reason)
+    if found is not None:
+        return f"{found[1]}: resources.{name}.{found[2]}"
+    return f"ResourceFailure: resources.{name}: {reason}"
+
+

@@ -1,0 +1,355 @@
+"""What the server asks agents (decision 0015, "What the agent answers"): signed both ways, bounded in time and size.
+
+Whatever an agent answers is a stranger's word: what is not in its form is a fault of that node, and of nobody else.
+"""
+
+import http.client
+import json
+import math
+import re
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, NoReturn, cast
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from jsonschema import Draft202012Validator
+
+from heatlite.agent import signature
+from heatlite.core.clock import from_text
+from heatlite.core.config import Auth, BadSetting, Settings
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.masking import origin
+from heatlite.core.nodes import NodeActionState
+from heatlite.engine.outbound.egress import Hosts, Refused, connection, path_of
+from heatlite.nodes.sync import Answer, Step, Told
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
+
+SECONDS = 10.0
+"""That a connection to an agent may last."""
+REACH = 3.0
+"""Seconds in which its machine has to take the connection: one that is down keeps the others waiting, who are looked
+after together with it."""
+MOST_BYTES = 4 * 2**20
+"""Of one answer."""
+MOST_PAGES = 4
+"""Answers to one pull; the rest is pulled the next time."""
+LONGEST_REASON = 500
+"""Characters of what is kept of a fault."""
+LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1/128")
+
+ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$"
+"""What the id of a node action may be."""
+_WORD: JsonMap = {"type": "string", "pattern": r"^[^\x00-\x1f\x7f]+$", "maxLength": 255}
+KINDS: JsonMap = {"type": "array", "items": _WORD, "maxItems": 1000}
+VERSION: JsonMap = {**_WORD, "maxLength": 64}
+INSTANCE: JsonMap = {**_WORD, "maxLength": 64}
+_STATE: JsonMap = {"enum": ["NEW", "RUNNING", "DONE", "FAILED", "CANCELLED"]}
+_TIME: JsonMap = {"type": "string", "maxLength": 40}
+_PERHAPS_TIME: JsonMap = {"type": ["string", "null"], "maxLength": 40}
+_COUNT: JsonMap = {"type": "integer", "minimum": 0, "maximum": 2**62}
+_RECORD: JsonMap = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": ID},
+        "kind": _WORD,
+        "args": {"type": "object"},
+        "requester": {"type": "string", "maxLength": 255, "pattern": r"^[^\x00-\x1f\x7f]*$"},
+        "created_at": _TIME,
+        "scheduled_at": _PERHAPS_TIME,
+        "started_at": _PERHAPS_TIME,
+        "finished_at": _PERHAPS_TIME,
+        "state": _STATE,
+        "progress": {"type": "object"},
+        "outputs": {"type": "object"},
+        "error": {"type": "string"},
+        "revision": _COUNT,
+    },
+    "required": [
+        "id", "kind", "args", "requester", "created_at", "scheduled_at", "started_at", "finished_at", "state",
+        "progress", "outputs", "error", "revision",
+    ],
+}  # fmt: skip
+_LINE: JsonMap = {
+    "type": "object",
+    "properties": {"time": _TIME, "state": _STATE, "reason": {"type": "string"}},
+    "required": ["time", "state", "reason"],
+}
+_ACTION: JsonMap = {
+    "type": "object",
+    "properties": {"action": _RECORD, "history": {"type": "array", "items": _LINE, "maxItems": 1000}},
+    "required": ["action", "history"],
+}
+CHANGES = Draft202012Validator(
+    {
+        "type": "object",
+        "properties": {
+            "instance": INSTANCE,
+            "revision": _COUNT,
+            "unchanged": {"const": True},
+            "more": {"type": "boolean"},
+            "kinds": KINDS,
+            "known": {"type": "array", "items": {"type": "string", "maxLength": 128}, "maxItems": 1000},
+            "actions": {"type": "array", "items": _ACTION, "maxItems": 1000},
+        },
+        "required": ["instance", "revision"],
+        "oneOf": [{"required": ["unchanged"]}, {"required": ["known", "actions", "kinds"]}],
+    }
+)
+_FAULT = Draft202012Validator(
+    {
+        "type": "object",
+        "properties": {"error": {"type": "string", "maxLength": 64}, "message": {"type": "string"}},
+        "required": ["error", "message"],
+    }
+)
+_ANY = Draft202012Validator({"type": "object"})
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+class NodeFault(Exception):
+    """Why a node's agent cannot be worked with, in words for people."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_UNPRINTABLE.sub("?", reason)[:LONGEST_REASON])
+
+    @property
+    def brief(self) -> str:
+        """The same without the agent's own words, which may repeat what must not be shown."""
+        return str(self)
+
+
+class Declined(NodeFault):
+    """The agent has answered, and will not do it."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"the agent answers {status} {code}: {message}")
+        self.code = code
+        self._status = status
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is about the action itself, so that sending it again would change nothing."""
+        return self.code in ("InvalidRequest", "UnknownKind", "TooLarge")
+
+    @property
+    def brief(self) -> str:
+        return str(NodeFault(f"the agent answers {self._status} {self.code}"))
+
+
+class Line:
+    """A connection to one agent."""
+
+    def __init__(self, connected: http.client.HTTPConnection, parts: SplitResult, secret: str) -> None:
+        self._connected = connected
+        self._parts = parts
+        self._secret = secret
+
+    def changes(self, instance: str, revision: int) -> Answer:
+        """What has changed since that revision of that database; all where it is another. Raises NodeFault."""
+        answer = self._page(instance, revision)
+        for _ in range(MOST_PAGES - 1):
+            if not answer.more:
+                break
+            page = self._page(answer.instance, answer.revision)
+            if page.known is None or page.revision <= answer.revision:
+                break
+            answer = replace(page, actions=(*answer.actions, *page.actions))
+        return answer
+
+    def _page(self, instance: str, revision: int) -> Answer:
+        since = urlencode({"instance": instance, "revision": revision})
+        return _answer(self._ask("GET", f"/v1/changes?{since}", None, CHANGES))
+
+    def send(self, action: NodeActionRecord, created_at: str) -> None:
+        """Give the agent an action; that it has it already, or something else with that id, is well. Raises NodeFault,
+        Declined."""
+        body: JsonMap = {
+            "id": action.id,
+            "kind": action.kind,
+            "args": action.args,
+            "created_at": created_at,
+            "requester": f"{action.requester.value}: {action.requested_by}"[:255],
+        }
+        try:
+            self._ask("POST", "/v1/actions", body, _ANY)
+        except Declined as error:
+            if error.code != "ActionExists":
+                raise
+
+    def cancel(self, action_id: str) -> bool:
+        """Have the agent end an action; False if it does not know it. Raises NodeFault, Declined."""
+        try:
+            self._ask("POST", f"/v1/actions/{quote(action_id, safe='')}/cancel", {}, _ANY)
+        except Declined as error:
+            if error.code != "UnknownAction":
+                raise
+            return False
+        return True
+
+    def _ask(self, method: str, path: str, body: JsonMap | None, form: Draft202012Validator) -> JsonMap:
+        path = path_of(self._parts).rstrip("/") + path
+        raw, nonce = b"" if body is None else dump(body).encode(), signature.new_nonce()
+        headers = {
+            "Host": self._parts.netloc,
+            "User-Agent": "heatlite",
+            signature.NONCE: nonce,
+            signature.SIGNATURE: signature.of_request(self._secret, method, path, nonce, raw),
+        }
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        self._connected.request(method, path, raw or None, headers)
+        with self._connected.getresponse() as response:
+            said = response.read(MOST_BYTES + 1)
+            status, proof = response.status, response.getheader(signature.SIGNATURE)
+        if len(said) > MOST_BYTES:
+            raise NodeFault(f"its answer has more than {MOST_BYTES} bytes")
+        if status == http.HTTPStatus.UNAUTHORIZED:
+            raise NodeFault("the agent does not know the server's signature (401): it has to register again")
+        if not signature.is_right(proof, signature.of_answer(self._secret, status, nonce, said)):
+            raise NodeFault(f"its answer ({status}) is not signed by the agent that has registered")
+        value = _read(said)
+        if status >= 300:
+            _check(_FAULT, value)
+            raise Declined(status, str(value["error"]), str(value["message"]))
+        _check(form, value)
+        return value
+
+
+class Agents:
+    """The way to the agents. Any thread may use it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        at_home = LOOPBACK if settings.auth is Auth.NONE else ()
+        self._hosts = Hosts("node_hosts", (*at_home, *settings.node_hosts))
+
+    def check(self) -> None:
+        """Raise BadSetting where what the server is to prove itself with, or whom it is to trust, cannot be read."""
+        if self._settings.node_certificate or self._settings.node_authority:
+            _ = self._trust
+
+    def vet(self, url: str) -> str:
+        """The URL of an agent without what does not matter in it. Raises HTTPBadRequest where the server would not
+        connect to it."""
+        parts = urlsplit(url)
+        try:
+            self._hosts.address(parts, time.monotonic() + SECONDS)
+        except (Refused, ValueError) as error:
+            raise HTTPBadRequest(f"url: the server does not connect to {origin(url)}: {error}.") from None
+        except TimeoutError:
+            raise HTTPBadRequest(f"url: nobody can say in time where {origin(url)} is.") from None
+        if parts.query or parts.fragment:
+            raise HTTPBadRequest("url: has to be where the agent listens, without a query and a fragment.")
+        return url.rstrip("/")
+
+    @contextmanager
+    def line(self, node: NodeRecord) -> Iterator[Line]:
+        """A connection to a node's agent, for `SECONDS` at the most. Whatever goes wrong with it inside is raised as
+        NodeFault."""
+        end = time.monotonic() + SECONDS
+        try:
+            parts = urlsplit(node.url)
+            trust = self._trust if parts.scheme == "https" else None
+            with connection(parts, self._hosts.address(parts, end), end, trust, REACH) as connected:
+                yield Line(connected, parts, node.secret)
+        except Refused as error:
+            raise NodeFault(f"the server does not connect to it: {error}") from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if time.monotonic() >= end:
+                raise NodeFault(f"it has not answered within {SECONDS:g} s") from None
+            if isinstance(error, TimeoutError):
+                raise NodeFault(f"its machine has not taken a connection within {REACH:g} s") from None
+            raise NodeFault(str(error) or type(error).__name__) from None
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        settings = self._settings
+        try:
+            context = ssl.create_default_context(cafile=settings.node_authority or None)
+            if settings.node_certificate:
+                context.load_cert_chain(settings.node_certificate, settings.node_key or None)
+        except OSError as error:  # SSLError, too
+            raise BadSetting(f"node_certificate, node_key, node_authority: cannot be used: {error}.") from None
+        return context
+
+
+def _read(said: bytes) -> JsonMap:
+    """The answer as JSON that may be stored. Raises NodeFault."""
+    try:
+        # Databases keep no NUL, and what a script has written may have some.
+        value = json.loads(said.decode().replace("\\u0000", "\\ufffd"), parse_constant=_refuse)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate, a number like 1e999
+    except (ValueError, RecursionError):
+        raise NodeFault("its answer is no JSON that could be kept") from None
+    if not isinstance(value, dict):
+        raise NodeFault("its answer is no JSON object")
+    return value
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _check(form: Draft202012Validator, value: Json) -> None:
+    error = next(form.iter_errors(value), None)
+    if error is not None:
+        where = "/".join(map(str, error.absolute_path))
+        raise NodeFault(f"its answer is not in the form that was agreed on: at /{where}, {error.validator}")
+
+
+def _answer(value: JsonMap) -> Answer:
+    """What a valid answer says. Raises NodeFault for a time that is none."""
+    found = cast(dict[str, Any], value)
+    instance, revision = str(found["instance"]), int(found["revision"])
+    if "unchanged" in found:
+        return Answer(instance, revision)
+    return Answer(
+        instance=instance,
+        revision=revision,
+        kinds=tuple(found["kinds"]),
+        known=frozenset(found["known"]),
+        actions=tuple(map(_told, found["actions"])),
+        more=bool(found.get("more")),
+    )
+
+
+def _told(value: dict[str, Any]) -> Told:
+    said = value["action"]
+    return Told(
+        id=said["id"],
+        kind=said["kind"],
+        args=said["args"],
+        requester=said["requester"],
+        created_at=_moment(said["created_at"]),
+        scheduled_at=_perhaps(said["scheduled_at"]),
+        started_at=_perhaps(said["started_at"]),
+        finished_at=_perhaps(said["finished_at"]),
+        state=NodeActionState(said["state"]),
+        progress=said["progress"],
+        outputs=said["outputs"],
+        error=said["error"],
+        history=tuple(
+            Step(_moment(line["time"]), NodeActionState(line["state"]), line["reason"])
+            for line in reversed(value["history"])
+        ),
+    )
+
+
+def _moment(text: str) -> float:
+    try:
+        moment = from_text(text)
+        if math.isfinite(moment):
+            return moment
+    except (ValueError, OverflowError):
+        pass
+    raise NodeFault("its answer has a time that is none")
+
+
+def _perhaps(text: str | None) -> float | None:
+    return None if text is None else _moment(text)

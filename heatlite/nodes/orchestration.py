@@ -1,0 +1,227 @@
+"""One orchestration of a tree's nodes: pull, commit, cancel, mark, push, commit (decision 0015).
+
+What is decided about node actions is decided in transactions that hold the tree's root and ask for the fence, so that
+it is true for whoever comes next, and nobody who has lost the tree writes anything.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from heatlite.core.nodes import AT_AGENT, PENDING, NodeActionState, NodeState
+from heatlite.nodes.agents import NodeFault
+from heatlite.nodes.deployments import Deployments
+from heatlite.nodes.push import Push
+from heatlite.nodes.session import BATCH, Turn, batches, by_node, line_of
+from heatlite.nodes.sync import Answer, compare
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+
+GONE_REASON = "Its node is gone"
+NEVER_HAD = "Cancelled before the agent had it"
+
+
+class Orchestration:
+    """One that this engine has claimed. `run` it once."""
+
+    def __init__(self, turn: Turn, deployments: Deployments) -> None:
+        self._turn = turn
+        self._deployments = deployments
+
+    def run(self) -> None:
+        """Do it all. Raises Fenced, Interrupted, DatabaseUnavailable."""
+        turn = self._turn
+        nodes = self._living(turn.store.nodes.of_root(turn.root_id))
+        if not nodes and self._ends():
+            return
+        turn.report.nodes, turn.names = len(nodes), _names(nodes)
+        with turn.asking(min(turn.settings.node_connections, len(nodes))):
+            up = self._pull(nodes)
+            turn.report.up = len(up)
+            self._carry(nodes, up)
+            pending = turn.store.node_actions.open_of_root(turn.root_id)
+            self._cancel(up, pending)
+            Push(turn).push(up, pending)
+        turn.finish(turn.clock.now() + turn.settings.node_orchestration_interval)
+
+    # -- what is gone --------------------------------------------------------------------------------
+
+    def _living(self, nodes: Sequence[NodeRecord]) -> list[NodeRecord]:
+        """Those whose resources are there; the others go, with what of their actions has not ended."""
+        standing = self._turn.store.resources.states([node.id for node in nodes])
+        gone = [node for node in nodes if node.id not in standing]
+        for some in batches(gone):
+            with self._turn.writing():
+                self._bury([node.id for node in some])
+        return [node for node in nodes if node.id in standing]
+
+    def _bury(self, node_ids: Sequence[str]) -> None:
+        now = self._turn.clock.now()
+        ended = [
+            replace(
+                action,
+                state=NodeActionState.CANCELLED if action.state in PENDING else NodeActionState.LOST,
+                error=GONE_REASON,
+                updated_at=now,
+            )
+            for action in self._turn.store.node_actions.open_of_nodes(node_ids)
+        ]
+        lines = [line_of(action, now, GONE_REASON) for action in ended]
+        self._turn.ledger.record(ended, lines)
+        self._turn.store.nodes.delete_many(node_ids)
+
+    def _ends(self) -> bool:
+        """Whether the tree has no nodes any more, so that nobody has to look after them."""
+        with self._turn.writing():
+            if self._turn.store.nodes.of_root(self._turn.root_id):
+                return False
+            self._turn.store.orchestrations.delete(self._turn.root_id)
+        return True
+
+    # -- pull ----------------------------------------------------------------------------------------
+
+    def _pull(self, nodes: Sequence[NodeRecord]) -> dict[str, NodeRecord]:
+        """Ask all; those that have answered, by id."""
+        up: dict[str, NodeRecord] = {}
+        batch: list[tuple[NodeRecord, Answer | NodeFault]] = []
+        for node, answer in self._turn.each(nodes, self._changes):
+            if isinstance(answer, NodeFault):
+                self._turn.report.errors[self._turn.names[node.id]] = answer.brief
+                if (node.state, node.reason) != (NodeState.UNREACHABLE, answer.brief):
+                    batch.append((node, answer))
+            else:
+                up[node.id] = node
+                if answer.known is not None or node.state is not NodeState.UP:
+                    batch.append((node, answer))
+            if len(batch) == BATCH:
+                self._learn(batch, up)
+                batch = []
+        if batch:
+            self._learn(batch, up)
+        return up
+
+    def _changes(self, node: NodeRecord) -> Answer:
+        with self._turn.agents.line(node) as line:
+            return line.changes(node.instance, node.revision)
+
+    def _learn(self, batch: Sequence[tuple[NodeRecord, Answer | NodeFault]], up: dict[str, NodeRecord]) -> None:
+        """Write what agents have told, or that they have not."""
+        turn = self._turn
+        now, store = turn.clock.now(), turn.store
+        ids = [told.id for _, answer in batch if isinstance(answer, Answer) for told in answer.actions]
+        with self._turn.writing():
+            now_known = store.nodes.known([node.id for node, _ in batch])
+            records = store.node_actions.open_of_nodes([node.id for node, _ in batch])
+            has = {record.id for record in records}
+            records += store.node_actions.known([one for one in dict.fromkeys(ids) if one not in has])
+            by_id = {record.id: record for record in records}
+            # What depends on a stack action must not take a node action for it.
+            taken = store.actions.among([one for one in dict.fromkeys(ids) if one not in by_id])
+            of_node: dict[str, dict[str, NodeActionRecord]] = {}
+            for record in records:
+                of_node.setdefault(record.node_id, {})[record.id] = record
+            nodes: list[NodeRecord] = []
+            silent: list[NodeRecord] = []
+            adopted: list[NodeActionRecord] = []
+            changed: list[NodeActionRecord] = []
+            lines: list[NodeTransitionRecord] = []
+            told: dict[str, Sequence[NodeTransitionRecord]] = {}
+            for node, answer in batch:
+                if not _is_same(node, now_known.get(node.id)):
+                    up.pop(node.id, None)  # it has registered anew meanwhile, which has made the tree due again
+                    continue
+                if isinstance(answer, NodeFault):
+                    nodes.append(replace(node, state=NodeState.UNREACHABLE, reason=answer.brief))
+                    if node.state is not NodeState.UNREACHABLE:
+                        silent.append(node)
+                    continue
+                others = [one.id for one in answer.actions if one.id in taken]
+                answer = replace(answer, actions=[one for one in answer.actions if one.id not in taken])
+                asked = {one.id: by_id[one.id] for one in answer.actions if one.id in by_id}
+                known = {**of_node.get(node.id, {}), **asked}
+                changes = compare(node, known, answer, store.node_actions.digest, now)
+                if changes.node != node:
+                    nodes.append(changes.node)
+                adopted += changes.adopted
+                by_id.update((record.id, record) for record in changes.adopted)  # the first of two agents has it
+                changed += changes.changed
+                lines += changes.lines
+                told.update(changes.told)
+                if others := [*others, *changes.others]:
+                    self._turn.report.errors[self._turn.names[node.id]] = (
+                        f"tells of actions that are not its own, which is ignored: {', '.join(others[:3])}"
+                    )
+                if answer.more:
+                    store.orchestrations.hurry(self._turn.root_id, now)
+            store.nodes.save_many(nodes)
+            self._turn.ledger.put(adopted, [])
+            self._turn.ledger.record(changed, lines, told)
+            self._release(silent, records, now)
+
+    def _release(self, silent: Sequence[NodeRecord], records: Sequence[NodeActionRecord], now: float) -> None:
+        """A node that has stopped answering holds nobody."""
+        ids = {node.id for node in silent}
+        for record in records:
+            if record.node_id in ids and not record.has_ended:
+                self._turn.store.actions.node_silent(record.id, now)
+
+    # -- software deployments --------------------------------------------------------------------------
+
+    def _carry(self, nodes: Sequence[NodeRecord], up: Mapping[str, NodeRecord]) -> None:
+        """Answer the deployments that have been carried out, ask for those that have not, withdraw what is too late."""
+        waiting = self._deployments.look([node for node in nodes if node.id in up])
+        asked = self._turn.store.node_actions.known([one.action_id for one in waiting])
+        known = {action.id: action for action in asked}
+        for one in waiting:
+            found = known.get(one.action_id)
+            if found is not None and found.has_ended and found.node_id == one.node.id:  # nobody answers for another
+                self._deployments.answer(one, found)
+        for some in batches([one for one in waiting if one.action_id not in known]):
+            with self._turn.writing():
+                self._deployments.put(some)
+        carried = self._turn.store.node_actions.open_deployed(self._turn.root_id)
+        for stale in batches(self._deployments.stale(carried, waiting)):
+            with self._turn.writing():
+                self._deployments.withdraw(stale)
+
+    # -- cancel --------------------------------------------------------------------------------------
+
+    def _cancel(self, up: Mapping[str, NodeRecord], actions: Sequence[NodeActionRecord]) -> None:
+        """Pass on what is to be ended at agents."""
+        asked = [action for action in actions if action.cancel_asked and action.node_id in up and _may_be_there(action)]
+        never: list[NodeActionRecord] = []
+        for (node, _), heard in self._turn.each(by_node(up, asked), self._cancel_all):
+            if isinstance(heard, NodeFault):
+                self._turn.report.errors[self._turn.names[node.id]] = heard.brief
+            else:
+                self._turn.report.cancelled += 1
+                never += heard
+        for some in batches([action for action in never if action.state in PENDING]):
+            now = self._turn.clock.now()
+            with self._turn.writing():
+                ended = [
+                    replace(action, state=NodeActionState.CANCELLED, error=NEVER_HAD, updated_at=now)
+                    for action in self._turn.store.node_actions.known([one.id for one in some])
+                    if action.state is NodeActionState.PENDING_SCHEDULE
+                ]
+                self._turn.ledger.record(ended, [line_of(action, now, NEVER_HAD) for action in ended])
+
+    def _cancel_all(self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]) -> list[NodeActionRecord]:
+        """Those that the agent does not have."""
+        node, actions = given
+        with self._turn.agents.line(node) as line:
+            return [action for action in actions if not line.cancel(action.id)]
+
+def _names(nodes: Sequence[NodeRecord]) -> dict[str, str]:
+    """What the nodes are called in a report, by id: stacks of a tree have resources of the same name."""
+    count = Counter(node.name for node in nodes)
+    return {node.id: node.name if count[node.name] == 1 else f"{node.name} ({node.id})" for node in nodes}
+
+
+def _is_same(node: NodeRecord, now: NodeRecord | None) -> bool:
+    """Whether the agent that was asked is the one that is registered."""
+    return now is not None and (now.url, now.secret, now.registered_at) == (node.url, node.secret, node.registered_at)
+
+
+def _may_be_there(action: NodeActionRecord) -> bool:
+    """Whether the agent may have it."""
+    return action.state in AT_AGENT or action.sent_at is not None

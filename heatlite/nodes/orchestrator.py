@@ -1,0 +1,129 @@
+"""Who looks for trees whose nodes are to be looked after, and does it. One of them in each engine."""
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.ids import new_id
+from heatlite.nodes.agents import Agents
+from heatlite.nodes.deployments import Deployments
+from heatlite.nodes.orchestration import Orchestration
+from heatlite.nodes.session import Interrupted, Turn
+from heatlite.nodes.transitions import Ledger
+from heatlite.store.errors import Fenced
+from heatlite.store.nodes.records import OrchestrationRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks for what nobody here has been woken for."""
+TREES = 4
+"""Trees that are looked after at once."""
+LONGEST_REST = 1.0
+"""Seconds that a tree is left alone after an orchestration, which is otherwise as long as that took: so a thousand busy
+nodes, of which one always has something to tell, are heard together, and a few at once."""
+
+
+class Orchestrator:
+    """Begins what is due. `start` it once; `stop` lets others go on with what is under way."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._agents = agents
+        self._ledger = ledger
+        self._deployments = deployments
+        self._owner = new_id()
+        self._busy: set[str] = set()
+        self._resting: dict[str, float] = {}
+        """Until when trees rest, by time.monotonic."""
+        self._pool = ThreadPoolExecutor(TREES, "nodes")
+        self._called = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="orchestrations", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once (from any thread)."""
+        self._called.set()
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for the calls to agents that are under way."""
+        self._stopping.set()
+        self._called.set()
+        self._thread.join()
+        self._pool.shutdown(wait=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._called.clear()
+            pause = LOOK
+            try:
+                pause = self._look()
+            except DatabaseUnavailable as error:
+                log.warning("cannot look for nodes that are to be looked after: %s", error)
+            except Exception:
+                # Whatever it was, an engine that looks after no nodes any more is worse.
+                log.exception("cannot look for nodes that are to be looked after")
+            self._called.wait(pause)
+        self._store.close()
+
+    def _look(self) -> float:
+        """Claim what is due, as far as somebody is free for it. Returns seconds until the next look."""
+        moment, pause, free = time.monotonic(), LOOK, TREES - len(self._busy)
+        for root_id, until in list(self._resting.items()):
+            if until <= moment:
+                del self._resting[root_id]
+        now, lease = self._clock.now(), self._settings.lease_seconds
+        for record in self._store.orchestrations.due(now) if free > 0 else ():
+            if record.root_id in self._resting:
+                pause = min(pause, self._resting[record.root_id] - moment)
+                continue
+            if record.root_id in self._busy or len(self._busy) == TREES:
+                continue
+            with self._store.transaction():
+                claimed = self._store.orchestrations.claim(record, self._owner, now, lease)
+            if claimed is not None:
+                self._busy.add(claimed.root_id)
+                self._pool.submit(self._do, claimed)
+        return pause
+
+    def _do(self, claimed: OrchestrationRecord) -> None:
+        turn = Turn(
+            self._store, self._clock, self._settings, self._agents, self._ledger, claimed, self._stopping
+        )
+        root_id, began = claimed.root_id, time.monotonic()
+        try:
+            try:
+                Orchestration(turn, self._deployments).run()
+            except Interrupted:
+                turn.finish(self._clock.now())
+            except (Fenced, DatabaseUnavailable):
+                raise
+            except Exception:
+                # A fault of ours: it must not be met again and again without a pause.
+                log.exception("the nodes of stack %s cannot be looked after", root_id)
+                turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
+        except Fenced:
+            log.warning("the nodes of stack %s: another engine looks after them by now", root_id)
+        except DatabaseUnavailable as error:
+            log.warning("the nodes of stack %s: %s", root_id, error)
+        except Exception:
+            log.exception("the nodes of stack %s are left until the lease ends", root_id)
+        finally:
+            self._store.close()
+            ended = time.monotonic()
+            self._resting[root_id] = ended + min(ended - began, LONGEST_REST)
+            self._busy.discard(root_id)
+            self._called.set()

@@ -1,0 +1,331 @@
+"""Playbooks: kept by projects, run on the nodes of a tree of stacks after somebody has approved that.
+
+A run is an action on the root of a tree. Until it is approved it holds nothing; whoever approves it brings it in at the
+gate, and a maintenance lock lets it in. What goes on then is in `runs`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    Conflict,
+    EntityNotFound,
+    Forbidden,
+    HTTPBadRequest,
+    InvalidActionState,
+    PlaybookChanged,
+    RequestLimitExceeded,
+    StackNotFound,
+)
+from heatlite.core.ids import random_id
+from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.nodes import NodeActionState, Origin, Requester
+from heatlite.core.status import ActionStatus, Result, Verb
+from heatlite.engine.admission.admission import Gate, audit, zone_of
+from heatlite.engine.execution.termination import outputs
+from heatlite.engine.operations.schedule import MOST_SCHEDULED
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.nodes.transitions import Ledger
+from heatlite.store.errors import Duplicate
+from heatlite.store.nodes.records import NodeActionRecord, NodePlaybookRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.expression import select
+from heatlite.template.playbook import Attribute, Playbook, Stage, read_playbook
+
+MOST_NODE_ACTIONS = 10_000
+"""Of one run."""
+APPROVE = "node_playbooks:approve"
+"""The rule of the access policy that says who may approve a run."""
+NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
+METADATA = "metadata"
+"""In place of an attribute's name: the metadata that the template gives a resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What a caller wants run."""
+
+    name: str | None = None
+    """Of a playbook that is kept; or its `document` comes along."""
+    document: Json = None
+    granted: bool = False
+    """Whether the caller approves it himself."""
+    timeout: int = 0
+    """Seconds from the approval on; 0: what the stack says, else the installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """A stage, and on which nodes it would be done, in that order."""
+
+    stage: Stage
+    nodes: tuple[NodeRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do."""
+
+    stages: tuple[PlannedStage, ...]
+    digest: str
+    """Of what is done where, and of how many at once: equal for equal plans."""
+
+
+class Playbooks:
+    """The use cases of playbooks."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, gate: Gate, reading: Reading, ledger: Ledger
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._gate = gate
+        self._reading = reading
+        self._ledger = ledger
+
+    # -- kept ----------------------------------------------------------------------------------------
+
+    def put(self, context: Context, name: str, document: str) -> bool:
+        """Keep a playbook under a name, in place of another; whether it is new. Raises what `read_playbook` does,
+        HTTPBadRequest for a name that is none, Conflict."""
+        if not NAME.fullmatch(name):
+            raise HTTPBadRequest(
+                f"{name[:80]} is no name for a playbook: that is up to 255 letters, digits, _, - and ., a letter first."
+            )
+        read_playbook(document)
+        now = self._clock.now()
+        try:
+            with self._store.transaction():
+                record = NodePlaybookRecord(context.project, name, document, context.user, now, now)
+                return self._store.playbooks.put(record)
+        except Duplicate as error:
+            raise Conflict(f"Somebody else has just put a playbook {name}. Look at it, and try again.") from error
+
+    def get(self, project: str, name: str) -> NodePlaybookRecord:
+        """A playbook of a project. Raises EntityNotFound."""
+        found = self._store.playbooks.get(project, name)
+        if found is None:
+            raise EntityNotFound(f"The Playbook ({name}) could not be found.")
+        return found
+
+    def delete(self, project: str, name: str) -> None:
+        """Forget a playbook; its runs go on. Raises EntityNotFound."""
+        with self._store.transaction():
+            if not self._store.playbooks.delete(project, name):
+                raise EntityNotFound(f"The Playbook ({name}) could not be found.")
+
+    # -- run -----------------------------------------------------------------------------------------
+
+    def plan(self, stack: StackRecord, request: RunRequest) -> Plan:
+        """What a run would do on the nodes that the tree has now. Raises HTTPBadRequest, EntityNotFound,
+        RequestLimitExceeded."""
+        if stack.parent_id is not None:
+            raise HTTPBadRequest("A playbook is run on a whole tree of stacks: name the stack at its root.")
+        playbook = self._read(stack.project, request)
+        nodes = sorted(self._store.nodes.of_root(stack.id), key=_by_name)
+        stages = tuple(PlannedStage(stage, self._chosen(stack, stage, nodes)) for stage in playbook.stages)
+        count = sum(len(planned.nodes) for planned in stages)
+        if count > MOST_NODE_ACTIONS:
+            raise RequestLimitExceeded(message=f"{count} node actions in one run; there may be {MOST_NODE_ACTIONS}.")
+        return Plan(stages, self._digest(stages))
+
+    def run(self, context: Context, stack: StackRecord, request: RunRequest) -> str:
+        """Put a run on a stack, to be approved; the id of its action. With `granted` it is approved at once.
+
+        Raises as `plan`, and as `approve` where it is granted; StackNotFound, RequestLimitExceeded.
+        """
+        if request.granted and not context.may(APPROVE):
+            raise Forbidden(action=APPROVE)
+        with self._store.transaction():
+            held = self._store.stacks.hold(stack.id)
+            if held is None or held.deleted_at is not None:
+                raise StackNotFound(name=stack.name)
+            if self._store.actions.scheduled(stack.id) >= MOST_SCHEDULED:
+                raise RequestLimitExceeded(
+                    message=f"{MOST_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
+                )
+            plan = self.plan(held, request)
+            stages: list[JsonMap] = [
+                {"name": one.stage.name, "at_once": one.stage.at_once or "all", "nodes": len(one.nodes)}
+                for one in plan.stages
+            ]
+            inputs: JsonMap = {"playbook": request.name, "digest": plan.digest, "stages": stages}
+            run = replace(
+                self._gate.action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
+            )
+            run = replace(run, timeout=request.timeout or run.timeout)
+            self._store.actions.schedule(run)
+            context.queued.append(run.id)
+            actions = [
+                self._node_action(run, number, planned.stage, node)
+                for number, planned in enumerate(plan.stages)
+                for node in planned.nodes
+            ]
+            self._ledger.put(actions, [_line(one, context, "") for one in actions])
+            if request.granted:
+                self._approve(context, run, plan.digest)
+        audit.info("run of a playbook stack=%s action=%s by=%s", stack.id, run.id, context.user)
+        return run.id
+
+    def approve(self, context: Context, run: ActionRecord, digest: str | None = None) -> ActionRecord:
+        """Let a run in at the gate, and have it begin; the run as it is then.
+
+        Raises what the gate does where the stack is held; InvalidActionState where it has been approved, rejected or
+        cancelled before; PlaybookChanged where it is not what `digest` says; Forbidden.
+        """
+        with self._store.transaction():
+            self._approve(context, run, digest)
+            after = self._store.actions.get(run.id)
+        assert after is not None
+        return after
+
+    def _approve(self, context: Context, run: ActionRecord, digest: str | None) -> None:
+        run, stack = self._unapproved(run), self._stack(run)
+        with self._gate.allowed(self._gate.act(context, Operation.PLAYBOOK, stack)) as stack:
+            if self._settings.node_approval_by_another and run.requested_by == context.user:
+                raise Forbidden(
+                    "You have asked for the run yourself: somebody else has to approve it (node_approval_by_another)."
+                )
+            if digest is not None and digest != run.inputs["digest"]:
+                raise PlaybookChanged(action_id=run.id, digest=run.inputs["digest"])
+            now = self._clock.now()
+            deadline = now + (run.timeout or self._settings.default_action_timeout)
+            started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)
+            self._store.actions.admit(started)
+            state, by = NodeActionState.PENDING_SCHEDULE, context.user
+            approved = [
+                replace(one, state=state, approved_by=by, approved_at=now, updated_at=now)
+                for one in self._store.node_actions.of_run(run.id)
+            ]
+            self._ledger.record(approved, [_line(one, context, "approved with its run") for one in approved])
+        audit.info("approve stack=%s action=%s by=%s", stack.id, run.id, context.user)
+
+    def reject(self, context: Context, run: ActionRecord) -> ActionRecord:
+        """End a run that nobody has approved, with its node actions; the run as it is then. Raises
+        InvalidActionState."""
+        with self._store.transaction():
+            run = self._unapproved(run)
+            reason = f"Rejected by {context.user}"
+            told = outputs(Result.CANCEL, reason)
+            self._store.actions.end(run, ActionStatus.CANCELLED, reason, self._clock.now(), told)
+            after = self._store.actions.get(run.id)
+        assert after is not None
+        audit.info("reject stack=%s action=%s by=%s", run.stack_id, run.id, context.user)
+        return after
+
+    def _stack(self, run: ActionRecord) -> StackRecord:
+        stack = self._store.stacks.get(run.stack_id)
+        if stack is None:
+            raise StackNotFound(name=run.stack_id)
+        return stack
+
+    def _unapproved(self, run: ActionRecord) -> ActionRecord:
+        """The run as it is now; it and its stack stay so until the transaction is over. Raises InvalidActionState,
+        EntityNotFound."""
+        self._store.stacks.hold(run.stack_id)
+        taken = self._store.actions.take(run.id)
+        if taken is None or taken.verb is not Verb.PLAYBOOK:
+            raise EntityNotFound(f"The Run of a playbook ({run.id}) could not be found.")
+        if taken.status is not ActionStatus.INIT:
+            hint = "only what waits for approval can be approved or rejected."
+            raise InvalidActionState(action_id=taken.id, action=taken.verb, status=taken.status, control="", hint=hint)
+        return taken
+
+    def _node_action(self, run: ActionRecord, number: int, stage: Stage, node: NodeRecord) -> NodeActionRecord:
+        return NodeActionRecord(
+            id=random_id(),
+            project=run.project,
+            stack_id=node.stack_id,
+            root_id=node.root_id,
+            node_id=node.id,
+            node=node.name,
+            kind=stage.kind,
+            args=stage.args,
+            digest=self._store.node_actions.digest(stage.kind, stage.args, node.id),
+            state=NodeActionState.PENDING_APPROVE,
+            requester=Requester.PLAYBOOK,
+            requested_by=run.requested_by,
+            created_at=run.created_at,
+            updated_at=run.created_at,
+            turn=False,
+            run_id=run.id,
+            stage=number,
+        )
+
+    # -- what it comes to ----------------------------------------------------------------------------
+
+    def _read(self, project: str, request: RunRequest) -> Playbook:
+        if request.name is None:
+            return read_playbook(request.document)
+        return read_playbook(self.get(project, request.name).document, request.name)
+
+    def _chosen(self, stack: StackRecord, stage: Stage, nodes: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
+        """The nodes of a stage, in the order in which they are to be taken. Raises HTTPBadRequest where there are
+        none, where one is not there or cannot do it."""
+        if stage.names is not None:
+            chosen = [_named(stage, name, nodes) for name in stage.names]
+        elif stage.attribute is not None:
+            chosen = list(self._with(stage.attribute, stack, nodes))
+        else:
+            chosen = list(nodes)
+        if not chosen:
+            raise HTTPBadRequest(f"Stage {stage.name}: no node of stack {stack.name} is chosen.")
+        for node in chosen:
+            if node.kinds and stage.kind not in node.kinds:
+                known = ", ".join(node.kinds)
+                raise HTTPBadRequest(
+                    f"Stage {stage.name}: the agent of node {node.name} knows no {stage.kind}; it knows {known}."
+                )
+        return tuple(chosen)
+
+    def _with(self, wanted: Attribute, root: StackRecord, nodes: Sequence[NodeRecord]) -> Iterator[NodeRecord]:
+        stacks = {one.id: one for one in (root, *self._store.stacks.descendants(root))}
+        rows: dict[str, ResourceRecord] = {}
+        for stack_id in {node.stack_id for node in nodes} & stacks.keys():
+            rows.update((row.id, row) for row in self._store.resources.of(stack_id))
+        for node in nodes:
+            row = rows.get(node.id)
+            if row is not None and self._value(stacks[node.stack_id], row, wanted) == wanted.equals:
+                yield node
+
+    def _value(self, stack: StackRecord, row: ResourceRecord, wanted: Attribute) -> Json:
+        name, *path = wanted.path
+        value = row.metadata if name == METADATA else self._reading.attribute(stack, row, str(name))
+        return cast(Json, select(value, path, None))
+
+    def _digest(self, stages: Sequence[PlannedStage]) -> str:
+        told = [
+            [one.stage.name, one.stage.at_once, one.stage.kind, one.stage.args, [node.id for node in one.nodes]]
+            for one in stages
+        ]
+        return self._store.sealing.digest(canonical(told))
+
+
+def _by_name(node: NodeRecord) -> tuple[str, list[tuple[int, str]], str]:
+    """Stack by stack by name, where the 10th member comes after the 9th."""
+    parts = [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", node.name)]
+    return node.stack_id, parts, node.id
+
+
+def _named(stage: Stage, name: str, nodes: Sequence[NodeRecord]) -> NodeRecord:
+    """The node with a name, or with that id. Raises HTTPBadRequest."""
+    found = [node for node in nodes if name in (node.name, node.id)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        known = ", ".join(sorted({node.name for node in nodes})) or "none"
+        raise HTTPBadRequest(f"Stage {stage.name}: the stack has no node {name}; it has: {known}.")
+    ids = ", ".join(node.id for node in found)
+    raise HTTPBadRequest(f"Stage {stage.name}: {name} means several nodes; name them by their ids: {ids}.")
+
+
+def _line(action: NodeActionRecord, context: Context, reason: str) -> NodeTransitionRecord:
+    return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)

@@ -1,0 +1,149 @@
+"""The second half of an orchestration: what is to be done goes to the agents (decision 0015)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from heatlite.core.clock import to_text
+from heatlite.core.nodes import NodeActionState
+from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.nodes.agents import Declined, NodeFault
+from heatlite.nodes.session import Turn, batches, by_node, line_of
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
+from heatlite.store.records import ActionRecord
+
+
+class Push:
+    """Gives agents what is theirs to do."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    def push(self, up: Mapping[str, NodeRecord], actions: Sequence[NodeActionRecord]) -> None:
+        """Give agents what is theirs to do, in the order of its creation."""
+        ready = [action for action in actions if _is_ready(action) and action.node_id in up]
+        if not ready:
+            return
+        healths = self._turn.store.resources.states(list({action.node_id for action in ready}))
+        for node in {action.node_id: up[action.node_id] for action in ready}.values():
+            if healths.get(node.id) == (Verb.CHECK, Status.FAILED):
+                name = self._turn.names[node.id]
+                self._turn.report.errors.setdefault(name, "its resource is CHECK_FAILED: it gets no work")
+        well = {node_id for node_id, state in healths.items() if state != (Verb.CHECK, Status.FAILED)}
+        self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
+        ready = [action for action in ready if action.node_id in well]
+        self._give_up([action for action in ready if action.attempts >= self._turn.settings.node_send_attempts])
+        for some in batches(by_node(up, ready)):
+            marked = self._mark([action.id for _, actions in some for action in actions])
+            faults: list[tuple[NodeActionRecord, NodeFault]] = []
+            for (node, given), heard in self._turn.each(by_node(up, marked), self._send_all):
+                sent, failed = (0, [(given[0], heard)]) if isinstance(heard, NodeFault) else heard
+                self._turn.report.sent += sent
+                for _, fault in failed:
+                    self._turn.report.errors[self._turn.names[node.id]] = fault.brief
+                faults += failed
+            self._note_faults(faults)
+
+    def _take_back(self, actions: Sequence[NodeActionRecord]) -> None:
+        """What was to be sent, and is not: its agent has been asked since, and does not have it. So nobody has to wait
+        for it, least of all who wants to replace the machine."""
+        for some in batches(actions):
+            with self._turn.writing():
+                now = self._turn.clock.now()
+                known = self._turn.store.node_actions.known([action.id for action in some])
+                back = [replace(action, sent_at=None, updated_at=now) for action in known if _is_ready(action)]
+                self._turn.ledger.record(back)
+                for action in back:
+                    self._turn.store.actions.node_silent(action.id, now)
+
+    def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
+        """End what had too many errors. Its agent has been asked since, and does not have it: an error may have come
+        after the agent took it."""
+        for some in batches(actions):
+            with self._turn.writing():
+                now = self._turn.clock.now()
+                ended = [
+                    replace(
+                        action,
+                        state=NodeActionState.FAILED,
+                        error=f"Sent {action.attempts} times in vain: {action.error}",
+                        updated_at=now,
+                    )
+                    for action in self._turn.store.node_actions.known([one.id for one in some])
+                    if _is_ready(action)
+                ]
+                self._turn.ledger.record(ended, [line_of(action, now, action.error) for action in ended])
+
+    def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
+        """Those that may go now, after a word that their agents may have them. Whoever brings in a stack action from
+        now on sees that."""
+        with self._turn.writing():
+            now = self._turn.clock.now()
+            holders = self._turn.store.actions.live_of_root(self._turn.root_id)
+            found = [action for action in self._turn.store.node_actions.known(action_ids) if _is_ready(action)]
+            waiting = [one.id for one in holders if one.status is ActionStatus.WAITING and one.started_at is None]
+            wanted = self._turn.store.actions.waited_for(waiting)
+            going = [action for action in found if action.id in wanted or _may_go(action, holders)]
+            if len(going) < len(found):
+                self._turn.report.held_by = tuple(holder.id for holder in holders)
+            marked = [replace(action, sent_at=action.sent_at or now) for action in going]
+            self._turn.ledger.record([one for one, was in zip(marked, going, strict=True) if one != was])
+        return marked
+
+    def _send_all(
+        self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]
+    ) -> tuple[int, list[tuple[NodeActionRecord, NodeFault]]]:
+        """How many have gone; which have not, and why. After what the agent will never do the next one goes, after
+        anything else the rest of the node waits."""
+        node, actions = given
+        sent = 0
+        failed: list[tuple[NodeActionRecord, NodeFault]] = []
+        try:
+            with self._turn.agents.line(node) as line:
+                for action in actions:
+                    try:
+                        line.send(action, to_text(action.created_at) or "")
+                    except Declined as refusal:
+                        if not refusal.is_final:
+                            raise
+                        failed.append((action, refusal))
+                    else:
+                        sent += 1
+        except NodeFault as fault:
+            failed.append((actions[sent + len(failed)], fault))
+        return sent, failed
+
+    def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]]) -> None:
+        """Count the attempts, and end what was refused."""
+        # That an agent has no room now says nothing of the action.
+        counted = [one for one in faults if not (isinstance(one[1], Declined) and one[1].code == "QueueFull")]
+        if not counted:
+            return
+        now = self._turn.clock.now()
+        with self._turn.writing():
+            known = self._turn.store.node_actions.known([one.id for one, _ in counted])
+            fresh = {action.id: action for action in known}
+            changed, lines = [], []
+            for sent, fault in counted:
+                action = fresh.get(sent.id)
+                if action is None or action.state is not NodeActionState.PENDING_SCHEDULE:
+                    continue
+                action = replace(action, attempts=action.attempts + 1, error=str(fault), updated_at=now)
+                if isinstance(fault, Declined) and fault.is_final:
+                    action = replace(action, state=NodeActionState.FAILED)
+                    lines.append(line_of(action, now, action.error))
+                changed.append(action)
+            self._turn.ledger.record(changed, lines)
+
+
+def _is_ready(action: NodeActionRecord) -> bool:
+    return action.state is NodeActionState.PENDING_SCHEDULE and action.turn and not action.cancel_asked
+
+
+def _may_go(action: NodeActionRecord, holders: Sequence[ActionRecord]) -> bool:
+    """Whether the stack actions that hold the tree let it go: a playbook its own, and whoever waits for a deployment
+    that one. What has not begun lets go what it depends on."""
+    if not holders or action.deployment_id is not None:
+        return True
+    if any(holder.verb is not Verb.PLAYBOOK for holder in holders):
+        return False
+    return any(holder.id == action.run_id and holder.status is not ActionStatus.SUSPENDED for holder in holders)

@@ -1,0 +1,121 @@
+"""Nodes: how their agents make themselves known, and what there is to see of them."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heatlite.core.clock import Clock
+from heatlite.core.errors import EntityNotFound
+from heatlite.core.nodes import NodeActionState, NodeState
+from heatlite.engine.state.unit_of_work import LONGEST_REASON
+from heatlite.nodes.agents import Agents
+from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
+from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+log = logging.getLogger(__name__)
+
+EVENT, ANOTHER = "NODE", "REPLACED"
+"""The event ``NODE_REPLACED``; it has the node's id where others have an object's."""
+EVENT_TYPE = "OS::Heat::Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What an agent says of itself."""
+
+    url: str
+    secret: str
+    instance: str
+    agent: str
+    kinds: Sequence[str]
+    deployments: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there is to see of the nodes of a stack and of those nested in it."""
+
+    nodes: list[tuple[NodeRecord, dict[NodeActionState, int]]]
+    """Each with how many of its actions are in which state, as far as they have not ended."""
+    orchestration: OrchestrationRecord | None
+
+
+class Nodes:
+    """The use cases."""
+
+    def __init__(self, store: Store, clock: Clock, agents: Agents) -> None:
+        self._store = store
+        self._clock = clock
+        self._agents = agents
+
+    def register(self, stack: StackRecord, row: ResourceRecord, given: Registered) -> NodeRecord:
+        """Make an agent known beside a resource, in place of one that was known before: whoever has come last is the
+        node's agent. That it is another one is an event of the stack.
+
+        Raises HTTPBadRequest where the server would not connect to its URL, EntityNotFound where the resource is gone.
+        """
+        url, now = self._agents.vet(given.url), self._clock.now()
+        with self._store.transaction():
+            self._store.stacks.hold(stack.id)
+            if row.id not in self._store.resources.states([row.id]):
+                raise EntityNotFound(entity="Resource", name=row.name)
+            before = self._store.nodes.get(row.id)
+            same = before is not None and before.instance == given.instance
+            node = NodeRecord(
+                id=row.id,
+                stack_id=stack.id,
+                root_id=stack.root_id or stack.id,
+                project=stack.project,
+                name=row.name,
+                url=url,
+                secret=given.secret,
+                instance=given.instance if same else "",
+                revision=before.revision if before is not None and same else 0,
+                agent=given.agent,
+                kinds=list(given.kinds),
+                deployments=given.deployments,
+                state=NodeState.REGISTERED,
+                reason="",
+                registered_at=now,
+                seen_at=None if before is None else before.seen_at,
+            )
+            if before is None:
+                self._store.nodes.insert(node)
+            else:
+                self._store.nodes.save_many([node])
+                if before.secret != node.secret:
+                    self._tell(before, node)
+            self._store.orchestrations.nudge(node.root_id, now)
+        log.info("node %s of stack %s: an agent has registered at %s", row.name, stack.id, url)
+        return node
+
+    def _tell(self, before: NodeRecord, node: NodeRecord) -> None:
+        """Another agent has come: the machine was made anew, or somebody else has its URL."""
+        reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
+        log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)
+        event = EventRecord(
+            node.stack_id, node.name, EVENT_TYPE, node.id, EVENT, ANOTHER, reason[:LONGEST_REASON], node.registered_at
+        )
+        self._store.events.append_many([event])
+
+    def changed(self, stack: StackRecord, row: ResourceRecord) -> None:
+        """An agent says that something has changed. Raises EntityNotFound where none has registered."""
+        if self._store.nodes.get(row.id) is None:
+            raise EntityNotFound(entity="Node", name=row.name)
+        self.orchestrate(stack)
+
+    def orchestrate(self, stack: StackRecord) -> bool:
+        """Have the nodes of the stack's tree looked after as soon as possible; False if it has none."""
+        with self._store.transaction():
+            return self._store.orchestrations.hurry(stack.root_id or stack.id, self._clock.now())
+
+    def seen(self, stack: StackRecord) -> Seen:
+        """The nodes of a stack and of those nested in it, by the names of their stacks and by their own."""
+        names = {one.id: one.name for one in (stack, *self._store.stacks.descendants(stack))}
+        found = self._store.nodes
+        nodes = found.of_root(stack.id) if stack.parent_id is None else found.of_stacks([*names])
+        nodes.sort(key=lambda node: (names.get(node.stack_id, ""), node.name))
+        counts = self._store.node_actions.open_counts([node.id for node in nodes])
+        last = self._store.orchestrations.get(stack.root_id or stack.id)
+        return Seen([(node, counts.get(node.id, {})) for node in nodes], last)

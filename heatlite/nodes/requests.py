@@ -1,0 +1,246 @@
+"""What callers want done on nodes: asked for, approved, rejected, cancelled. Whatever holds the stack, a lock or an
+action: that only keeps node actions from being sent."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    EntityNotFound,
+    Forbidden,
+    HTTPBadRequest,
+    InvalidNodeActionState,
+    MultipleChoices,
+    NodeActionChanged,
+    NodeActionExists,
+    RequestLimitExceeded,
+    StackNotFound,
+)
+from heatlite.core.ids import random_id
+from heatlite.core.json import JsonMap, canonical, dump
+from heatlite.core.nodes import PENDING, NodeActionState, Origin, Requester
+from heatlite.engine.admission.admission import audit
+from heatlite.nodes.transitions import Ledger
+from heatlite.store.errors import Duplicate
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+MOST_ARGS = 256 * 1024
+"""Bytes of JSON; an agent takes no more."""
+MOST_OPEN = 1000
+"""Node actions on one node that have not ended."""
+MOST_NAMED = 10
+"""Nodes that are listed where a name means several, or none."""
+
+APPROVE = "node_actions:approve"
+"""The rule of the access policy that says who may approve."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """One piece of work that a caller wants done on a node."""
+
+    node: str
+    """Name or id."""
+    kind: str
+    args: JsonMap
+    granted: bool = False
+    """Whether it is approved with this."""
+    id: str | None = None
+    """The caller's own, so that he can ask again without asking twice."""
+
+
+class NodeRequests:
+    """Takes requests for node actions."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, ledger: Ledger) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._ledger = ledger
+
+    def create(self, context: Context, stack: StackRecord, request: NodeRequest) -> tuple[NodeActionRecord, bool]:
+        """Put one node action on a node of the stack, or of one nested in it; and whether it is new.
+
+        What was put with the caller's id before is given back as it stands now. Raises HTTPBadRequest, MultipleChoices,
+        EntityNotFound, Forbidden where it is `granted` by whom may not approve, NodeActionExists, RequestLimitExceeded,
+        StackNotFound.
+        """
+        if request.granted:
+            self._check_grant(context)
+        size = len(dump(request.args).encode())
+        if size > MOST_ARGS:
+            raise HTTPBadRequest(f"args: {size} bytes of JSON are too many, there may be {MOST_ARGS}.")
+        try:
+            with self._store.transaction():
+                held = self._store.stacks.hold(stack.id)
+                if held is None or held.deleted_at is not None:
+                    raise StackNotFound(name=stack.name)
+                node = self._node(held, request.node)
+                known = None if request.id is None else self._known(request.id, request, node)
+                action = known or self._put(context, node, request)
+        except Duplicate as error:  # meanwhile in another tree
+            raise NodeActionExists(id=request.id) from error
+        if known is None:
+            audit.info("node action %s: %s on %s asked for by=%s", action.id, action.kind, node.id, context.user)
+        return action, known is None
+
+    def _put(self, context: Context, node: NodeRecord, request: NodeRequest) -> NodeActionRecord:
+        if node.kinds and request.kind not in node.kinds:
+            raise HTTPBadRequest(
+                f"kind: the agent of node {node.name} has no {request.kind}; it has: {', '.join(node.kinds)}."
+            )
+        if self._store.node_actions.count_open(node.id) >= MOST_OPEN:
+            raise RequestLimitExceeded(message=f"{MOST_OPEN} actions on node {node.name} have not ended yet.")
+        now = self._clock.now()
+        action = NodeActionRecord(
+            id=request.id or random_id(),
+            project=node.project,
+            stack_id=node.stack_id,
+            root_id=node.root_id,
+            node_id=node.id,
+            node=node.name,
+            kind=request.kind,
+            args=request.args,
+            digest=self._store.node_actions.digest(request.kind, request.args, node.id),
+            state=NodeActionState.PENDING_APPROVE,
+            requester=Requester.USER,
+            requested_by=context.user,
+            created_at=now,
+            updated_at=now,
+        )
+        if request.granted:
+            action = _approved(action, context, now)
+        self._ledger.put([action], [_line(action, context, "approved by its request" if request.granted else "")])
+        if request.granted:
+            self._store.orchestrations.nudge(action.root_id, now)
+        return action
+
+    def _known(self, action_id: str, request: NodeRequest, node: NodeRecord) -> NodeActionRecord | None:
+        """What was put with this id, if it is the same. Raises NodeActionExists."""
+        found = self._store.node_actions.get(action_id)
+        if found is None:
+            if self._store.actions.get(action_id) is not None:  # what depends on it could not tell them apart
+                raise NodeActionExists(id=action_id)
+            return None
+        before = [found.node_id, found.kind, found.args]
+        if canonical(before) != canonical([node.id, request.kind, request.args]):
+            raise NodeActionExists(id=action_id)
+        return found
+
+    def _node(self, stack: StackRecord, reference: str) -> NodeRecord:
+        """A node of the stack or of one nested in it. Raises EntityNotFound, MultipleChoices."""
+        stacks = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
+        nodes = self._store.nodes.of_stacks(stacks)
+        found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
+        if len(found) == 1:
+            return found[0]
+        named = ", ".join(f"{node.name} ({node.id})" for node in (found or nodes)[:MOST_NAMED])
+        if found:
+            raise MultipleChoices(f"{reference} means several nodes; name one by its id: {named}.")
+        raise EntityNotFound(
+            f"The Node ({reference}) could not be found in stack {stack.name}: no agent has registered there"
+            f"{f' but those of {named}' if named else ''}."
+        )
+
+    def approve(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
+        """Let a node action be sent. `digest`: what the caller has read; nothing else is approved.
+
+        Raises InvalidNodeActionState, Forbidden, NodeActionChanged.
+        """
+        with self._taken(action) as found:
+            self._check_unapproved(found, "approved")
+            if self._settings.node_approval_by_another and found.requested_by == context.user:
+                raise Forbidden(
+                    "You have asked for the node action yourself: somebody else has to approve it"
+                    " (node_approval_by_another)."
+                )
+            _check_digest(found, digest)
+            now = self._clock.now()
+            found = _approved(found, context, now)
+            self._ledger.record([found], [_line(found, context, "approved")])
+            self._store.orchestrations.nudge(found.root_id, now)
+        audit.info("node action %s approved by=%s", found.id, context.user)
+        return found
+
+    def reject(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
+        """End a node action that nobody has approved. Raises InvalidNodeActionState, NodeActionChanged."""
+        with self._taken(action) as found:
+            self._check_unapproved(found, "rejected")
+            _check_digest(found, digest)
+            found = self._end(found, context, "rejected")
+        audit.info("node action %s rejected by=%s", found.id, context.user)
+        return found
+
+    def cancel(self, context: Context, action: NodeActionRecord) -> NodeActionRecord:
+        """End what no agent can have yet; ask the agent to end what it has, or may have. Asking again changes nothing.
+
+        Raises InvalidNodeActionState where it has ended.
+        """
+        with self._taken(action) as found:
+            if found.has_ended:
+                raise InvalidNodeActionState(
+                    f"Node action {found.id} has ended, it is {found.state}: there is nothing to cancel."
+                )
+            if found.state in PENDING and found.sent_at is None:
+                found = self._end(found, context, "cancelled")
+            elif not found.cancel_asked:
+                now = self._clock.now()
+                found = replace(found, cancel_asked=True, updated_at=now)
+                self._ledger.record([found], [_line(found, context, "asked to cancel")])
+                self._store.orchestrations.nudge(found.root_id, now)
+        audit.info("node action %s cancelled by=%s", found.id, context.user)
+        return found
+
+    def _end(self, action: NodeActionRecord, context: Context, reason: str) -> NodeActionRecord:
+        now = self._clock.now()
+        ended = replace(action, state=NodeActionState.CANCELLED, finished_at=now, updated_at=now)
+        self._ledger.record([ended], [_line(ended, context, reason)])
+        return ended
+
+    @contextmanager
+    def _taken(self, action: NodeActionRecord) -> Iterator[NodeActionRecord]:
+        """The node action as it is now, in a transaction that holds its tree."""
+        with self._store.transaction():
+            self._store.stacks.hold(action.stack_id)
+            found = self._store.node_actions.take(action.id)
+            if found is None:
+                raise EntityNotFound(entity="Node action", name=action.id)
+            yield found
+
+    def _check_grant(self, context: Context) -> None:
+        if not context.may(APPROVE):
+            raise Forbidden(action=APPROVE)
+        if self._settings.node_approval_by_another:
+            raise Forbidden(
+                'Somebody else has to approve the node action (node_approval_by_another): leave out "approval".'
+            )
+
+    @staticmethod
+    def _check_unapproved(action: NodeActionRecord, what: str) -> None:
+        if action.state is not NodeActionState.PENDING_APPROVE:
+            raise InvalidNodeActionState(
+                f"Node action {action.id} is {action.state}: only what is PENDING_APPROVE can be {what}."
+            )
+        if action.run_id is not None:
+            raise InvalidNodeActionState(
+                f"Node action {action.id} is part of the playbook's run {action.run_id}, which is {what} as a whole."
+            )
+
+
+def _approved(action: NodeActionRecord, context: Context, now: float) -> NodeActionRecord:
+    state = NodeActionState.PENDING_SCHEDULE
+    return replace(action, state=state, approved_by=context.user, approved_at=now, updated_at=now)
+
+
+def _check_digest(action: NodeActionRecord, digest: str | None) -> None:
+    if digest not in (None, action.digest):
+        raise NodeActionChanged(id=action.id, digest=action.digest)
+
+
+def _line(action: NodeActionRecord, context: Context, reason: str) -> NodeTransitionRecord:
+    return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)

@@ -1,0 +1,143 @@
+"""Runs of playbooks: each goes on whenever one of its node actions has changed, or the run itself has been moved.
+
+No worker has a run. It is WAITING until the last of its node actions has ended, and ends in the transaction in which
+that did. Whoever ends it otherwise (CANCEL, its time, the deletion of the stack) ends what is left of them with it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from heatlite.core.clock import Clock
+from heatlite.core.json import JsonMap
+from heatlite.core.nodes import NodeActionState, Origin
+from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
+from heatlite.engine.execution.termination import outputs
+from heatlite.engine.state.unit_of_work import LONGEST_REASON, stack_event
+from heatlite.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
+from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
+from heatlite.store.records import ActionRecord
+from heatlite.store.store import Store
+
+Record: TypeAlias = Callable[[Sequence[NodeActionRecord], Sequence[NodeTransitionRecord]], None]
+
+
+class Runs:
+    """Has runs go on. Always in the caller's transaction, which holds the run's stack, the root of its tree."""
+
+    def __init__(self, store: Store, clock: Clock, record: Record) -> None:
+        """`record` writes node actions, with lines of history."""
+        self._store = store
+        self._clock = clock
+        self._record = record
+
+    def moved(self, run: ActionRecord, after: ActionStatus, reason: str) -> None:
+        """The run has made a move."""
+        if run.status is ActionStatus.INIT and after is ActionStatus.WAITING:
+            self._tell(run, Status.IN_PROGRESS, f"{title(run)} started")
+        elif run.status is not ActionStatus.INIT and after in ENDED_ACTIONS:
+            status = Status.COMPLETE if after is ActionStatus.SUCCEEDED else Status.FAILED
+            self._tell(run, status, f"{title(run)}: {reason}")
+        self.advance(run.id)
+
+    def advance(self, run_id: str) -> None:
+        """Do what follows from how the run and its node actions stand; nothing where that has been done."""
+        run = self._store.actions.take(run_id)
+        if run is None:
+            return
+        steps = self._store.node_actions.steps(run_id)
+        if run.status in ENDED_ACTIONS:
+            left = [one for one in steps if not one.has_ended and (is_unsent(one) or not one.cancel_asked)]
+            self._change(left, _taken_back, run.status_reason)
+            return
+        following = next_of(at_once(run), steps)
+        if following.cancelled or following.recalled:
+            self._change([*following.cancelled, *following.recalled], _taken_back, "its run has stopped")
+        elif following.has_ended:
+            self._end(run, steps, following)
+        elif run.status is ActionStatus.SUSPENDED:
+            self._change(held_back(steps), lambda one: replace(one, turn=False))
+        elif run.status is ActionStatus.WAITING:
+            self._change(following.turns, lambda one: replace(one, turn=True))
+
+    def _change(
+        self, steps: Sequence[RunStep], how: Callable[[NodeActionRecord], NodeActionRecord], reason: str = ""
+    ) -> None:
+        """Write node actions, with a line of history where there is a reason, and have their nodes looked after. The
+        ledger has `advance` called again, which finds this done."""
+        if not steps:
+            return
+        now = self._clock.now()
+        changed = [
+            replace(one, updated_at=now, finished_at=now if one.has_ended else one.finished_at)
+            for one in map(how, self._store.node_actions.known([step.id for step in steps]))
+        ]
+        lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
+        self._record(changed, lines if reason else ())
+        if not all(one.has_ended for one in changed):
+            self._store.orchestrations.nudge(changed[0].root_id, now)
+
+    def _end(self, run: ActionRecord, steps: Sequence[RunStep], following: Next) -> None:
+        failure = following.failure
+        if failure is None:
+            result, reason = Result.OK, "All stages are done"
+        else:
+            result = Result.CANCEL if run.status is ActionStatus.INIT else Result.ERROR
+            stage = stage_names(run)[failure.stage]
+            reason = f"Stage {stage}: {failure.kind} on node {failure.node} is {failure.state}"
+        told = {**outputs(result, reason), **_summary(run, steps)}
+        self._store.actions.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
+
+    def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
+        """An event of the stack, whose state stays as it is."""
+        stack = self._store.stacks.get(run.stack_id)
+        if stack is not None:
+            event = stack_event(stack, self._clock.now())
+            event = replace(event, verb=Verb.PLAYBOOK, status=status, status_reason=reason[:LONGEST_REASON])
+            self._store.events.append_many([event])
+
+
+def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
+    """What no agent can have is ended; agents are asked to end the rest."""
+    if is_unsent(action):
+        return replace(action, state=NodeActionState.CANCELLED, turn=False, error=STOPPED)
+    return replace(action, cancel_asked=True)
+
+
+def title(run: ActionRecord) -> str:
+    """``Playbook restart``."""
+    name = run.inputs.get("playbook")
+    return "Playbook" if name is None else f"Playbook {name}"
+
+
+def _stages(run: ActionRecord) -> list[JsonMap]:
+    stages = run.inputs["stages"]
+    assert isinstance(stages, list)
+    return stages
+
+
+def at_once(run: ActionRecord) -> list[int | None]:
+    """How many node actions of each stage may be under way; None: all."""
+    given = (stage["at_once"] for stage in _stages(run))
+    return [most if isinstance(most, int) else None for most in given]
+
+
+def stage_names(run: ActionRecord) -> list[str]:
+    """What the stages are called."""
+    return [str(stage["name"]) for stage in _stages(run)]
+
+
+def _summary(run: ActionRecord, steps: Sequence[RunStep]) -> JsonMap:
+    """What came of each stage, and what has failed."""
+    names = stage_names(run)
+    stages: list[JsonMap] = []
+    for number, name in enumerate(names):
+        states = [one.state for one in steps if one.stage == number]
+        counts: JsonMap = {state.value: states.count(state) for state in NodeActionState if state in states}
+        stages.append({"name": name, "states": counts})
+    failed: list[JsonMap] = [
+        {"id": one.id, "stage": names[one.stage], "node": one.node, "state": one.state.value}
+        for one in steps
+        if one.state in (NodeActionState.FAILED, NodeActionState.LOST)
+    ]
+    return {"stages": stages, "failed": failed}

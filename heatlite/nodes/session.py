@@ -1,0 +1,166 @@
+"""What an orchestration has in its hands: the tree, and the agents of it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.json import JsonMap
+from heatlite.core.nodes import Origin
+from heatlite.nodes.agents import Agents, NodeFault
+from heatlite.nodes.transitions import Ledger
+from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTransitionRecord, OrchestrationRecord
+from heatlite.store.store import Store
+
+BATCH = 100
+"""Nodes that one transaction writes about."""
+LOOK = 0.5
+"""Seconds between two looks whether the engine stops."""
+MOST_TOLD = 100
+"""Errors in a report."""
+
+Given = TypeVar("Given")
+Got = TypeVar("Got")
+
+
+class Interrupted(Exception):
+    """The engine stops; somebody else goes on."""
+
+
+@dataclass
+class Report:
+    """What came of it."""
+
+    nodes: int = 0
+    up: int = 0
+    sent: int = 0
+    cancelled: int = 0
+    errors: dict[str, str] = field(default_factory=dict)
+    """By node."""
+    held_by: tuple[str, ...] = ()
+    """The stack actions because of which something was not sent."""
+
+    def json(self) -> JsonMap:
+        """As it is kept."""
+        return {
+            "nodes": self.nodes,
+            "up": self.up,
+            "unreachable": self.nodes - self.up,
+            "sent": self.sent,
+            "cancelled": self.cancelled,
+            "held_by": list(self.held_by),
+            "errors": dict(list(self.errors.items())[:MOST_TOLD]),
+        }
+
+
+class Turn:
+    """The tree that this engine has claimed, for as long as nobody else does."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        agents: Agents,
+        ledger: Ledger,
+        claimed: OrchestrationRecord,
+        stopping: threading.Event,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.agents = agents
+        self.ledger = ledger
+        self.root_id = claimed.root_id
+        self.report = Report()
+        self.names: Mapping[str, str] = {}
+        """What the nodes are called in the report, by id."""
+        self._claimed = claimed
+        self._stopping = stopping
+        self._renewed = time.monotonic()
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def asking(self, most: int) -> Iterator[None]:
+        """Inside, `each` asks at most so many agents at once."""
+        with ThreadPoolExecutor(max(1, most), "agents") as pool:
+            self._pool = pool
+            try:
+                yield
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def finish(self, next_at: float) -> None:
+        """Let go of the tree. Raises Fenced."""
+        with self.store.transaction():
+            self.store.orchestrations.finish(self._claimed, self.clock.now(), next_at, self.report.json())
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that has the tree, as long as this is who looks after it. Raises Fenced."""
+        with self.store.transaction():
+            self.store.stacks.hold(self._claimed.root_id)
+            self._hold()
+            yield
+
+    def _hold(self) -> None:
+        self.store.orchestrations.hold(self._claimed, self.clock.now(), self.settings.lease_seconds)
+        self._renewed = time.monotonic()
+
+    def each(
+        self, given: Sequence[Given], call: Callable[[Given], Got]
+    ) -> Iterator[tuple[Given, Got | NodeFault]]:
+        """Do something for each with several agents at once; in the order in which they have answered. Meanwhile the
+        lease is renewed. Raises Interrupted."""
+        pool = self._pool
+        assert pool is not None, "only within asking()"
+        results: SimpleQueue[tuple[Given, Future[Got]]] = SimpleQueue()
+
+        def taking(one: Given) -> Callable[[Future[Got]], None]:
+            return lambda done: results.put((one, done))
+
+        for one in given:
+            pool.submit(call, one).add_done_callback(taking(one))
+        left = len(given)
+        while left:
+            if self._stopping.is_set():
+                raise Interrupted
+            if time.monotonic() - self._renewed > self.settings.lease_seconds / 3:
+                with self.store.transaction():
+                    self._hold()
+            try:
+                one, done = results.get(timeout=LOOK)
+            except Empty:
+                continue
+            left -= 1
+            try:
+                result: Got | NodeFault = done.result()
+            except NodeFault as fault:
+                result = fault
+            yield one, result
+
+
+def line_of(action: NodeActionRecord, now: float, reason: str) -> NodeTransitionRecord:
+    """The server's line of history about an action as it is now."""
+    return NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, reason=reason)
+
+
+def batches(things: Sequence[Given]) -> list[Sequence[Given]]:
+    """As many at once as one transaction writes about."""
+    return [things[start : start + BATCH] for start in range(0, len(things), BATCH)]
+
+
+def by_node(
+    up: Mapping[str, NodeRecord], actions: Sequence[NodeActionRecord]
+) -> list[tuple[NodeRecord, Sequence[NodeActionRecord]]]:
+    """Each node with its actions, in their order."""
+    found: dict[str, list[NodeActionRecord]] = {}
+    for action in actions:
+        found.setdefault(action.node_id, []).append(action)
+    return [(up[node_id], of_node) for node_id, of_node in found.items()]

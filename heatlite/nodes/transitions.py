@@ -1,0 +1,86 @@
+"""The one place where node actions change: with their history and events, what waits for them, and their playbook's
+run."""
+
+from collections.abc import Mapping, Sequence
+
+from heatlite.core.clock import Clock
+from heatlite.core.masking import Mask, named_secrets
+from heatlite.core.nodes import MOVES, NodeActionState
+from heatlite.engine.state.unit_of_work import LONGEST_REASON
+from heatlite.nodes.runs import Runs
+from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
+from heatlite.store.records import EventRecord
+from heatlite.store.store import Store
+
+EVENT = "NODE_ACTION"
+"""What the states of node actions begin with in the events of their stacks: ``NODE_ACTION_RUNNING``. Such an event has
+the node's name, and the node action's id where others have an object's: nobody takes it for one of the stack."""
+EVENT_TYPE = "OS::Heat::NodeAction"
+
+
+class Ledger:
+    """Writes node actions. Always in the caller's transaction, which holds the root of the tree."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._runs = Runs(store, clock, self.record)
+        self.run_moved = self._runs.moved
+        """A listener, see `Listeners.run_moved`."""
+
+    def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
+        """Add node actions, in the order in which they are to be done. Raises Duplicate where an id is taken."""
+        self._store.node_actions.insert_many(new)
+        self._store.node_actions.note(lines)
+        self._tell(new)
+
+    def record(
+        self,
+        changed: Sequence[NodeActionRecord],
+        lines: Sequence[NodeTransitionRecord] = (),
+        told: Mapping[str, Sequence[NodeTransitionRecord]] | None = None,
+    ) -> None:
+        """Write node actions that have not ended before. `lines` are the server's own, `told` what agents tell of the
+        history of node actions, by id."""
+        # In the order of their creation, as whoever depends on some takes them: nobody waits crosswise.
+        changed = sorted(changed, key=lambda action: action.seq)
+        before = self._store.node_actions.states([action.id for action in changed])
+        moved = [action for action in changed if action.state is not before[action.id]]
+        for action in moved:
+            if action.state not in MOVES[before[action.id]]:
+                raise RuntimeError(f"node action {action.id}: no move from {before[action.id]} to {action.state}")
+        self._store.node_actions.save_many(changed)
+        self._store.node_actions.note(lines)
+        self._store.node_actions.replace_agents(told or {})
+        self._tell(moved)
+        now = self._clock.now()
+        for action in moved:
+            if action.has_ended:
+                self._store.actions.node_action_ended(action.id, action.state is NodeActionState.DONE, now)
+        for run_id in dict.fromkeys(action.run_id for action in changed if action.run_id is not None):
+            self._runs.advance(run_id)
+
+    def _tell(self, actions: Sequence[NodeActionRecord]) -> None:
+        """Have those who follow a stack hear of it."""
+        now = self._clock.now()
+        sealed = self._store.sealing.of({action.stack_id for action in actions})
+        self._store.events.append_many([
+            EventRecord(
+                stack_id=action.stack_id,
+                resource_name=action.node,
+                resource_type=EVENT_TYPE,
+                physical_id=action.id,
+                verb=EVENT,
+                status=action.state,
+                status_reason=_reason(action, action.stack_id in sealed)[:LONGEST_REASON],
+                created_at=now,
+            )
+            for action in actions
+        ])
+
+
+def _reason(action: NodeActionRecord, is_sealed: bool) -> str:
+    """What is done; and what went wrong, but where something is hidden in the stack: nobody knows here what."""
+    if not action.error or is_sealed:
+        return action.kind
+    return f"{action.kind}: {Mask(lambda: named_secrets([action.args, action.outputs])).text(action.error)}"
