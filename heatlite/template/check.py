@@ -15,6 +15,7 @@ from heatlite.core.errors import (
     wire_name,
 )
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import size as json_size
 from heatlite.template.barring import barred
 from heatlite.template.document import Definition, ResourceDefinition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
@@ -90,6 +91,10 @@ class Nested:
     """How often the stack holds what the definition holds."""
     given: Sequence[object] = ()
     """The values of properties that are secret by their types; UNKNOWN stands for what is not known yet."""
+    held: int = 0
+    """Characters of JSON of the definition's properties and metadata, as far as their values are known."""
+    own: int = 0
+    """Characters of JSON of the nested stack's parameters, and of the template that its type has made."""
 
     @property
     def hides(self) -> bool:
@@ -101,6 +106,11 @@ class Nested:
     def resources(self) -> int:
         """How many resources the stack will have, those of the stacks within it counted."""
         return self.times * (len(self.definition.resources) + sum(child.resources for child in self.children.values()))
+
+    @property
+    def size(self) -> int:
+        """Return the characters of JSON that the stack holds at least, those of the stacks within it counted."""
+        return self.own + self.times * (self.held + sum(child.size for child in self.children.values()))
 
     @property
     def types(self) -> frozenset[str]:
@@ -136,17 +146,20 @@ class Nested:
         return described
 
 
-def examine(definition: Definition, types: TypeCatalog) -> tuple[list[Problem], Nested]:
-    """As `check_definition`, and the nested templates that were met."""
-    checker = _Checker(definition, types, _Run())
+def examine(definition: Definition, types: TypeCatalog, most: int = 0) -> tuple[list[Problem], Nested]:
+    """As `check_definition`, and the nested templates that were met. Sizes are counted no further than `most`."""
+    checker = _Checker(definition, types, _Run(most))
     checker.run()
-    return checker.findings.ordered(), Nested("", definition, checker.children, given=checker.secrets)
+    nested = Nested("", definition, checker.children, given=checker.secrets, held=checker.held)
+    return checker.findings.ordered(), nested
 
 
 class _Run:
     """What all checkers of one check share: a template that many resources use is read and checked once."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._room = most
+        """Characters of JSON that are still counted."""
         self.providers: dict[tuple[str, bool], Provider | list[Problem]] = {}
         self.nested: dict[str, Nested] = {}
         """By template and values."""
@@ -155,6 +168,14 @@ class _Run:
         self.told: set[tuple[object, ...]] = set()
         """Faults of nested templates: each is told for the first resource that has it."""
         self.resources = 0
+
+    def count(self, value: object) -> int:
+        """Return the characters of JSON of a value, or more than what is still counted."""
+        if self._room <= 0:
+            return 0
+        size = json_size(value, self._room)
+        self._room -= size
+        return size
 
     def provider(self, target: Target, definition: Definition, types: TypeCatalog) -> Provider | list[Problem]:
         key = (target.name, target.system)
@@ -179,6 +200,7 @@ class _Checker:
         self.children: dict[str, Nested] = {}
         self.secrets: list[object] = []
         """The values of secret properties."""
+        self.held = 0
         self._run = run
         self._above = above
 
@@ -314,7 +336,15 @@ class _Checker:
                 return
             checker = _Checker(definition, self.types, self._run, (*self._above, key))
             checker.run()
-            known = self._run.nested[key] = Nested(resource.type, definition, checker.children, given=checker.secrets)
+            own = [environment.parameters, environment.parameter_defaults, None if made is None else made.document]
+            known = self._run.nested[key] = Nested(
+                resource.type,
+                definition,
+                checker.children,
+                given=checker.secrets,
+                held=checker.held,
+                own=self._run.count(own),
+            )
             for problem in checker.findings.ordered():
                 self._tell(resource, problem, Phase.RESOURCES, made)
         times = made.times if made is not None else 1
@@ -396,8 +426,10 @@ class _Checker:
                 # The message names what is around the property, for that is Heat's; the place is its own.
                 problem = replace(problem, path=(*where, unknown))
             self.findings.add(Phase.RESOURCES, problem)
+        self.held += self._run.count(given)
         if self.definition.strict:
-            self._resolved(resource.metadata, place(resource.name, "metadata"), "")
+            metadata = self._resolved(resource.metadata, place(resource.name, "metadata"), "")
+            self.held += self._run.count(metadata)
         if isinstance(view, Provider):
             self._check_provided(resource, view, given or {})
             return

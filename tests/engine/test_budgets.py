@@ -1,6 +1,7 @@
 """What values, rows and answers may come to: some kilobytes must not make gigabytes. Counted, not timed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 from heatlite.core.config import Settings
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import dump, size
-from heatlite.core.status import Status
+from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Request
 from heatlite.resources import members
+from heatlite.store.stacks.stacks import StackQuery
 from heatlite.template import expression
 
 from .conftest import Engine, attr, resource, template
@@ -34,6 +36,72 @@ def test_the_limits_unless_chosen_otherwise() -> None:
 
 def value(of: object) -> Any:
     return resource("OS::Heat::Value", value=of)
+
+
+def later(name: str) -> Any:
+    """A parameter's value that no check can know, since the resource `tiny` is part of it."""
+    return {"list_join": ["", [{"get_param": name}, {"get_attr": ["tiny", "value"]}]]}
+
+
+def with_parameter(**resources: Any) -> Any:
+    made = template(**resources)
+    made["parameters"] = {"p": {"type": "string"}}
+    return made
+
+
+def copies(count: int, of: object) -> Any:
+    return {f"v{number}": value(of) for number in range(count)}
+
+
+P = {"get_param": "p"}
+MUCH: Any = {"parameters": {"p": "z" * UNIT}}
+
+
+def test_values_that_are_known_are_refused_before_anything_is_made(engine: Engine) -> None:
+    made = with_parameter(**copies(80, P))
+    for name in ("create", "preview_create"):
+        with pytest.raises(RequestLimitExceeded, match=r"more than 2097152 (characters of JSON )?.*max_stack_data"):
+            getattr(engine.stacks, name)(engine.who, Request(name="s", template=made, environment=MUCH))
+    assert not engine.store.stacks.list("demo", StackQuery())
+    stack = engine.create(with_parameter(**copies(60, P)), environment=MUCH)
+    assert stack.status is Status.COMPLETE, stack.status_reason
+    with pytest.raises(RequestLimitExceeded, match="max_stack_data"):
+        engine.put(stack, made, environment=MUCH)
+    assert engine.get(stack).verb is Verb.CREATE
+
+
+def test_metadata_that_is_known_counts(engine: Engine) -> None:
+    made = with_parameter(**{f"v{number}": {**value("x"), "metadata": {"m": P}} for number in range(80)})
+    with pytest.raises(RequestLimitExceeded, match="max_stack_data"):
+        engine.create(made, environment=MUCH)
+
+
+def test_nested_stacks_that_are_known_to_hold_too_much_are_refused(engine: Engine) -> None:
+    with_default = template(**copies(6, P))
+    with_default["parameters"] = {"p": {"type": "string", "default": "z" * (UNIT // 2)}}
+    empty = with_parameter(v=value("x"))
+    member = {"type": "OS::Heat::Value", "properties": {"value": [P, "%index%"]}}
+    plain = {"type": "OS::Heat::Value", "properties": {"value": P}}
+    defaults: Any = {"parameter_defaults": {"p": "z" * UNIT}}
+    for made, environment in (
+        (tree_of(60), None),
+        (template(**{f"m{number}": resource("m.yaml") for number in range(6)}), None),
+        (template(**{f"e{number}": resource("e.yaml") for number in range(80)}), defaults),
+        (with_parameter(g=resource("OS::Heat::ResourceGroup", count=80, resource_def=member)), MUCH),
+        (with_parameter(g=resource("OS::Heat::ResourceGroup", count=80, resource_def=plain)), MUCH),
+    ):
+        files = {"n.yaml": dump(with_default), "m.yaml": dump(tree_of(10)), "e.yaml": dump(empty)}
+        with pytest.raises(RequestLimitExceeded, match="and of those nested with it would come to more than"):
+            engine.create(made, environment=environment, files=files)
+
+
+def test_a_stack_beyond_the_limit_is_not_refused_to_shrink(engine: Engine, place: Path) -> None:
+    stack = engine.create(with_parameter(**copies(60, P)), environment=MUCH)
+    engine.close()
+    engine.settings = replace(engine.settings, max_stack_data=32 * UNIT)
+    engine.open()
+    stack = engine.put(stack, with_parameter(**copies(50, P)), environment=MUCH)
+    assert stack.status is Status.COMPLETE, stack.status_reason
 
 
 def doubling(count: int, of: object = ["x"], end: str = "") -> Any:
@@ -89,9 +157,8 @@ def test_references_within_a_function_count(engine: Engine) -> None:
 
 
 def test_the_rows_of_a_stack_have_a_limit_together(engine: Engine) -> None:
-    made = template(**{f"v{number}": value({"get_param": "p"}) for number in range(80)})
-    made["parameters"] = {"p": {"type": "string"}}
-    stack = engine.create(made, environment={"parameters": {"p": "z" * UNIT}})
+    made = with_parameter(tiny=value("x"), **copies(80, later("p")))
+    stack = engine.create(made, environment=MUCH)
     assert stack.status is Status.FAILED
     assert "RequestLimitExceeded: resources.v" in stack.status_reason
     assert "more than 2097152 (max_stack_data)" in stack.status_reason
@@ -101,7 +168,7 @@ def test_the_rows_of_a_stack_have_a_limit_together(engine: Engine) -> None:
     assert stack.status is Status.COMPLETE, stack.status_reason
 
 
-NESTED = template(**{f"v{number}": value({"get_param": "p"}) for number in range(6)})
+NESTED = template(tiny=value("x"), **copies(6, later("p")))
 NESTED["parameters"] = {"p": {"type": "string", "default": "z" * (UNIT // 2)}}
 
 
@@ -159,10 +226,9 @@ def test_a_tree_has_one_limit_however_deep(engine: Engine) -> None:
 
 
 def test_the_environments_of_nested_stacks_count(engine: Engine) -> None:
-    """Each nested stack has a copy of the defaults, and next to no resources."""
-    empty = dump({**template(v=value("x")), "parameters": {"p": {"type": "string"}}})
-    environment: Any = {"parameter_defaults": {"p": "z" * UNIT}}
-    stack = engine.create(tree_of(80), files={"n.yaml": empty}, environment=environment)
+    """Each nested stack has a parameter, and next to no resources."""
+    made = with_parameter(tiny=value("x"), **tree_of(80, p=later("p"))["resources"])
+    stack = engine.create(made, files={"n.yaml": dump(with_parameter(v=value("x")))}, environment=MUCH)
     assert stack.status is Status.FAILED
     assert "more than 2097152 (max_stack_data)" in stack.status_reason
     assert held(engine) <= 65 * UNIT
@@ -170,11 +236,12 @@ def test_the_environments_of_nested_stacks_count(engine: Engine) -> None:
 
 def test_the_templates_of_groups_count(engine: Engine) -> None:
     """Members with numbers make a template that repeats what they have."""
-    member = {"type": "OS::Heat::None", "properties": {"a": "%index%" + "z" * 1000}}
+    text = {"list_join": ["", ["%index%" + "z" * 1000, attr("tiny", "value")]]}
+    member = {"type": "OS::Heat::None", "properties": {"a": text}}
     groups = {
         f"g{number}": resource("OS::Heat::ResourceGroup", count=100, resource_def=member) for number in range(30)
     }
-    stack = engine.create(template(**groups))
+    stack = engine.create(template(tiny=value("x"), **groups))
     assert stack.status is Status.FAILED
     assert "(max_stack_data)" in stack.status_reason
     assert engine.store.stack_sizes.of_tree(stack.id) < 80 * UNIT
@@ -207,23 +274,14 @@ def test_outputs_share_one_budget(engine: Engine) -> None:
     assert sum(len(dump(output)) for output in shown) < 8 * UNIT
 
 
-def test_a_preview_shows_so_much(engine: Engine) -> None:
-    made = template(**{f"v{number}": value({"get_param": "p"}) for number in range(80)})
-    made["parameters"] = {"p": {"type": "string"}}
-    request = Request(name="s", template=made, environment={"parameters": {"p": "z" * UNIT}})
-    with pytest.raises(RequestLimitExceeded, match="max_stack_data"):
-        engine.stacks.preview_create(engine.who, request)
-
-
 @pytest.mark.parametrize("text", ["z", "%index%"])
 def test_the_members_of_a_group_have_a_limit_together(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """Whether they share a definition, or each has a copy with its number."""
     monkeypatch.setattr(members, "MOST_MADE", 64 * UNIT)
-    member = {"type": "OS::Heat::Value", "properties": {"value": [{"get_param": "p"}, text]}}
-    made = template(g=resource("OS::Heat::ResourceGroup", count=1000, resource_def=member))
-    made["parameters"] = {"p": {"type": "string"}}
-    stack = engine.create(made, environment={"parameters": {"p": "z" * UNIT}})
+    member = {"type": "OS::Heat::Value", "properties": {"value": [later("p"), text]}}
+    group = resource("OS::Heat::ResourceGroup", count=1000, resource_def=member)
+    stack = engine.create(with_parameter(tiny=value("x"), g=group), environment=MUCH)
     assert stack.status is Status.FAILED
     assert "the members come to more than 2097152 characters of JSON" in stack.status_reason

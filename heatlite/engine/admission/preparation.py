@@ -284,10 +284,10 @@ class Preparation:
             view = own if caller is None else partial(self._clouds.asked_by, caller)
             with looked_up(partial(self._missing, view)), barring(self._offer.bar(stack.project)):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
-                problems, nested = examine(definition, self._types)
+                problems, nested = examine(definition, self._types, self._settings.max_stack_data + 1)
             raise_first(_told(problems, nested))
             definition.refill()  # for a preview, which evaluates it next
-            self._check_size(nested)
+            self._check_size(nested, before)
             kinds = nested.types
             hides = stack.sealed or nested.hides or self._has_accounts and may_want(self._types, kinds)
         if before is not None:
@@ -298,10 +298,19 @@ class Preparation:
         """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
         return "" if self._clouds.name is None else view().missing(constraint, value)
 
-    def _check_size(self, tree: Nested) -> None:
-        limit = self._settings.max_resources_per_stack
+    def _check_size(self, tree: Nested, before: Definition | None) -> None:
+        limit, most = self._settings.max_resources_per_stack, self._settings.max_stack_data
         if tree.resources > limit:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
+        if tree.size <= most:
+            return
+        # A stack that is too large already may become smaller. Its action counts exactly.
+        if before is None or examine(before, self._types, most + 1)[1].size <= most:
+            nested = " and of those nested with it" if tree.children else ""
+            raise RequestLimitExceeded(
+                message=f"the resources of the stack{nested} would come to more than {most} characters of JSON"
+                " (max_stack_data). Have less in them, or divide the stack."
+            )
 
 
 def _told(problems: list[Problem], nested: Nested) -> list[Problem]:
