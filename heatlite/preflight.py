@@ -4,7 +4,7 @@ import socket
 from ipaddress import ip_address
 
 from heatlite.administration import busy, check_keys, open_store
-from heatlite.api.access.factory import open_door
+from heatlite.api.access.factory import create_access_control
 from heatlite.clients.connection import Connections
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
@@ -45,7 +45,7 @@ def check_servable(settings: Settings) -> None:
     """
     if settings.auth is Auth.NONE and settings.host != "localhost" and not _is_loopback(settings.host):
         raise NotLoopback(host=settings.host)
-    open_door(settings, Clock())
+    create_access_control(settings, Clock())
     Agents(settings).check()
     store = open_store(settings)
     check_keys(store, warns=False)

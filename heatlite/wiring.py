@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from heatlite.administration import NO_CIPHER, check_keys, lock_engine, open_store
 from heatlite.api.access.factory import MissingLibrary
 from heatlite.api.app import App, create_app
+from heatlite.api.components import Components
 from heatlite.api.event_streams import LONGEST, Streams
-from heatlite.api.handlers.handler import Rooms
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.connection import Connections
 from heatlite.clients.simulated.scenario import read_scenario
@@ -89,7 +89,7 @@ class Embedded:
 
     make_app: Callable[[], App]
     """Gives the same one each time. An engine among several answers no requests, and never makes it."""
-    rooms: Rooms
+    rooms: Components
     meter: Meter
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
@@ -184,7 +184,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
 
 
 def _listeners(
-    rooms: Rooms, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
+    rooms: Components, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
 ) -> Listeners:
     """Return the listeners of a process that changes the database."""
 
@@ -231,7 +231,7 @@ def installed_types(settings: Settings) -> Registry:
     return Registry(BUILTIN, installation)
 
 
-def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Rooms:
+def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Components:
     """All rooms. Who only looks (not `works`) needs no cloud that is in order."""
     types = installed_types(settings)
     definitions = Definitions(store, types)
@@ -279,7 +279,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     streams = Streams(store, settings.max_event_streams, longest=longest)
     ledger = Ledger(store, clock)
     agents = Agents(settings)
-    return Rooms(
+    return Components(
         stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds, stack_clouds),
         handover=Handover(store, clock, settings, gate),
         snapshots=Snapshots(store, clock, settings, gate, preparation, definitions, surroundings),

@@ -1,5 +1,6 @@
-"""The route table."""
+"""The route table: every URL with its handler and the rule for each method."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import falcon
@@ -8,29 +9,30 @@ from falcon.media import JSONHandler
 from falcon.routing import map_http_methods
 
 from heatlite.api import faults
-from heatlite.api.access.factory import open_door
+from heatlite.api.access.factory import create_access_control
 from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL
-from heatlite.api.handlers.actions import ProjectActions
-from heatlite.api.handlers.catalog import (
-    BuildInfo,
-    Health,
-    Metrics,
-    ResourceTypes,
-    Services,
-    TemplateVersions,
-    Validate,
-    Versions,
-)
+from heatlite.api.components import Components
+from heatlite.api.handlers.actions import Actions
+from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.events import Events
-from heatlite.api.handlers.handler import Rooms
 from heatlite.api.handlers.locks import Lock
 from heatlite.api.handlers.resources import Resource, Resources
-from heatlite.api.handlers.signals import SIGNED, SignedSignals
+from heatlite.api.handlers.server import BuildInfo, Engines, HealthCheck, Metrics, Versions
+from heatlite.api.handlers.signals import SIGNED, ResourceSignal, SignedSignals
 from heatlite.api.handlers.snapshots import Snapshots
 from heatlite.api.handlers.software import SoftwareConfigs, SoftwareDeployments
-from heatlite.api.handlers.stack_actions import Actions
-from heatlite.api.handlers.stacks import ARN, Lookup, Stack, Stacks
-from heatlite.api.middleware import Frame
+from heatlite.api.handlers.stack_actions import StackActions
+from heatlite.api.handlers.stacks import (
+    ARN,
+    Stack,
+    StackDetails,
+    StackDocuments,
+    StackExport,
+    StackLookup,
+    Stacks,
+)
+from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
+from heatlite.api.middleware import RequestMiddleware
 from heatlite.api.nodes.node_actions import NodeActions
 from heatlite.api.nodes.nodes import Node, Nodes
 from heatlite.api.nodes.playbooks import Playbooks
@@ -42,135 +44,187 @@ from heatlite.nodes.playbooks import APPROVE as APPROVE_RUN
 from heatlite.nodes.requests import APPROVE
 
 App: TypeAlias = "falcon.App[Request, Response]"
+Sink: TypeAlias = Callable[..., None]
 
 P = "/v1/{project}"
 S = P + "/stacks/{stack_name}/{stack_id}"
 R = S + "/resources/{resource_name}"
 
 INSTANT = frozenset({"/", "/versions", "/v1", "/healthcheck"})
-"""Paths that are answered at once: without the database, and without waiting for a thread."""
+"""Paths that are answered without the database and without waiting for a thread."""
 
 
-def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
-    """The WSGI application."""
-    door = open_door(settings, rooms.clock, rooms.ourselves, rooms.accounts)
-    frame = Frame(settings.public_url, settings.max_json_body_size, meter, door)
-    app: App = falcon.App(request_type=Request, middleware=frame)
+def create_app(components: Components, settings: Settings, meter: Meter) -> App:
+    """Create the WSGI application. Raises BadSetting, MissingLibrary."""
+    access = create_access_control(settings, components.clock, components.ourselves, components.accounts)
+    middleware = RequestMiddleware(settings.public_url, settings.max_json_body_size, meter, access)
+    app: App = falcon.App(request_type=Request, middleware=middleware)
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
     faults.install(app)
+    routes = Routes(app, middleware)
+    _add_server(routes, components, meter if settings.metrics else None)
+    _add_stacks(routes, components)
+    _add_stack_parts(routes, components)
+    _add_nodes(routes, components)
+    _add_templates_and_software(routes, components)
+    return app
 
-    def route(template: str, resource: object, suffix: str | None = None, **rules: str) -> None:
-        """Add a route, with the rule that each of its methods asks for (`access.policy`)."""
+
+class Routes:
+    """Adds routes to the application, with the rule of each method (`access.policy`)."""
+
+    def __init__(self, app: App, middleware: RequestMiddleware) -> None:
+        self.app = app
+        self._middleware = middleware
+
+    def add(self, template: str, resource: object, suffix: str | None = None, **rules: str) -> None:
+        """Add a route. `rules` needs one entry for each method of the handler."""
         assert rules.keys() == map_http_methods(resource, suffix).keys(), f"{template} needs one rule for each method"
-        app.add_route(template, resource, suffix=suffix)
-        frame.guard(template, rules)
+        self.app.add_route(template, resource, suffix=suffix)
+        self._middleware.guard(template, rules)
 
+    def add_sink(self, pattern: str, sink: Sink, rule: str) -> None:
+        """Add a handler for all methods of the paths that match a regular expression."""
+        self.app.add_sink(self._middleware.guarded(rule, sink), pattern)
+
+    def add_open_sink(self, pattern: str, sink: Sink) -> None:
+        """Add such a handler without a rule: it checks the signature of the URL itself."""
+        self.app.add_sink(sink, pattern)
+
+
+def _add_server(routes: Routes, components: Components, meter: Meter | None) -> None:
     versions = Versions()
-    route("/", versions, GET=OPEN)
-    route("/versions", versions, GET=OPEN)
-    route("/v1", versions, "one", GET=OPEN)
-    route("/healthcheck", Health(), GET=OPEN)
-    if settings.metrics:
-        route("/metrics", Metrics(meter), GET=OPEN)
+    routes.add("/", versions, GET=OPEN)
+    routes.add("/versions", versions, GET=OPEN)
+    routes.add("/v1", versions, "one", GET=OPEN)
+    routes.add("/healthcheck", HealthCheck(), GET=OPEN)
+    if meter is not None:
+        routes.add("/metrics", Metrics(meter), GET=OPEN)
+    routes.add(P + "/build_info", BuildInfo(components.types), GET="build_info:build_info")
+    routes.add(P + "/services", Engines(components.store, components.clock), GET="service:index")
 
-    stacks = Stacks(rooms)
-    route(P + "/stacks", stacks, GET="stacks:index", POST="stacks:create")
-    route(P + "/stacks/detail", stacks, "detail", GET="stacks:detail")
-    route(P + "/stacks/preview", stacks, "preview", POST="stacks:preview")
 
-    lookup, looked_up = Lookup(rooms), "stacks:lookup"
-    route(P + "/stacks/{stack_name}", lookup, **dict.fromkeys(("GET", "POST", "PUT", "PATCH", "DELETE"), looked_up))
+def _add_stacks(routes: Routes, components: Components) -> None:
+    store, finder = components.store, StackFinder(components.store)
+
+    stacks = Stacks(components.stacks, store, components.accounts)
+    routes.add(P + "/stacks", stacks, GET="stacks:index", POST="stacks:create")
+    routes.add(P + "/stacks/detail", stacks, "detail", GET="stacks:detail")
+    routes.add(P + "/stacks/preview", stacks, "preview", POST="stacks:preview")
+
+    lookup, looked_up = StackLookup(store), "stacks:lookup"
+    every_method = dict.fromkeys(("GET", "POST", "PUT", "PATCH", "DELETE"), looked_up)
+    routes.add(P + "/stacks/{stack_name}", lookup, **every_method)
     for child in ("resources", "events", "template", "actions"):
-        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, "child", GET=looked_up, POST=looked_up)
+        routes.add(f"{P}/stacks/{{stack_name}}/{child}", lookup, "child", GET=looked_up, POST=looked_up)
     for child in ("environment", "files", "outputs", "lock"):
-        route(f"{P}/stacks/{{stack_name}}/{child}", lookup, "readable_child", GET=looked_up)
-    app.add_sink(frame.guarded(looked_up, lookup.by_arn), ARN)
+        routes.add(f"{P}/stacks/{{stack_name}}/{child}", lookup, "readable_child", GET=looked_up)
+    routes.add_sink(ARN, lookup.by_arn, looked_up)
 
-    stack = Stack(rooms)
-    route(S, stack, GET="stacks:show", PUT="stacks:update", PATCH="stacks:update_patch", DELETE="stacks:delete")
-    route(S + "/preview", stack, "preview", PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
-    route(S + "/template", stack, "template", GET="stacks:template")
-    route(S + "/environment", stack, "environment", GET="stacks:environment")
-    route(S + "/files", stack, "files", GET="stacks:files")
-    route(S + "/outputs", stack, "outputs", GET="stacks:list_outputs")
-    route(S + "/outputs/{output_key}", stack, "output", GET="stacks:show_output")
-    route(S + "/abandon", stack, "abandon", DELETE="stacks:abandon")
-    route(S + "/export", stack, "export", GET="stacks:export")
-    route(S + "/actions", Actions(rooms), POST="actions:action")
+    details = StackDetails(store, components.definitions, components.reading, components.accounts)
+    stack = Stack(finder, components.stacks, details)
+    routes.add(S, stack, GET="stacks:show", PUT="stacks:update", PATCH="stacks:update_patch", DELETE="stacks:delete")
+    routes.add(S + "/preview", stack, "preview", PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 
-    project_actions = ProjectActions(rooms)
-    route(P + "/actions", project_actions, GET="actions:list")
-    route(P + "/actions/{action}", project_actions, "one", GET="actions:show", POST="actions:signal")
-    route(P + "/actions/{action}/history", project_actions, "history", GET="actions:history")
+    documents = StackDocuments(finder, components.definitions, components.reading)
+    routes.add(S + "/template", documents, "template", GET="stacks:template")
+    routes.add(S + "/environment", documents, "environment", GET="stacks:environment")
+    routes.add(S + "/files", documents, "files", GET="stacks:files")
+    routes.add(S + "/outputs", documents, "outputs", GET="stacks:list_outputs")
+    routes.add(S + "/outputs/{output_key}", documents, "output", GET="stacks:show_output")
 
-    snapshots = Snapshots(rooms)
-    route(S + "/snapshots", snapshots, GET="stacks:list_snapshots", POST="stacks:snapshot")
+    export = StackExport(finder, components.handover)
+    routes.add(S + "/abandon", export, "abandon", DELETE="stacks:abandon")
+    routes.add(S + "/export", export, GET="stacks:export")
+
+
+def _add_stack_parts(routes: Routes, components: Components) -> None:
+    store, finder = components.store, StackFinder(components.store)
+    maintenance, reading, signals = components.maintenance, components.reading, components.signals
+
+    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals)
+    routes.add(S + "/actions", stack_actions, POST="actions:action")
+
+    actions = Actions(store, components.controls)
+    routes.add(P + "/actions", actions, GET="actions:list")
+    routes.add(P + "/actions/{action}", actions, "one", GET="actions:show", POST="actions:signal")
+    routes.add(P + "/actions/{action}/history", actions, "history", GET="actions:history")
+
+    snapshots = Snapshots(finder, store, components.snapshots)
+    routes.add(S + "/snapshots", snapshots, GET="stacks:list_snapshots", POST="stacks:snapshot")
     one = S + "/snapshots/{snapshot_id}"
-    route(one, snapshots, "one", GET="stacks:show_snapshot", DELETE="stacks:delete_snapshot")
-    route(one + "/restore", snapshots, "restore", POST="stacks:restore_snapshot")
+    routes.add(one, snapshots, "one", GET="stacks:show_snapshot", DELETE="stacks:delete_snapshot")
+    routes.add(one + "/restore", snapshots, "restore", POST="stacks:restore_snapshot")
 
-    lock = Lock(rooms, app)
-    route(S + "/lock", lock, GET="stacks:show_lock")
-    route(S + "/lock/suppressed/{suppressed_id}", lock, "suppressed", DELETE="stacks:drop_suppressed")
-    route(S + "/lock/suppressed/{suppressed_id}/replay", lock, "replay", POST="stacks:replay_suppressed")
+    lock = Lock(finder, store, maintenance, routes.app)
+    routes.add(S + "/lock", lock, GET="stacks:show_lock")
+    routes.add(S + "/lock/suppressed/{suppressed_id}", lock, "suppressed", DELETE="stacks:drop_suppressed")
+    routes.add(S + "/lock/suppressed/{suppressed_id}/replay", lock, "replay", POST="stacks:replay_suppressed")
 
-    resource = Resource(rooms)
-    route(S + "/resources", Resources(rooms), GET="resource:index")
-    route(R, resource, GET="resource:show", PATCH="resource:mark_unhealthy")
-    route(R + "/metadata", resource, "metadata", GET="resource:metadata")
-    route(R + "/signal", resource, "signal", POST=SIGNAL)
+    resource = Resource(finder, store, reading, components.health)
+    routes.add(S + "/resources", Resources(finder, store, reading), GET="resource:index")
+    routes.add(R, resource, GET="resource:show", PATCH="resource:mark_unhealthy")
+    routes.add(R + "/metadata", resource, "metadata", GET="resource:metadata")
+    routes.add(R + "/signal", ResourceSignal(finder, reading, signals), POST=SIGNAL)
+    routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)
 
-    node = Node(rooms)
-    route(R + "/node", node, PUT=PROVEN, POST=PROVEN)
-    nodes = Nodes(rooms)
-    route(S + "/nodes", nodes, GET="nodes:index")
-    route(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
+    events = Events(finder, store, reading, components.streams)
+    routes.add(S + "/events", events, GET="events:index")
+    routes.add(R + "/events", events, "of_resource", GET="events:index")
+    routes.add(R + "/events/{event_id}", events, "one", GET="events:show")
 
-    app.add_sink(SignedSignals(rooms).by_arn, SIGNED)  # whoever has the signature needs nothing else
 
-    events = Events(rooms)
-    route(S + "/events", events, GET="events:index")
-    route(R + "/events", events, "of_resource", GET="events:index")
-    route(R + "/events/{event_id}", events, "one", GET="events:show")
+def _add_nodes(routes: Routes, components: Components) -> None:
+    store, finder = components.store, StackFinder(components.store)
 
-    resource_types = ResourceTypes(rooms)
-    route(P + "/resource_types", resource_types, GET="stacks:list_resource_types")
-    route(P + "/resource_types/{type_name}", resource_types, "one", GET="stacks:resource_schema")
-    route(P + "/resource_types/{type_name}/template", resource_types, "template", GET="stacks:generate_template")
+    node = Node(components.nodes, components.signals)
+    routes.add(R + "/node", node, PUT=PROVEN, POST=PROVEN)
+    nodes = Nodes(finder, components.nodes)
+    routes.add(S + "/nodes", nodes, GET="nodes:index")
+    routes.add(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
+
+    node_actions = NodeActions(finder, store, components.reading, components.node_requests)
+    routes.add(P + "/node_actions", node_actions, GET="node_actions:list")
+    one = P + "/node_actions/{node_action_id}"
+    routes.add(one, node_actions, "one", GET="node_actions:show")
+    routes.add(one + "/approve", node_actions, "approve", POST=APPROVE)
+    routes.add(one + "/reject", node_actions, "reject", POST="node_actions:reject")
+    routes.add(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
+    routes.add(S + "/node_actions", node_actions, "of_stack", GET="node_actions:list", POST="node_actions:create")
+
+    playbooks = Playbooks(finder, store, components.playbooks)
+    routes.add(P + "/node_playbooks", playbooks, GET="node_playbooks:list")
+    rules = {"GET": "node_playbooks:show", "PUT": "node_playbooks:put", "DELETE": "node_playbooks:delete"}
+    routes.add(P + "/node_playbooks/{playbook}", playbooks, "one", **rules)
+    routes.add(S + "/node_playbook_runs", playbooks, "run", POST="node_playbooks:run")
+    one = P + "/node_playbook_runs/{run}"
+    routes.add(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
+    routes.add(one + "/reject", playbooks, "reject", POST="node_playbooks:reject")
+
+
+def _add_templates_and_software(routes: Routes, components: Components) -> None:
+    routes.add(P + "/validate", Validate(components.stacks), POST="stacks:validate_template")
+
+    resource_types = ResourceTypes(components.types, components.offer)
+    routes.add(P + "/resource_types", resource_types, GET="stacks:list_resource_types")
+    routes.add(P + "/resource_types/{type_name}", resource_types, "one", GET="stacks:resource_schema")
+    routes.add(P + "/resource_types/{type_name}/template", resource_types, "template", GET="stacks:generate_template")
 
     template_versions = TemplateVersions()
-    route(P + "/template_versions", template_versions, GET="stacks:list_template_versions")
+    routes.add(P + "/template_versions", template_versions, GET="stacks:list_template_versions")
     functions = P + "/template_versions/{version}/functions"
-    route(functions, template_versions, "functions", GET="stacks:list_template_functions")
+    routes.add(functions, template_versions, "functions", GET="stacks:list_template_functions")
 
-    node_actions = NodeActions(rooms)
-    route(P + "/node_actions", node_actions, GET="node_actions:list")
-    one = P + "/node_actions/{node_action_id}"
-    route(one, node_actions, "one", GET="node_actions:show")
-    route(one + "/approve", node_actions, "approve", POST=APPROVE)
-    route(one + "/reject", node_actions, "reject", POST="node_actions:reject")
-    route(one + "/cancel", node_actions, "cancel", POST="node_actions:cancel")
-    route(S + "/node_actions", node_actions, "of_stack", GET="node_actions:list", POST="node_actions:create")
-
-    playbooks = Playbooks(rooms)
-    route(P + "/node_playbooks", playbooks, GET="node_playbooks:list")
-    rules = {"GET": "node_playbooks:show", "PUT": "node_playbooks:put", "DELETE": "node_playbooks:delete"}
-    route(P + "/node_playbooks/{playbook}", playbooks, "one", **rules)
-    route(S + "/node_playbook_runs", playbooks, "run", POST="node_playbooks:run")
-    one = P + "/node_playbook_runs/{run}"
-    route(one + "/approve", playbooks, "approve", POST=APPROVE_RUN)
-    route(one + "/reject", playbooks, "reject", POST="node_playbooks:reject")
-
-    configs = SoftwareConfigs(rooms)
-    route(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")
+    configs = SoftwareConfigs(components.store, components.software)
+    routes.add(P + "/software_configs", configs, GET="software_configs:index", POST="software_configs:create")
     one = P + "/software_configs/{config_id}"
-    route(one, configs, "one", GET="software_configs:show", DELETE="software_configs:delete")
+    routes.add(one, configs, "one", GET="software_configs:show", DELETE="software_configs:delete")
 
-    deployments = SoftwareDeployments(rooms)
+    deployments = SoftwareDeployments(components.store, components.software)
     every = P + "/software_deployments"
-    route(every, deployments, GET="software_deployments:index", POST="software_deployments:create")
-    route(
+    routes.add(every, deployments, GET="software_deployments:index", POST="software_deployments:create")
+    routes.add(
         every + "/{deployment_id}",
         deployments,
         "one",
@@ -178,9 +232,4 @@ def create_app(rooms: Rooms, settings: Settings, meter: Meter) -> App:
         PUT="software_deployments:update",
         DELETE="software_deployments:delete",
     )
-    route(every + "/metadata/{server_id}", deployments, "metadata", GET="software_deployments:metadata")
-
-    route(P + "/validate", Validate(rooms), POST="stacks:validate_template")
-    route(P + "/build_info", BuildInfo(rooms), GET="build_info:build_info")
-    route(P + "/services", Services(rooms), GET="service:index")
-    return app
+    routes.add(every + "/metadata/{server_id}", deployments, "metadata", GET="software_deployments:metadata")

@@ -13,7 +13,7 @@ from falcon import Response
 from falcon.constants import COMBINED_METHODS
 
 from heatlite.api import views
-from heatlite.api.access.authentication import Door
+from heatlite.api.access.authentication import AccessControl
 from heatlite.api.request import Request
 from heatlite.core import logs
 from heatlite.core.errors import Forbidden, HTTPBadRequest, RequestLimitExceeded
@@ -32,7 +32,7 @@ ACTION = "X-Heatlite-Action"
 """The URL of the action that a request has queued; also `Location`, where Heat sends no other."""
 
 
-class Frame:
+class RequestMiddleware:
     """Request id, request log, limits, and who asks.
 
     A browser sends what any web page tells it to, and a password that it was once told goes along. So it is heard for
@@ -40,9 +40,9 @@ class Frame:
     or `public_url` as its `Host`, too.
     """
 
-    def __init__(self, public_url: str | None, max_body: int, meter: Meter, door: Door) -> None:
+    def __init__(self, public_url: str | None, max_body: int, meter: Meter, access: AccessControl) -> None:
         self._meter = meter
-        self._door = door
+        self._access = access
         self._rules: dict[str, Mapping[str, str]] = {}
         self._public_url = public_url.rstrip("/") if public_url else None
         parts = urlsplit(public_url or "")
@@ -61,7 +61,7 @@ class Frame:
         if origin is not None and origin != self._origin:
             # Any page that a browser on this machine shows could otherwise send text/plain here and delete stacks.
             raise Forbidden("Web pages of other sites may not use this API.")
-        if not self._door.is_guarded and not self._is_ours(req.env.get("HTTP_HOST")):
+        if not self._access.is_guarded and not self._is_ours(req.env.get("HTTP_HOST")):
             # A name that its owner has pointed at this machine makes a page of his count as ours.
             raise Forbidden("The Host of the request is neither a loopback address nor that of public_url.")
         if req.method not in COMBINED_METHODS:
@@ -87,7 +87,7 @@ class Frame:
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
         """The caller, and whether he may."""
         rule = self._rules[req.uri_template or ""].get(req.method)
-        req.admit = partial(self._door.admit, req, params.pop("project", None), rule, params)
+        req.admit = partial(self._access.admit, req, params.pop("project", None), rule, params)
         req.admit()
 
     def guard(self, template: str, rules: Mapping[str, str]) -> None:
@@ -99,7 +99,7 @@ class Frame:
 
         def admit(req: Request, resp: Response, **parts: str) -> None:
             named = {name: parts[name] for name in ("stack_name", "stack_id")}
-            self._door.admit(req, parts["project"], rule, named)
+            self._access.admit(req, parts["project"], rule, named)
             sink(req, resp, **parts)
 
         return admit

@@ -24,7 +24,7 @@ from heatlite.api.access.login_throttle import (
     FREE_FROM_ADDRESS,
     IN_LINE,
     MOST,
-    Brake,
+    LoginThrottle,
     TooManyLogins,
     address_of,
     proxies,
@@ -276,21 +276,21 @@ class TestBasic:
 
     def test_whoever_tries_one_password_with_many_names_has_to_wait(self) -> None:
         moment = [0.0]
-        brake = Brake(lambda: moment[0])
+        throttle = LoginThrottle(lambda: moment[0])
         for number in range(FREE_FROM_ADDRESS):
-            brake.ask(f"n{number}", "a")
-            brake.failed(f"n{number}", "a")
-            brake.passed("own", "a")  # an account of the attacker's own does not help
+            throttle.ask(f"n{number}", "a")
+            throttle.failed(f"n{number}", "a")
+            throttle.passed("own", "a")  # an account of the attacker's own does not help
         waits = []
         for number in range(8):
-            brake.ask(f"m{number}", "a")
-            brake.failed(f"m{number}", "a")
+            throttle.ask(f"m{number}", "a")
+            throttle.failed(f"m{number}", "a")
             with pytest.raises(TooManyFailures) as refused:
-                brake.ask("another", "a")
+                throttle.ask("another", "a")
             waits.append(refused.value.retry_after)
             moment[0] += waits[-1]
         assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
-        brake.ask("another", "b")
+        throttle.ask("another", "b")
 
     @pytest.mark.parametrize(
         ("peer", "forwarded", "trusted", "address"),
@@ -349,7 +349,7 @@ class TestBasic:
 
         with ThreadPoolExecutor(AT_ONCE + IN_LINE) as pool:
             asked = [pool.submit(ask) for _ in range(AT_ONCE + IN_LINE)]
-            while (known._brake.checks.busy, known._brake.checks.waiting) != (AT_ONCE, IN_LINE):
+            while (known._throttle.checks.busy, known._throttle.checks.waiting) != (AT_ONCE, IN_LINE):
                 time.sleep(0.01)
             with pytest.raises(TooManyLogins) as refused:
                 ask()
@@ -359,24 +359,24 @@ class TestBasic:
         assert most[0] == AT_ONCE
 
     def test_a_right_password_clears_the_wrong_ones(self, tmp_path: Path) -> None:
-        brake = Brake(lambda: 0.0)
+        throttle = LoginThrottle(lambda: 0.0)
         for _ in range(3):
             for _ in range(5):
-                brake.failed("mia", "a")
-            brake.ask("mia", "a")
-            brake.passed("mia", "a")
+                throttle.failed("mia", "a")
+            throttle.ask("mia", "a")
+            throttle.passed("mia", "a")
 
     def test_who_guesses_is_kept_in_mind_within_bounds(self) -> None:
-        brake = Brake(lambda: 0.0)
+        throttle = LoginThrottle(lambda: 0.0)
         for _ in range(6):
-            brake.failed("last", "a")
+            throttle.failed("last", "a")
         for number in range(MOST + 10):
-            brake.failed(f"n{number}", f"a{number}")
+            throttle.failed(f"n{number}", f"a{number}")
             if number % 1000 == 0:
-                brake.failed("last", "a")
-        assert len(brake.by_name) == MOST
+                throttle.failed("last", "a")
+        assert len(throttle.by_name) == MOST
         with pytest.raises(TooManyFailures):
-            brake.ask("last", "a")
+            throttle.ask("last", "a")
 
     def test_what_starts_no_server(self, tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=r"The list of users \(.*users\) cannot be read: No such file"):

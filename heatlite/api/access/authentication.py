@@ -40,7 +40,7 @@ class Authenticator(Protocol):
         """None: he does not say who he is, or cannot prove it. Raises Unavailable where nobody can tell now."""
 
 
-class Door:
+class AccessControl:
     """Lets requests into projects. Without an authenticator everybody is let in everywhere, as an administrator."""
 
     def __init__(

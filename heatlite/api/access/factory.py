@@ -4,7 +4,7 @@ with it."""
 from pathlib import Path
 
 from heatlite.api.access.account_files import Projects, add_token, roles_file, write_password, write_roles
-from heatlite.api.access.authentication import Authenticator, Door
+from heatlite.api.access.authentication import AccessControl, Authenticator
 from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
@@ -21,11 +21,11 @@ class MissingLibrary(Invalid):
     text = "The setting {setting} needs {library}, which is not installed: pip install 'heatlite[{extra}]'"
 
 
-def open_door(
+def create_access_control(
     settings: Settings, clock: Clock, ourselves: Ourselves | None = None, accounts: Accounts | None = None
-) -> Door:
+) -> AccessControl:
     """The door that the settings ask for. Raises BadSetting and MissingLibrary."""
-    return Door(_authenticator(settings, clock), _policy(settings), ourselves, accounts)
+    return AccessControl(_authenticator(settings, clock), _policy(settings), ourselves, accounts)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:

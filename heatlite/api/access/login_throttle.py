@@ -53,7 +53,7 @@ class _Failures:
     """Until when nothing is looked at."""
 
 
-class _Tally:
+class _FailureCounter:
     """Counts what fails by key, and how long a key has to wait for it. Safe for threads."""
 
     def __init__(self, now: Callable[[], float], free: int, longest: float) -> None:
@@ -91,7 +91,7 @@ class _Tally:
         return len(self._failures)
 
 
-class Brake:
+class LoginThrottle:
     """Counts wrong passwords, and bounds how many are checked at once. Safe for threads; each process has its own.
 
     By name and address, so that nobody is kept out by what is tried from elsewhere; and by address alone, or one
@@ -99,8 +99,8 @@ class Brake:
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.by_name = _Tally(now, FREE, LONGEST)
-        self.by_address = _Tally(now, FREE_FROM_ADDRESS, LONGEST_FROM_ADDRESS)
+        self.by_name = _FailureCounter(now, FREE, LONGEST)
+        self.by_address = _FailureCounter(now, FREE_FROM_ADDRESS, LONGEST_FROM_ADDRESS)
         self.checks = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, TooManyLogins)
         """What a password is checked in."""
 

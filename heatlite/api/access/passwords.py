@@ -12,7 +12,7 @@ import bcrypt
 
 from heatlite.api.access.account_files import Watched, parse_passwords, parse_roles, roles_file
 from heatlite.api.access.authentication import Identity
-from heatlite.api.access.login_throttle import Brake, Network, address_of
+from heatlite.api.access.login_throttle import LoginThrottle, Network, address_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting
 
@@ -35,7 +35,7 @@ class Basic:
         self._roles = Watched(roles_file(users_file), "The list of roles", parse_roles)
         self._now = now
         self._salt = os.urandom(32)
-        self._brake = Brake(now)
+        self._throttle = LoginThrottle(now)
         self._trusted = trusted
         self._right: dict[bytes, float] = {}
         """Digest of name, password and hash → until when nobody need look again."""
@@ -49,14 +49,14 @@ class Basic:
         known, address = self._passwords.get(), address_of(req, self._trusted)
         key = self._key(user, password, known.get(user, ""))
         if not self._is_remembered(key):  # a known caller is kept out by no attempts at the same name
-            self._brake.ask(user, address)
-            with self._brake.checks.turn():
+            self._throttle.ask(user, address)
+            with self._throttle.checks.turn():
                 # Somebody may have waited behind a request of the same caller.
                 is_right = self._is_remembered(key) or self._is_right(user, password, known)
             if not is_right:
-                self._brake.failed(user, address)
+                self._throttle.failed(user, address)
                 return None
-            self._brake.passed(user, address)
+            self._throttle.passed(user, address)
         self._remember(key)
         return Identity(user, self._roles.get().get(user, {}))
 

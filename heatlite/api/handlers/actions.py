@@ -1,4 +1,4 @@
-"""The actions of a project: what has been done, is being done, and will be."""
+"""The actions of a project: list, show, signal, history."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -6,25 +6,27 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.handler import Handler
-from heatlite.api.handlers.stacks import UUID, next_page
+from heatlite.api.handlers.common import next_page
+from heatlite.api.handlers.stacks import UUID
 from heatlite.api.request import Request
 from heatlite.core.clock import to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Verb
+from heatlite.engine.operations.action_signals import Controls
 from heatlite.store.actions.listing import SHORTEST_ID, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
+from heatlite.store.store import Store
 
 LARGEST_PAGE = 1000
-MOST_CANDIDATES = 10
-"""Actions that are listed where a name means several."""
+MAX_CANDIDATES = 10
+"""Actions that the error for an ambiguous reference lists."""
 
 KEYS = ("name", "target", "action", "status", "sort", "limit", "marker")
 
 
 def list_query(req: Request) -> ActionQuery:
-    """What a list asks for."""
+    """Read the query of a list. Raises HTTPBadRequest."""
     query.check_known(req, KEYS)
     target = query.several(req, "target")
     for stack_id in target:
@@ -42,14 +44,18 @@ def list_query(req: Request) -> ActionQuery:
     )
 
 
-class ProjectActions(Handler):
+class Actions:
     """P/actions and below."""
 
+    def __init__(self, store: Store, controls: Controls) -> None:
+        self._store = store
+        self._controls = controls
+
     def on_get(self, req: Request, resp: Response) -> None:
-        """The list, filtered, sorted and in pages."""
+        """List actions, filtered, sorted and in pages."""
         asked = list_query(req)
-        # One more than is shown tells whether there is a next page.
-        rest = self.store.action_list.page(req.caller.project, replace(asked, limit=asked.limit + 1))
+        # One more than the page shows if there is a next page.
+        rest = self._store.action_list.page(req.caller.project, replace(asked, limit=asked.limit + 1))
         found = rest[: asked.limit]
         listed: JsonMap = {"actions": self._shown(req, found)}
         if found and len(rest) > len(found):
@@ -57,44 +63,44 @@ class ProjectActions(Handler):
         resp.media = listed
 
     def on_get_one(self, req: Request, resp: Response, action: str) -> None:
-        """Show one."""
+        """Show an action."""
         resp.media = {"action": self._shown(req, [self._find(req, action)])[0]}
 
     def on_post_one(self, req: Request, resp: Response, action: str) -> None:
-        """Give it a signal; the answer is the action as it is then."""
+        """Send a signal to an action, and show the action."""
         signal, force = bodies.action_signal(req)
         if force:
             req.require("actions:force")
-        asked = self.controls.signal(req.caller, self._find(req, action), signal, force)
+        asked = self._controls.signal(req.caller, self._find(req, action), signal, force)
         resp.status = HTTPStatus.ACCEPTED
         resp.media = {"action": self._shown(req, [asked])[0]}
 
     def on_get_history(self, req: Request, resp: Response, action: str) -> None:
-        """Its moves, oldest first."""
+        """List the transitions of an action, oldest first."""
         found = self._find(req, action)
-        resp.media = {"history": [views.move(move) for move in self.store.actions.history(found.id)]}
+        resp.media = {"history": [views.move(move) for move in self._store.actions.history(found.id)]}
 
     def _shown(self, req: Request, actions: list[ActionRecord]) -> list[JsonMap]:
-        relations = self.store.action_list.relations(actions)
+        relations = self._store.action_list.relations(actions)
         return [views.action(req.base, action, relations[action.id]) for action in actions]
 
     def _find(self, req: Request, reference: str) -> ActionRecord:
-        """The action of the caller's project that an id, a name or the beginning of an id means.
+        """Return the action of the project with this id, name or beginning of an id.
 
         Raises EntityNotFound, MultipleChoices.
         """
-        found = self.store.action_list.find(req.caller.project, reference, MOST_CANDIDATES + 1)
+        found = self._store.action_list.find(req.caller.project, reference, MAX_CANDIDATES + 1)
         if len(found) == 1:
             return found[0]
         if not found:
             raise EntityNotFound(
                 f"The Action ({reference}) could not be found: no action of this project has that id or name, or an id"
-                f" that begins so (with at least {SHORTEST_ID} characters)."
+                f" that begins with it (at least {SHORTEST_ID} characters)."
             )
-        raise MultipleChoices(f"{reference} means several actions; name one by its id: {candidates(found)}.")
+        raise MultipleChoices(f"{reference} matches several actions. Use the id of one: {candidates(found)}.")
 
 
 def candidates(actions: list[ActionRecord]) -> str:
-    """Actions to choose from, newest first."""
-    named = [f"{one.id} {one.name} {one.status} {to_text(one.created_at)}" for one in actions[:MOST_CANDIDATES]]
-    return "; ".join([*named, "and more"] if len(actions) > MOST_CANDIDATES else named)
+    """Return the actions to choose from, newest first, as text."""
+    named = [f"{one.id} {one.name} {one.status} {to_text(one.created_at)}" for one in actions[:MAX_CANDIDATES]]
+    return "; ".join([*named, "and more"] if len(actions) > MAX_CANDIDATES else named)

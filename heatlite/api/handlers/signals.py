@@ -1,37 +1,67 @@
-"""Signals by machines that have a signed URL or a token, and nothing else (heat-api §14)."""
+"""Signals to resources: from clients, and from machines with a signed URL or a token."""
+
+from dataclasses import replace
 
 import falcon
 from falcon import Response
 
 from heatlite.api import bodies, query
 from heatlite.api.access.policy import STACK_USER
-from heatlite.api.handlers.handler import Handler
+from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.context import Context
+from heatlite.engine.operations.signals import Signals
+from heatlite.engine.planning.outputs import Reading
+from heatlite.plugin.signing import NATIVE
 
 SIGNED = (
     r"/v1/(?P<form>signal|waitcondition)/arn:openstack:heat::(?P<project>[^:/]+)"
     r":stacks/(?P<stack_name>[^/]+)/(?P<stack_id>[^/]+)/resources/(?P<resource_name>[^/]+)$"
 )
-"""The ARN of a resource has slashes, so it is no single segment for the route table."""
+"""The slashes in the ARN of a resource prevent an ordinary route."""
 
 
-class SignedSignals(Handler):
+class ResourceSignal:
+    """S/resources/{resource_name}/signal."""
+
+    def __init__(self, finder: StackFinder, reading: Reading, signals: Signals) -> None:
+        self._finder = finder
+        self._reading = reading
+        self._signals = signals
+
+    def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
+        """Signal a resource. A signed URL needs no other authentication."""
+        details, proof = bodies.signal(req), query.proof(req)
+        if proof.signature:
+            project = req.caller.project
+            stack, row = self._signals.proven(proof, NATIVE, project, stack_name, stack_id, resource_name)
+            req.caller = replace(req.caller, user=row.physical_name)
+        else:
+            stack = self._finder.find_live(req, stack_name, stack_id)
+            row = self._reading.resource(stack, resource_name)
+        self._signals.signal(req.caller, stack, row, details)
+        resp.text = "null"
+
+
+class SignedSignals:
     """``/v1/signal/{ARN}`` and ``/v1/waitcondition/{ARN}``."""
 
+    def __init__(self, reading: Reading, signals: Signals) -> None:
+        self._reading = reading
+        self._signals = signals
+
     def by_arn(self, req: Request, resp: Response, **parts: str) -> None:
-        """Tell the resource something; for a wait condition, answer with all that it has been told.
+        """Signal a resource. The answer for a wait condition holds all signals so far.
 
         `parts` are the groups of `SIGNED`.
         """
         if req.method not in ("POST", "PUT"):
             raise falcon.HTTPMethodNotAllowed(["POST", "PUT"])
-        stack, row = self.signals.proven(query.proof(req), **parts)
-        req.caller = Context(
-            stack.project, user=row.physical_name, roles=frozenset({STACK_USER}), queued=req.queued
-        )
-        self.signals.signal(req.caller, stack, row, bodies.signal(req))
+        stack, row = self._signals.proven(query.proof(req), **parts)
+        roles = frozenset({STACK_USER})
+        req.caller = Context(stack.project, user=row.physical_name, roles=roles, queued=req.queued)
+        self._signals.signal(req.caller, stack, row, bodies.signal(req))
         if parts["form"] == "waitcondition":
-            resp.media = {"resource": row.name, "metadata": self.reading.metadata(stack, row)}
+            resp.media = {"resource": row.name, "metadata": self._reading.metadata(stack, row)}
         else:
             resp.text = "null"

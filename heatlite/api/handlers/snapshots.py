@@ -5,38 +5,44 @@ from http import HTTPStatus
 from falcon import Response
 
 from heatlite.api import bodies, views
-from heatlite.api.handlers.handler import Handler
-from heatlite.api.handlers.stacks import say
+from heatlite.api.handlers.common import StackFinder, set_status
 from heatlite.api.request import Request
+from heatlite.engine.operations.snapshots import Snapshots as SnapshotOperations
+from heatlite.store.store import Store
 
 
-class Snapshots(Handler):
+class Snapshots:
     """S/snapshots and below."""
 
+    def __init__(self, finder: StackFinder, store: Store, snapshots: SnapshotOperations) -> None:
+        self._finder = finder
+        self._store = store
+        self._snapshots = snapshots
+
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """All of them, oldest first."""
-        stack = self.find_live(req, stack_name, stack_id)
-        found = self.store.snapshots.of(stack.id)
-        resp.media = {"snapshots": [views.snapshot(self.snapshots.shown(req.caller, stack, one)) for one in found]}
+        """List the snapshots, oldest first."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        found = self._store.snapshots.of(stack.id)
+        resp.media = {"snapshots": [views.snapshot(self._snapshots.shown(req.caller, stack, one)) for one in found]}
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Take one."""
+        """Take a snapshot."""
         name = bodies.snapshot(req)
-        stack = self.find_live(req, stack_name, stack_id)
-        resp.media = views.snapshot(self.snapshots.take(req.caller, stack, name))
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        resp.media = views.snapshot(self._snapshots.take(req.caller, stack, name))
 
     def on_get_one(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
-        """Show one, with what the stack was."""
-        stack = self.find_live(req, stack_name, stack_id)
-        found = self.snapshots.get(stack, snapshot_id)
-        resp.media = {"snapshot": views.snapshot(self.snapshots.shown(req.caller, stack, found))}
+        """Show a snapshot with its data."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        found = self._snapshots.get(stack, snapshot_id)
+        resp.media = {"snapshot": views.snapshot(self._snapshots.shown(req.caller, stack, found))}
 
     def on_delete_one(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
-        """Remove one."""
-        self.snapshots.delete(req.caller, self.find_live(req, stack_name, stack_id), snapshot_id)
+        """Delete a snapshot."""
+        self._snapshots.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), snapshot_id)
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_post_restore(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
-        """Make the stack again what it was."""
-        self.snapshots.restore(req.caller, self.find_live(req, stack_name, stack_id), snapshot_id)
-        say(resp, HTTPStatus.ACCEPTED)
+        """Restore the stack from a snapshot."""
+        self._snapshots.restore(req.caller, self._finder.find_live(req, stack_name, stack_id), snapshot_id)
+        set_status(resp, HTTPStatus.ACCEPTED)

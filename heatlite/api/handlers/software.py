@@ -1,73 +1,82 @@
-"""Software configurations and deployments (heat-api §11)."""
+"""Software configurations and deployments."""
 
 from http import HTTPStatus
 
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.handler import Handler
 from heatlite.api.request import Request
+from heatlite.engine.operations.software_configs import Software
+from heatlite.store.store import Store
 
 
-class SoftwareConfigs(Handler):
-    """The configurations of a project."""
+class SoftwareConfigs:
+    """P/software_configs and below."""
+
+    def __init__(self, store: Store, software: Software) -> None:
+        self._store = store
+        self._software = software
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """The list in pages, newest first."""
-        everybody = query.flag(req, "global_tenant")
-        if everybody:
+        """List configurations in pages, newest first."""
+        every_project = query.flag(req, "global_tenant")
+        if every_project:
             req.require("software_configs:global_index")
-        project = None if everybody else req.caller.project
-        found = self.store.software_configs.list(project, query.number(req, "limit"), query.text(req, "marker"))
-        resp.media = {"software_configs": [views.config_summary(record, everybody) for record in found]}
+        project = None if every_project else req.caller.project
+        found = self._store.software_configs.list(project, query.number(req, "limit"), query.text(req, "marker"))
+        resp.media = {"software_configs": [views.config_summary(record, every_project) for record in found]}
 
     def on_post(self, req: Request, resp: Response) -> None:
-        """Add one."""
-        record = self.software.create_config(req.caller.project, bodies.software_config(req))
+        """Create a configuration."""
+        record = self._software.create_config(req.caller.project, bodies.software_config(req))
         resp.media = {"software_config": views.config(record, views.unseen(req.caller))}
 
     def on_get_one(self, req: Request, resp: Response, config_id: str) -> None:
-        """One with its content."""
-        record = self.software.show_config(req.caller.project, config_id)
+        """Show a configuration with its content."""
+        record = self._software.show_config(req.caller.project, config_id)
         resp.media = {"software_config": views.config(record, views.unseen(req.caller))}
 
     def on_delete_one(self, req: Request, resp: Response, config_id: str) -> None:
-        """Forget one."""
-        self.software.delete_config(req.caller.project, config_id)
+        """Delete a configuration."""
+        self._software.delete_config(req.caller.project, config_id)
         resp.status = HTTPStatus.NO_CONTENT
 
 
-class SoftwareDeployments(Handler):
-    """The deployments of a project."""
+class SoftwareDeployments:
+    """P/software_deployments and below."""
+
+    def __init__(self, store: Store, software: Software) -> None:
+        self._store = store
+        self._software = software
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """The list, or those to one server."""
-        found = self.store.software_deployments.list(req.caller.project, query.text(req, "server_id"))
+        """List the deployments of the project, or of one server."""
+        found = self._store.software_deployments.list(req.caller.project, query.text(req, "server_id"))
         resp.media = {"software_deployments": [views.deployment(record, views.unseen(req.caller)) for record in found]}
 
     def on_post(self, req: Request, resp: Response) -> None:
-        """Add one."""
-        record = self.software.create_deployment(req.caller.project, **bodies.deployment(req)._asdict())
+        """Create a deployment."""
+        record = self._software.create_deployment(req.caller.project, **bodies.deployment(req)._asdict())
         resp.media = {"software_deployment": views.deployment(record, views.unseen(req.caller))}
 
     def on_get_one(self, req: Request, resp: Response, deployment_id: str) -> None:
-        """One."""
-        record = self.software.deployment(req.caller.project, deployment_id)
+        """Show a deployment."""
+        record = self._software.deployment(req.caller.project, deployment_id)
         resp.media = {"software_deployment": views.deployment(record, views.unseen(req.caller))}
 
     def on_put_one(self, req: Request, resp: Response, deployment_id: str) -> None:
-        """Change what the body names."""
+        """Change the fields that the body names."""
         changes = bodies.deployment_changes(req)
-        record = self.software.update_deployment(req.caller.project, deployment_id, changes)
+        record = self._software.update_deployment(req.caller.project, deployment_id, changes)
         resp.media = {"software_deployment": views.deployment(record, views.unseen(req.caller))}
 
     def on_delete_one(self, req: Request, resp: Response, deployment_id: str) -> None:
-        """Forget one."""
-        self.software.delete_deployment(req.caller.project, deployment_id)
+        """Delete a deployment."""
+        self._software.delete_deployment(req.caller.project, deployment_id)
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_get_metadata(self, req: Request, resp: Response, server_id: str) -> None:
-        """What a server is to apply: the configurations deployed to it, by name."""
-        found = self.store.software_configs.of_server(req.caller.project, server_id)
+        """Return the configurations that a server has to apply, by name."""
+        found = self._store.software_configs.of_server(req.caller.project, server_id)
         unseen = views.unseen(req.caller, by_agent=True)
         resp.media = {"metadata": [views.config(record, unseen) for record in found]}

@@ -1,21 +1,27 @@
-"""Stacks: list, create, look up, show, change, delete, and what belongs to one."""
+"""Stacks: list, create, look up, show, update, delete, export, and the documents of a stack."""
 
 import re
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from urllib.parse import urlencode
 
 from falcon import Response
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.handler import Handler
+from heatlite.api.handlers.common import StackFinder, next_page, redirect, set_status
 from heatlite.api.request import Request
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
+from heatlite.engine.operations.export import Handover
+from heatlite.engine.operations.stacks import Stacks as StackOperations
+from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state import requests
-from heatlite.store.records import StackRecord
+from heatlite.engine.state.agent_accounts import Accounts
+from heatlite.engine.state.definitions import Definitions
+from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.store import Store
 
 FILTERS = (
     "id", "name", "status", "action", "tenant", "username", "owner_id", "stack_name", "stack_action", "stack_status",
@@ -26,23 +32,11 @@ ARN = (
     r"/v1/(?P<project>[^/]+)/stacks/arn:openstack:heat::(?P<tenant>[^:/]*)"
     r":stacks/(?P<stack_name>[^/]+)/(?P<stack_id>[^/]+)(?P<rest>/.*)?$"
 )
-"""The fifth form of the lookup route; its slashes make it look like a longer path (heat-api §1: identity)."""
-
-
-def say(resp: Response, status: HTTPStatus) -> None:
-    """A body for an answer that has nothing to tell beyond its code."""
-    resp.status = status
-    resp.media = {"message": "", "code": f"{status.value} {status.phrase}", "title": status.phrase}
-
-
-def redirect(req: Request, resp: Response, url: str) -> None:
-    """302; clients repeat the request there, whatever its method, so the query goes along."""
-    say(resp, HTTPStatus.FOUND)
-    resp.location = f"{url}?{req.query_string}" if req.query_string else url
+"""Look-up by ARN. Its slashes prevent an ordinary route."""
 
 
 def list_query(req: Request) -> StackQuery:
-    """What a list asks for. No stack is hidden, so `show_hidden` changes nothing; it is checked as in Heat."""
+    """Read the query of a list. `show_hidden` has no effect, but is checked as in Heat."""
     query.flag(req, "show_hidden", blank=True)
     return StackQuery(
         filters=query.filters(req, FILTERS),
@@ -59,68 +53,83 @@ def list_query(req: Request) -> StackQuery:
     )
 
 
-def next_page(req: Request, listed: str, marker: str) -> str:
-    """The same page of what is `listed`, behind `marker`."""
-    rest = [(name, value) for name in req.params if name != "marker" for value in query.values(req, name)]
-    return f"{views.project_url(req.base, req.caller.project)}/{listed}?{urlencode([*rest, ('marker', marker)])}"
+def user_projects(accounts: Accounts | None, stacks: Sequence[StackRecord | StackSummary]) -> Mapping[str, str]:
+    """Map stack ids to the projects of the stack domain that hold the accounts of their agents."""
+    return {} if accounts is None or not stacks else accounts.projects(stacks)
 
 
-class Stacks(Handler):
-    """The stacks of a project."""
+def mask_of(reading: Reading, req: Request, stack: StackRecord) -> Mask:
+    """Return the mask for the stack's input, as the caller may read it.
+
+    A nested stack gets values from its parent, which may be hidden there, or secrets of the parent's resources.
+    """
+    return reading.mask(stack) if stack.parent_id is None else reading.masks(req.caller, stack)("")
+
+
+class Stacks:
+    """P/stacks: the stacks of a project."""
+
+    def __init__(self, stacks: StackOperations, store: Store, accounts: Accounts | None) -> None:
+        self._stacks = stacks
+        self._store = store
+        self._accounts = accounts
 
     def on_get(self, req: Request, resp: Response) -> None:
-        """The list, filtered, sorted and in pages."""
-        everybody = query.flag(req, "global_tenant")
-        if everybody:
+        """List stacks, filtered, sorted and in pages."""
+        every_project = query.flag(req, "global_tenant")
+        if every_project:
             req.require("stacks:global_index")
-        project = None if everybody else req.caller.project
+        project = None if every_project else req.caller.project
         asked = list_query(req)
-        found = self.store.stacks.list(project, asked)
-        agents = self.agents_of(found)
-        listed: JsonMap = {"stacks": [views.summary(req.base, stack, agents, everybody) for stack in found]}
+        found = self._store.stacks.list(project, asked)
+        projects = user_projects(self._accounts, found)
+        listed: JsonMap = {"stacks": [views.summary(req.base, stack, projects, every_project) for stack in found]}
         if found and len(found) == asked.limit:
             listed["links"] = [views.link("next", next_page(req, "stacks", found[-1].id))]
         if query.flag(req, "with_count", blank=True):
-            listed["count"] = self.store.stacks.count(project, asked)
+            listed["count"] = self._store.stacks.count(project, asked)
         resp.media = listed
 
     def on_get_detail(self, req: Request, resp: Response) -> None:
-        """All live root stacks; no filters, no pages (heat-api §4.2)."""
-        found = self.store.stacks.list(req.caller.project, StackQuery())
-        agents = self.agents_of(found)
-        resp.media = {"stacks": [views.summary(req.base, stack, agents) for stack in found]}
+        """List all live root stacks, without filters and pages."""
+        found = self._store.stacks.list(req.caller.project, StackQuery())
+        projects = user_projects(self._accounts, found)
+        resp.media = {"stacks": [views.summary(req.base, stack, projects) for stack in found]}
 
     def on_post(self, req: Request, resp: Response) -> None:
-        """Create one."""
-        stack = self.stacks.create(req.caller, bodies.create(req))
+        """Create a stack."""
+        stack = self._stacks.create(req.caller, bodies.create(req))
         url = views.stack_url(req.base, stack)
         resp.status = HTTPStatus.CREATED
         resp.location = url
         resp.media = views.created(url, stack)
 
     def on_post_preview(self, req: Request, resp: Response) -> None:
-        """Show what a create would make."""
+        """Preview a create."""
         plan = query.flag(req, "plan")
-        resp.media = views.preview(req.base, self.stacks.preview_create(req.caller, bodies.create(req), plan))
+        resp.media = views.preview(req.base, self._stacks.preview_create(req.caller, bodies.create(req), plan))
 
 
-class Lookup(Handler):
-    """A stack by its name or id alone, whichever `stack_name` is."""
+class StackLookup:
+    """P/stacks/{name or id} and below: redirects to the canonical URL."""
+
+    def __init__(self, store: Store) -> None:
+        self._stacks = store.stacks
 
     def on_get(self, req: Request, resp: Response, stack_name: str) -> None:
-        """Redirect to where it is."""
+        """Redirect to the stack."""
         redirect(req, resp, self._url(req, stack_name))
 
     on_post = on_put = on_patch = on_delete = on_get
 
     def on_get_child(self, req: Request, resp: Response, stack_name: str) -> None:
-        """Redirect to what belongs to it."""
+        """Redirect to a part of the stack."""
         redirect(req, resp, self._url(req, stack_name) + req.path[req.path.rindex("/") :])
 
     on_post_child = on_get_readable_child = on_get_child
 
     def by_arn(self, req: Request, resp: Response, **parts: str) -> None:
-        """Redirect to what an ARN names; `parts` are the groups of `ARN`."""
+        """Redirect to the target of an ARN. `parts` are the groups of `ARN`."""
         project, tenant = parts["project"], parts["tenant"]
         if tenant != project:
             raise InvalidTenant(target=tenant, actual=project)
@@ -128,106 +137,134 @@ class Lookup(Handler):
         redirect(req, resp, f"{views.project_url(req.base, project)}/stacks/{place}")
 
     def _url(self, req: Request, stack_name: str) -> str:
-        """An id also finds a deleted stack; a name only a live one."""
+        """Return the URL of the stack. An id also finds a deleted stack; a name only a live one."""
         stack: StackRecord | None = None
         if UUID.fullmatch(stack_name):
-            stack = self.store.stacks.get(stack_name)
+            stack = self._stacks.get(stack_name)
         if stack is None or stack.project != req.caller.project:
-            stack = self.store.stacks.by_name(req.caller.project, stack_name)
+            stack = self._stacks.by_name(req.caller.project, stack_name)
         if stack is None:
             raise StackNotFound(name=stack_name)
         return views.stack_url(req.base, stack)
 
 
-class Stack(Handler):
-    """S and what is read of it."""
+class StackDetails:
+    """Assembles the full view of a stack."""
+
+    def __init__(self, store: Store, definitions: Definitions, reading: Reading, accounts: Accounts | None) -> None:
+        self._store = store
+        self._definitions = definitions
+        self._reading = reading
+        self._accounts = accounts
+
+    def show(self, req: Request, stack: StackRecord, outputs: bool) -> JsonMap:
+        """Return the stack with masked parameters; with its outputs if asked, unless it was deleted."""
+        shown = views.show(req.base, stack, self._definitions.of(stack))
+        cloud = self._store.stacks.cloud_of(stack)
+        shown["cloud"] = None if cloud is None else cloud.to_json()
+        shown["stack_user_project_id"] = user_projects(self._accounts, [stack]).get(stack.id)
+        shown["parameters"] = mask_of(self._reading, req, stack).json(shown["parameters"])
+        if outputs and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
+            shown["outputs"] = self._reading.outputs(stack)
+        return shown
+
+
+class Stack:
+    """S: show, update, delete and preview a stack."""
+
+    def __init__(self, finder: StackFinder, stacks: StackOperations, details: StackDetails) -> None:
+        self._finder = finder
+        self._stacks = stacks
+        self._details = details
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Show it, with its outputs unless they are not wanted or the stack is gone."""
-        resolve = query.flag(req, "resolve_outputs", default=True)
-        stack = self.find(req, stack_name, stack_id)
-        shown = views.show(req.base, stack, self.definitions.of(stack))
-        cloud = self.store.stacks.cloud_of(stack)
-        shown["cloud"] = None if cloud is None else cloud.to_json()
-        shown["stack_user_project_id"] = self.agents_of([stack]).get(stack.id)
-        shown["parameters"] = self._mask(req, stack).json(shown["parameters"])
-        if resolve and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
-            shown["outputs"] = self.reading.outputs(stack)
-        resp.media = {"stack": shown}
+        """Show the stack."""
+        outputs = query.flag(req, "resolve_outputs", default=True)
+        resp.media = {"stack": self._details.show(req, self._finder.find(req, stack_name, stack_id), outputs)}
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Update: the body is the whole definition."""
+        """Update the stack. The body is the whole definition."""
         request = bodies.replace(req)
-        self.stacks.update(req.caller, self.find_live(req, stack_name, stack_id), request, existing=False)
-        say(resp, HTTPStatus.ACCEPTED)
+        self._stacks.update(req.caller, self._finder.find_live(req, stack_name, stack_id), request, existing=False)
+        set_status(resp, HTTPStatus.ACCEPTED)
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Update: the body changes the definition that is there."""
+        """Update the stack. The body changes the existing definition."""
         request = bodies.change(req)
-        self.stacks.update(req.caller, self.find_live(req, stack_name, stack_id), request, existing=True)
-        say(resp, HTTPStatus.ACCEPTED)
+        self._stacks.update(req.caller, self._finder.find_live(req, stack_name, stack_id), request, existing=True)
+        set_status(resp, HTTPStatus.ACCEPTED)
 
     def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Delete it; with ``force=true`` whatever does not go."""
+        """Delete the stack. ``force=true`` leaves objects behind that cannot be deleted."""
         force = query.flag(req, "force")
-        self.stacks.delete(req.caller, self.find_live(req, stack_name, stack_id), force)
+        self._stacks.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), force)
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_put_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Show what a PUT would do."""
-        resp.media = self._foreseen(req, self.find_live(req, stack_name, stack_id), bodies.replace(req), False)
+        """Preview a PUT."""
+        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.replace(req), False)
 
     def on_patch_preview(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Show what a PATCH would do."""
-        resp.media = self._foreseen(req, self.find_live(req, stack_name, stack_id), bodies.change(req), True)
+        """Preview a PATCH."""
+        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.change(req), True)
 
-    def _foreseen(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
+    def _preview(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
         nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")
-        return views.changes(self.stacks.preview_update(req.caller, stack, request, existing, nested, plan))
+        return views.changes(self._stacks.preview_update(req.caller, stack, request, existing, nested, plan))
+
+
+class StackDocuments:
+    """S/template, S/environment, S/files and S/outputs."""
+
+    def __init__(self, finder: StackFinder, definitions: Definitions, reading: Reading) -> None:
+        self._finder = finder
+        self._definitions = definitions
+        self._reading = reading
 
     def on_get_template(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """The template, as JSON."""
-        stack = self.find(req, stack_name, stack_id)
-        document = self.definitions.of(stack).template.document
-        # A group's is made of what it was given; the root's is its author's, who may want to use it again.
-        resp.media = self._mask(req, stack).json(document) if stack.parent_id else document
+        """Return the template as JSON."""
+        stack = self._finder.find(req, stack_name, stack_id)
+        document = self._definitions.of(stack).template.document
+        # The template of a nested group holds its input; that of a root stack is its author's, to be used again.
+        resp.media = mask_of(self._reading, req, stack).json(document) if stack.parent_id else document
 
     def on_get_environment(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """The environment."""
-        stack = self.find(req, stack_name, stack_id)
-        shown = views.environment(self.definitions.of(stack), self.reading.hidden(stack))
-        resp.media = self._mask(req, stack).json(shown)
-
-    def _mask(self, req: Request, stack: StackRecord) -> Mask:
-        """What the caller must not read of what the stack was given.
-
-        A nested stack is given values by its parent, which may be hidden there, or secrets of its resources.
-        """
-        return self.reading.mask(stack) if stack.parent_id is None else self.reading.masks(req.caller, stack)("")
+        """Return the environment."""
+        stack = self._finder.find(req, stack_name, stack_id)
+        shown = views.environment(self._definitions.of(stack), self._reading.hidden(stack))
+        resp.media = mask_of(self._reading, req, stack).json(shown)
 
     def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """The files."""
-        stack = self.find(req, stack_name, stack_id)
-        resp.media = self.definitions.of(stack).template.files
-
-    def on_delete_abandon(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Forget it and leave its objects alone; the answer is its record."""
-        resp.media = self.handover.abandon(req.caller, self.find_live(req, stack_name, stack_id))
-
-    def on_get_export(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Its record."""
-        resp.media = self.handover.export(self.find_live(req, stack_name, stack_id))
+        """Return the files."""
+        stack = self._finder.find(req, stack_name, stack_id)
+        resp.media = self._definitions.of(stack).template.files
 
     def on_get_outputs(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """The outputs, without values."""
-        stack = self.find_live(req, stack_name, stack_id)
-        resp.media = {"outputs": views.output_names(self.definitions.of(stack))}
+        """List the outputs without values."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        resp.media = {"outputs": views.output_names(self._definitions.of(stack))}
 
     def on_get_output(self, req: Request, resp: Response, stack_name: str, stack_id: str, output_key: str) -> None:
-        """One output with its value."""
-        stack = self.find_live(req, stack_name, stack_id)
-        for output in self.reading.outputs(stack):
+        """Show an output with its value."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        for output in self._reading.outputs(stack):
             if output["output_key"] == output_key:
                 resp.media = {"output": output}
                 return
         raise OutputNotFound(key=output_key)
+
+
+class StackExport:
+    """S/export and S/abandon."""
+
+    def __init__(self, finder: StackFinder, handover: Handover) -> None:
+        self._finder = finder
+        self._handover = handover
+
+    def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Return the stack's record."""
+        resp.media = self._handover.export(self._finder.find_live(req, stack_name, stack_id))
+
+    def on_delete_abandon(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
+        """Forget the stack, keep its objects, and return its record."""
+        resp.media = self._handover.abandon(req.caller, self._finder.find_live(req, stack_name, stack_id))

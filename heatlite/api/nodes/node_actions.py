@@ -1,4 +1,4 @@
-"""Work on the machines of stacks: listed, asked for, approved, rejected, cancelled."""
+"""Node actions: list, create, show, approve, reject, cancel."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,17 +9,18 @@ from falcon import Response
 from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query, views
-from heatlite.api.handlers.handler import Handler
-from heatlite.api.handlers.stacks import next_page
+from heatlite.api.handlers.common import StackFinder, next_page
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
+from heatlite.engine.planning.outputs import Reading
 from heatlite.nodes.redaction import NodeVeil
-from heatlite.nodes.requests import NodeRequest
+from heatlite.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord
+from heatlite.store.store import Store
 
 CREATE = Draft202012Validator(
     {
@@ -42,52 +43,58 @@ NOTHING_ELSE = Draft202012Validator({"properties": {}, "additionalProperties": F
 SORTED_BY = {
     "created_at": "seq", "updated_at": "updated_at", "node": "node", "kind": "kind", "state": "state",
 }  # fmt: skip
-"""Sort keys and their columns. Node actions are numbered as they are created."""
+"""Sort keys and their columns. Node actions are numbered in the order of creation."""
 KEYS = ("node", "kind", "state", "requester", "run", "stack", "sort", "limit", "marker")
 LARGEST_PAGE = 200
 
 
-class NodeActions(Handler):
+class NodeActions:
     """P/node_actions and below; S/node_actions."""
 
+    def __init__(self, finder: StackFinder, store: Store, reading: Reading, requests: NodeRequests) -> None:
+        self._finder = finder
+        self._store = store
+        self._reading = reading
+        self._requests = requests
+
     def on_get(self, req: Request, resp: Response) -> None:
-        """Those of the project."""
+        """List the node actions of the project."""
         query.check_known(req, KEYS)
         resp.media = self._list(req, "node_actions", query.several(req, "stack") or None)
 
     def on_get_of_stack(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Those of a stack and of the stacks nested in it."""
+        """List the node actions of a stack and its nested stacks."""
         query.check_known(req, [key for key in KEYS if key != "stack"])
-        stack = self.find_live(req, stack_name, stack_id)
-        stacks = [stack.id, *(nested.id for nested in self.store.stacks.descendants(stack))]
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        stacks = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         resp.media = self._list(req, f"stacks/{stack.name}/{stack.id}/node_actions", stacks)
 
     def on_post_of_stack(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Ask for one."""
-        stack = self.find_live(req, stack_name, stack_id)
-        found, is_new = self.node_requests.create(req.caller, stack, _request(bodies.checked(req, CREATE)))
+        """Create a node action."""
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        found, is_new = self._requests.create(req.caller, stack, _request(bodies.checked(req, CREATE)))
         resp.status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         resp.media = self._shown(req, found)
 
     def on_get_one(self, req: Request, resp: Response, node_action_id: str) -> None:
-        """Show one, with its history."""
+        """Show a node action with its history."""
         resp.media = self._shown(req, self._find(req, node_action_id))
 
     def on_post_approve(self, req: Request, resp: Response, node_action_id: str) -> None:
-        """Let it be sent."""
+        """Approve a node action."""
         found = self._find(req, node_action_id)
-        resp.media = self._shown(req, self.node_requests.approve(req.caller, found, _digest(req)))
+        resp.media = self._shown(req, self._requests.approve(req.caller, found, _digest(req)))
 
     def on_post_reject(self, req: Request, resp: Response, node_action_id: str) -> None:
-        """It is not to be done."""
+        """Reject a node action."""
         found = self._find(req, node_action_id)
-        resp.media = self._shown(req, self.node_requests.reject(req.caller, found, _digest(req)))
+        resp.media = self._shown(req, self._requests.reject(req.caller, found, _digest(req)))
 
     def on_post_cancel(self, req: Request, resp: Response, node_action_id: str) -> None:
-        """It is not to be done, or not any longer: 202 where its agent has to hear of that first."""
+        """Cancel a node action. 202 if its agent has to be told first."""
         found = self._find(req, node_action_id)
         bodies.checked_or_empty(req, NOTHING_ELSE)
-        found = self.node_requests.cancel(req.caller, found)
+        found = self._requests.cancel(req.caller, found)
         resp.status = HTTPStatus.OK if found.has_ended else HTTPStatus.ACCEPTED
         resp.media = self._shown(req, found)
 
@@ -103,8 +110,8 @@ class NodeActions(Handler):
             "run_id": query.several(req, "run"),
         }
         sort = [(SORTED_BY[key], down) for key, down in query.sort(req, SORTED_BY)]
-        # One more than is shown tells whether there is a next page.
-        rest = self.store.node_actions.page(
+        # One more than the page shows if there is a next page.
+        rest = self._store.node_actions.page(
             req.caller.project,
             stacks,
             {column: values for column, values in filters.items() if values},
@@ -122,24 +129,24 @@ class NodeActions(Handler):
         return listed
 
     def _marked(self, req: Request, marker: str) -> NodeActionRecord:
-        found = self.store.node_actions.get(marker)
+        found = self._store.node_actions.get(marker)
         if found is None or found.project != req.caller.project:
-            raise HTTPBadRequest(f"marker has to be the id of a node action of this project: there is no {marker}.")
+            raise HTTPBadRequest(f"marker has to be the id of a node action of this project; {marker} is none.")
         return found
 
     def _shown(self, req: Request, record: NodeActionRecord) -> JsonMap:
         veil = NodeVeil(record, self._mask(record.stack_id))
-        history = self.store.node_actions.history(record.id)
-        depended_by = [one.dependent for one in self.store.actions.dependencies(record.id)]
+        history = self._store.node_actions.history(record.id)
+        depended_by = [one.dependent for one in self._store.actions.dependencies(record.id)]
         return {"node_action": node_views.node_action(req.base, record, veil, history, depended_by)}
 
     def _mask(self, stack_id: str) -> Mask:
-        stack = self.store.stacks.get(stack_id)
-        return NOTHING if stack is None else self.reading.mask(stack)
+        stack = self._store.stacks.get(stack_id)
+        return NOTHING if stack is None else self._reading.mask(stack)
 
     def _find(self, req: Request, action_id: str) -> NodeActionRecord:
-        """The node action of the caller's project with this id. Raises EntityNotFound."""
-        found = self.store.node_actions.get(action_id)
+        """Return the node action of the caller's project. Raises EntityNotFound."""
+        found = self._store.node_actions.get(action_id)
         if found is None or found.project != req.caller.project:
             raise EntityNotFound(entity="Node action", name=action_id)
         return found
@@ -168,6 +175,6 @@ def _uuid(given: str) -> str:
 
 
 def _digest(req: Request) -> str | None:
-    """What a decision is about, where its body says that."""
+    """Return the digest that the decision refers to, if its body has one."""
     digest = bodies.checked_or_empty(req, DECISION).get("digest")
     return None if digest is None else str(digest)

@@ -1,4 +1,4 @@
-"""Nodes: their agents register, and say that something has changed; people look at them."""
+"""Nodes: registration by agents, list, and orchestration."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -8,10 +8,12 @@ from falcon import Response
 from jsonschema import Draft202012Validator
 
 from heatlite.api import bodies, query
-from heatlite.api.handlers.handler import Handler
+from heatlite.api.handlers.common import StackFinder
 from heatlite.api.nodes import views as node_views
 from heatlite.api.request import Request
+from heatlite.engine.operations.signals import Signals
 from heatlite.nodes import agents
+from heatlite.nodes.registration import Nodes as NodeRegistry
 from heatlite.nodes.registration import Registered
 from heatlite.plugin.signing import NODE
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -33,44 +35,52 @@ REGISTRATION = Draft202012Validator(
 NOTHING = Draft202012Validator({"properties": {}, "additionalProperties": False})
 
 
-class Node(Handler):
-    """R/node, for agents: with a signed URL, and nobody else."""
+class Node:
+    """R/node, for agents. Needs a signed URL."""
+
+    def __init__(self, nodes: NodeRegistry, signals: Signals) -> None:
+        self._nodes = nodes
+        self._signals = signals
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
-        """Register, or register anew."""
+        """Register an agent, or replace its registration."""
         stack, row = self._proven(req, stack_name, stack_id, resource_name)
         given: dict[str, Any] = bodies.checked(req, REGISTRATION)
-        node = self.nodes.register(stack, row, Registered(**given))
+        node = self._nodes.register(stack, row, Registered(**given))
         resp.media = {"node": node_views.node(node, {}, None)}
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
-        """Something has changed at the agent."""
+        """Schedule the orchestration after a change at the agent."""
         stack, row = self._proven(req, stack_name, stack_id, resource_name)
         bodies.checked_or_empty(req, NOTHING)
-        self.nodes.changed(stack, row)
+        self._nodes.changed(stack, row)
         resp.status = HTTPStatus.ACCEPTED
 
     def _proven(
         self, req: Request, stack_name: str, stack_id: str, resource_name: str
     ) -> tuple[StackRecord, ResourceRecord]:
-        found = self.signals.proven(query.proof(req), NODE, req.caller.project, stack_name, stack_id, resource_name)
+        found = self._signals.proven(query.proof(req), NODE, req.caller.project, stack_name, stack_id, resource_name)
         req.caller = replace(req.caller, user=found[1].physical_name)
         return found
 
 
-class Nodes(Handler):
+class Nodes:
     """S/nodes and S/orchestrate."""
 
+    def __init__(self, finder: StackFinder, nodes: NodeRegistry) -> None:
+        self._finder = finder
+        self._nodes = nodes
+
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """The nodes of the stack and of those nested in it, and when somebody has looked after them."""
-        seen = self.nodes.seen(self.find_live(req, stack_name, stack_id))
+        """List the nodes of the stack and its nested stacks, and the time of the last orchestration."""
+        seen = self._nodes.seen(self._finder.find_live(req, stack_name, stack_id))
         resp.media = {
             "nodes": [node_views.node(node, counts, seen.orchestration) for node, counts in seen.nodes],
             "orchestration": node_views.orchestration(seen.orchestration),
         }
 
     def on_post_orchestrate(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Have them looked after as soon as possible."""
+        """Orchestrate the nodes as soon as possible."""
         bodies.checked_or_empty(req, NOTHING)
-        self.nodes.orchestrate(self.find_live(req, stack_name, stack_id))
+        self._nodes.orchestrate(self._finder.find_live(req, stack_name, stack_id))
         resp.status = HTTPStatus.ACCEPTED

@@ -1,4 +1,7 @@
-"""Nodes and what is done on them, as clients see them. Pure functions; `base` is how clients reach the server."""
+"""Wire shapes of nodes, node actions and playbooks.
+
+Pure functions. `base` is the URL at which clients reach the server.
+"""
 
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
@@ -19,7 +22,7 @@ from heatlite.store.nodes.records import (
 
 
 def node_action_summary(base: str, record: NodeActionRecord, veil: NodeVeil) -> JsonMap:
-    """A node action as a list shows it."""
+    """Return a node action for a list."""
     project = project_url(base, record.project)
     links = [
         link("self", f"{project}/node_actions/{record.id}"),
@@ -61,7 +64,7 @@ def node_action(
     history: Iterable[NodeTransitionRecord],
     depended_by: Iterable[str],
 ) -> JsonMap:
-    """Everything about a node action; its history oldest first, the server's lines and the agent's by its own clock."""
+    """Return a node action with all fields. Its history is oldest first; lines of the agent have the agent's time."""
     return {
         **node_action_summary(base, record, veil),
         "args": veil.json(record.args),
@@ -83,11 +86,13 @@ def node_action(
 
 
 def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: OrchestrationRecord | None) -> JsonMap:
-    """A node with its agent's state, and how many of its actions have not ended. `last`: when its tree was looked
-    after."""
+    """Return a node with the state of its agent and the number of its unfinished actions.
+
+    `last` is the last orchestration of its tree.
+    """
     seen = record.seen_at
     if last is not None and last.ended_at is not None and record.state is NodeState.UP:
-        seen = max(seen or 0.0, last.ended_at)  # what tells nothing new is not written down
+        seen = max(seen or 0.0, last.ended_at)  # an orchestration without news writes nothing
     return {
         "id": record.id,
         "name": record.name,
@@ -105,7 +110,7 @@ def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: Orches
 
 
 def orchestration(record: OrchestrationRecord | None) -> JsonMap | None:
-    """When the nodes of a tree were, and will be, looked after; null where there are none."""
+    """Return the times of a tree's orchestration; null without nodes."""
     if record is None:
         return None
     return {
@@ -117,7 +122,7 @@ def orchestration(record: OrchestrationRecord | None) -> JsonMap | None:
 
 
 def playbook_summary(base: str, record: NodePlaybookRecord) -> JsonMap:
-    """A playbook as a list shows it."""
+    """Return a playbook for a list."""
     url = f"{project_url(base, record.project)}/node_playbooks/{quote(record.name, safe='')}"
     return {
         "name": record.name,
@@ -129,12 +134,12 @@ def playbook_summary(base: str, record: NodePlaybookRecord) -> JsonMap:
 
 
 def playbook(base: str, record: NodePlaybookRecord) -> JsonMap:
-    """A playbook with its text."""
+    """Return a playbook with its text."""
     return {**playbook_summary(base, record), "document": record.document}
 
 
 def playbook_plan(plan: Plan) -> JsonMap:
-    """What a run would do, without what it would give to agents: that may be secret."""
+    """Return the plan of a run, without arguments for agents: they may be secret."""
     return {
         "stages": [
             {

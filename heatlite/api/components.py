@@ -1,0 +1,60 @@
+"""The objects that the route table gives to handlers."""
+
+from dataclasses import dataclass
+
+from heatlite.api.event_streams import Streams
+from heatlite.core.clock import Clock
+from heatlite.engine.admission.offered_types import Offer
+from heatlite.engine.operations.action_signals import Controls
+from heatlite.engine.operations.export import Handover
+from heatlite.engine.operations.health_marks import Health
+from heatlite.engine.operations.maintenance_lock import Maintenance
+from heatlite.engine.operations.protection import Protection
+from heatlite.engine.operations.schedule import Schedule
+from heatlite.engine.operations.signals import Signals
+from heatlite.engine.operations.snapshots import Snapshots
+from heatlite.engine.operations.software_configs import Software
+from heatlite.engine.operations.stacks import Stacks
+from heatlite.engine.outbound.self_auth import Ourselves
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.state.agent_accounts import Accounts
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.values import Surroundings
+from heatlite.nodes.agents import Agents
+from heatlite.nodes.playbooks import Playbooks
+from heatlite.nodes.registration import Nodes
+from heatlite.nodes.requests import NodeRequests
+from heatlite.nodes.transitions import Ledger
+from heatlite.plugin.registry import Registry
+from heatlite.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The operations of the engine, the store, and the objects that both share."""
+
+    stacks: Stacks
+    handover: Handover
+    maintenance: Maintenance
+    protection: Protection
+    schedule: Schedule
+    snapshots: Snapshots
+    health: Health
+    offer: Offer
+    signals: Signals
+    controls: Controls
+    ledger: Ledger
+    playbooks: Playbooks
+    software: Software
+    node_requests: NodeRequests
+    nodes: Nodes
+    agents: Agents
+    reading: Reading
+    definitions: Definitions
+    store: Store
+    types: Registry
+    surroundings: Surroundings
+    streams: Streams
+    ourselves: Ourselves | None
+    accounts: Accounts | None
+    clock: Clock
