@@ -141,3 +141,17 @@ def test_what_an_earlier_lock_refused_is_listed_by_itself(tmp_path: Path, capsys
         assert command("unlock s") == 0
     finally:
         server.close()
+
+
+def test_new_keys_for_signed_urls(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    path = heat.create(template(handle={"type": "OS::Heat::WaitConditionHandle", "properties": {}}))
+
+    def signed_url() -> str:
+        return str(heat.get(f"{path}/resources/handle")["resource"]["attributes"]["curl_cli"])
+
+    before = signed_url()
+    assert Here(heat)("rotate-keys s") == 0
+    assert capsys.readouterr().out == "s: new keys. Signed URLs and tokens of before prove nothing any more.\n"
+    assert signed_url() != before
+    assert Here(heat)("rotate-keys no-such-stack") == 1
+    assert "no-such-stack" in capsys.readouterr().err

@@ -99,6 +99,53 @@ def test_what_would_run_elsewhere_is_refused(
     assert (cloudy.get(stack), cloudy.rows(stack), cloudy.now_on(stack)) == before
 
 
+@pytest.fixture
+def refused(cloudy: Cloudy) -> Callable[[StackRecord, Callable[[StackRecord], object]], None]:
+    """Checks that an operation is refused in another cloud and changes nothing there."""
+
+    def check(stack: StackRecord, operation: Callable[[StackRecord], object]) -> None:
+        elsewhere(cloudy)
+        tables = ("stack", "resource", "event", "action", "snapshot", "mail")
+        before = [cloudy.store.database.read(f"SELECT * FROM {name} ORDER BY 1") for name in tables]
+        with pytest.raises(OtherCloud, match=f"Stack {stack.name} has its objects in the cloud"):
+            operation(cloudy.get(stack))
+        assert [cloudy.store.database.read(f"SELECT * FROM {name} ORDER BY 1") for name in tables] == before
+
+    return check
+
+
+Refused = Callable[[StackRecord, Callable[[StackRecord], object]], None]
+
+
+def test_a_retry_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
+    boom = resource("OS::Heat::TestResource", fail=True, keys={"depends_on": "net"})
+    stack = cloudy.create(template(net=resource("OS::Neutron::Net"), boom=boom))
+    assert final(stack) == "CREATE_FAILED"
+    refused(stack, lambda stack: cloudy.stacks.retry(cloudy.who, stack))
+
+
+@pytest.mark.parametrize("operation", ["restore", "delete"])
+def test_what_is_done_with_a_snapshot_is_refused_elsewhere(cloudy: Cloudy, refused: Refused, operation: str) -> None:
+    stack = cloudy.made({"volume": resource("OS::Cinder::Volume", size=1)})
+    snapshot = cloudy.rooms.snapshots.take(cloudy.who, stack, None)
+    stack = cloudy.settle(stack)
+    assert final(stack) == "SNAPSHOT_COMPLETE"
+    refused(stack, lambda stack: getattr(cloudy.rooms.snapshots, operation)(cloudy.who, stack, snapshot.id))
+
+
+def test_a_signal_that_scales_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
+    group = resource("OS::Heat::AutoScalingGroup", min_size=1, max_size=3, resource={"type": "OS::Neutron::Net"})
+    more = resource(
+        "OS::Heat::ScalingPolicy",
+        adjustment_type="change_in_capacity",
+        auto_scaling_group_id={"get_resource": "group"},
+        scaling_adjustment=1,
+    )
+    stack = cloudy.made({"group": group, "more": more})
+    row = cloudy.row(stack, "more")
+    refused(stack, lambda stack: cloudy.rooms.signals.signal(cloudy.who, stack, row, None))
+
+
 def test_what_touches_no_object_is_done_anywhere(cloudy: Cloudy) -> None:
     stack = cloudy.made({"net": resource("OS::Neutron::Net")})
     nowhere(cloudy)

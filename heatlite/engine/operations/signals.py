@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from heatlite.clients.cloud import OtherCloud
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -92,7 +93,7 @@ class Signals:
 
         Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before there is a resource,
         NotSupported while it is deleted or suspended, RequestLimitExceeded for more than the type takes,
-        InvalidBreakPointHook, and what the type finds wrong.
+        InvalidBreakPointHook, OtherCloud, and what the type finds wrong.
         """
         kind = self._reading.resources_of(stack).type_of(row)
         if len(dump(details).encode(errors="replace")) > kind.longest_signal:
@@ -110,7 +111,7 @@ class Signals:
             raise NotSupported(f"Signal resource during {row.verb} is not supported.")
         try:
             self._deliver(context, stack, row, details)
-        except DeletionProtected:
+        except (DeletionProtected, OtherCloud):
             raise
         except (NoActionNeeded, Conflict) as error:
             if context.replay is not None and isinstance(error, Conflict):
