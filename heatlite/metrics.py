@@ -120,14 +120,14 @@ class Standing:
     def _actions(self) -> Metric:
         text = "Actions that hold their targets: they run, wait, or may be taken."
         family = GaugeMetricFamily("heatlite_actions", text, labels=("verb", "status"))
-        counts = self._store.actions.live_counts()
+        counts = self._store.actions.count_live()
         for verb in ON_STACKS:
             for status in LIVE_ACTIONS:
                 family.add_metric((verb, status), counts.get((verb, status), 0))
         return family
 
     def _oldest(self) -> Metric:
-        since = self._store.actions.ready_since(self._clock.now())
+        since = self._store.actions.oldest_ready(self._clock.now())
         return GaugeMetricFamily(
             "heatlite_oldest_ready_action_age_seconds",
             "How long the action has been READY that nobody has taken for the longest; 0 where there is none.",

@@ -163,7 +163,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     if lock is not None:
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
-            store.actions.reclaim_all(clock.now())
+            store.claims.expire_all(clock.now())
             store.sinks.reclaim_all()
             store.orchestrations.reclaim_all()
     rooms = _rooms(settings, store, clock)

@@ -115,7 +115,7 @@ class Orchestration:
             records += store.node_actions.known([one for one in dict.fromkeys(ids) if one not in has])
             by_id = {record.id: record for record in records}
             # What depends on a stack action must not take a node action for it.
-            taken = store.actions.among([one for one in dict.fromkeys(ids) if one not in by_id])
+            taken = store.actions.existing([one for one in dict.fromkeys(ids) if one not in by_id])
             of_node: dict[str, dict[str, NodeActionRecord]] = {}
             for record in records:
                 of_node.setdefault(record.node_id, {})[record.id] = record
@@ -162,7 +162,7 @@ class Orchestration:
         ids = {node.id for node in silent}
         for record in records:
             if record.node_id in ids and not record.has_ended:
-                self._turn.store.actions.node_silent(record.id, now)
+                self._turn.store.dependencies.node_unreachable(record.id, now)
 
     # -- software deployments --------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ class Playbooks:
             held = self._store.stacks.hold(stack.id)
             if held is None or held.deleted_at is not None:
                 raise StackNotFound(name=stack.name)
-            if self._store.actions.scheduled(stack.id) >= MOST_SCHEDULED:
+            if self._store.queue.count_scheduled(stack.id) >= MOST_SCHEDULED:
                 raise RequestLimitExceeded(
                     message=f"{MOST_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
                 )
@@ -162,7 +162,7 @@ class Playbooks:
                 self._gate.action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
             )
             run = replace(run, timeout=request.timeout or run.timeout)
-            self._store.actions.schedule(run)
+            self._store.queue.schedule(run)
             context.queued.append(run.id)
             actions = [
                 self._node_action(run, number, planned.stage, node)
@@ -199,7 +199,7 @@ class Playbooks:
             now = self._clock.now()
             deadline = now + (run.timeout or self._settings.default_action_timeout)
             started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)
-            self._store.actions.admit(started)
+            self._store.queue.admit(started)
             state, by = NodeActionState.PENDING_SCHEDULE, context.user
             approved = [
                 replace(one, state=state, approved_by=by, approved_at=now, updated_at=now)
@@ -215,7 +215,7 @@ class Playbooks:
             run = self._unapproved(run)
             reason = f"Rejected by {context.user}"
             told = outputs(Result.CANCEL, reason)
-            self._store.actions.end(run, ActionStatus.CANCELLED, reason, self._clock.now(), told)
+            self._store.moves.end(run, ActionStatus.CANCELLED, reason, self._clock.now(), told)
             after = self._store.actions.get(run.id)
         assert after is not None
         audit.info("reject stack=%s action=%s by=%s", run.stack_id, run.id, context.user)
@@ -231,7 +231,7 @@ class Playbooks:
         """The run as it is now; it and its stack stay so until the transaction is over. Raises InvalidActionState,
         EntityNotFound."""
         self._store.stacks.hold(run.stack_id)
-        taken = self._store.actions.take(run.id)
+        taken = self._store.actions.lock(run.id)
         if taken is None or taken.verb is not Verb.PLAYBOOK:
             raise EntityNotFound(f"The Run of a playbook ({run.id}) could not be found.")
         if taken.status is not ActionStatus.INIT:

@@ -53,7 +53,7 @@ class Push:
                 back = [replace(action, sent_at=None, updated_at=now) for action in known if _is_ready(action)]
                 self._turn.ledger.record(back)
                 for action in back:
-                    self._turn.store.actions.node_silent(action.id, now)
+                    self._turn.store.dependencies.node_unreachable(action.id, now)
 
     def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
         """End what had too many errors. Its agent has been asked since, and does not have it: an error may have come
@@ -81,7 +81,7 @@ class Push:
             holders = self._turn.store.actions.live_of_root(self._turn.root_id)
             found = [action for action in self._turn.store.node_actions.known(action_ids) if _is_ready(action)]
             waiting = [one.id for one in holders if one.status is ActionStatus.WAITING and one.started_at is None]
-            wanted = self._turn.store.actions.waited_for(waiting)
+            wanted = self._turn.store.dependencies.waited_for(waiting)
             going = [action for action in found if action.id in wanted or _may_go(action, holders)]
             if len(going) < len(found):
                 self._turn.report.held_by = tuple(holder.id for holder in holders)

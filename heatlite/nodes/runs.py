@@ -42,7 +42,7 @@ class Runs:
 
     def advance(self, run_id: str) -> None:
         """Do what follows from how the run and its node actions stand; nothing where that has been done."""
-        run = self._store.actions.take(run_id)
+        run = self._store.actions.lock(run_id)
         if run is None:
             return
         steps = self._store.node_actions.steps(run_id)
@@ -86,7 +86,7 @@ class Runs:
             stage = stage_names(run)[failure.stage]
             reason = f"Stage {stage}: {failure.kind} on node {failure.node} is {failure.state}"
         told = {**outputs(result, reason), **_summary(run, steps)}
-        self._store.actions.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
+        self._store.moves.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
 
     def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
         """An event of the stack, whose state stays as it is."""

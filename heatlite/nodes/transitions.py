@@ -56,7 +56,7 @@ class Ledger:
         now = self._clock.now()
         for action in moved:
             if action.has_ended:
-                self._store.actions.node_action_ended(action.id, action.state is NodeActionState.DONE, now)
+                self._store.dependencies.resolve(action.id, action.state is NodeActionState.DONE, now)
         for run_id in dict.fromkeys(action.run_id for action in changed if action.run_id is not None):
             self._runs.advance(run_id)
 

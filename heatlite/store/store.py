@@ -7,8 +7,14 @@ from pathlib import Path
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.store.actions.actions import Actions
+from heatlite.store.actions.claims import Claims
+from heatlite.store.actions.controls import Controls
+from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.listing import ActionList
+from heatlite.store.actions.moves import Moves
+from heatlite.store.actions.queue import ActionQueue
 from heatlite.store.actions.services import Services
+from heatlite.store.actions.table import ActionTable
 from heatlite.store.admin import migrate
 from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.admin.rotation import Rotated, rotate, seal_tree
@@ -60,7 +66,13 @@ class Store:
         self.nodes = Nodes(sealing)
         self.node_actions = NodeActions(sealing)
         self.orchestrations = Orchestrations(sealing)
-        self.actions = Actions(sealing, self.orchestrations)
+        actions = ActionTable(sealing)
+        self.actions = Actions(actions)
+        self.dependencies = Dependencies(sealing, actions)
+        self.queue = ActionQueue(actions, self.dependencies)
+        self.moves = Moves(actions, self.dependencies, self.queue, self.orchestrations.hurry)
+        self.controls = Controls(actions, self.moves)
+        self.claims = Claims(actions)
         self.playbooks = Playbooks(sealing)
         self.accounts = Accounts(sealing)
         self.stack_sizes = StackSizes(database)

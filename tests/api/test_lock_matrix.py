@@ -275,7 +275,7 @@ class Bench:
                     owner="somebody",
                     started_at=now if queued is ActionStatus.RUNNING else None,
                 )
-                store.actions.put(action)
+                store.queue.enqueue(action)
         return stack
 
     def remember(self, stack: StackRecord, resource: str) -> None:
@@ -492,7 +492,7 @@ class Tree:
         with self.bench.store.transaction():
             self.bench.store.stacks.save(stack)
             if status is Status.IN_PROGRESS:
-                self.bench.store.actions.put(
+                self.bench.store.queue.enqueue(
                     replace(
                         ActionRecord(
                             id=new_id(),
@@ -793,7 +793,7 @@ def test_a_replayed_signal_stays_listed_until_it_has_its_effect(bench: Bench) ->
         bench.store.stacks.save(replace(stack, verb=Verb.UNLOCK, lock=None))
         holder = replace(nested, verb=Verb.UPDATE, status=Status.IN_PROGRESS)
         bench.store.stacks.save(holder)
-        bench.store.actions.put(
+        bench.store.queue.enqueue(
             ActionRecord(
                 id=new_id(), stack_id=nested.id, root_id=stack.id, project="demo", verb=Verb.UPDATE,
                 status=ActionStatus.RUNNING, requested_by="anonymous", created_at=1.7e9, owner="somebody",
@@ -803,7 +803,7 @@ def test_a_replayed_signal_stays_listed_until_it_has_its_effect(bench: Bench) ->
     assert bench.store.suppressed.list(stack.id)[-1] == entry
     (action,) = bench.store.actions.live([nested.id])
     with bench.store.transaction():
-        bench.store.actions.finish(replace(action, owner="somebody"), ActionStatus.SUCCEEDED, "", 1.7e9)
+        bench.store.moves.finish(replace(action, owner="somebody"), ActionStatus.SUCCEEDED, "", 1.7e9)
         bench.store.stacks.save(nested)
     bench.heat.call("POST", replay, code=200)
     assert entry not in bench.store.suppressed.list(stack.id)

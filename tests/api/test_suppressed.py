@@ -83,11 +83,11 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("method", "below", "body", "room"),
         [
-            ("PATCH", "", {}, "actions"),
-            ("DELETE", "", None, "actions"),
-            ("POST", "/actions", {"suspend": None}, "actions"),
-            ("POST", "/snapshots", {"name": "n"}, "actions"),
-            ("DELETE", "/abandon", None, "actions"),
+            ("PATCH", "", {}, "queue"),
+            ("DELETE", "", None, "queue"),
+            ("POST", "/actions", {"suspend": None}, "queue"),
+            ("POST", "/snapshots", {"name": "n"}, "queue"),
+            ("DELETE", "/abandon", None, "queue"),
             ("PATCH", "/resources/value", MARK, "events"),
             ("POST", "/resources/up/signal", {}, "events"),
         ],
@@ -110,7 +110,7 @@ class TestReplay:
         (entry,) = listed(heat, path)
         before = heat.get(path)
         writing: Any = getattr(server.store, room)
-        names = ("put", "put_many") if room == "actions" else ("append_many",)
+        names = ("enqueue", "enqueue_children") if room == "queue" else ("append_many",)
         with monkeypatch.context() as broken:
             for name in names:
                 broken.setattr(type(writing), name, failing)

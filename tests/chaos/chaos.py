@@ -15,7 +15,7 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.actions.actions import OPEN
+from heatlite.store.actions.table import OPEN
 from heatlite.store.database.database import Dialect
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Process, Server, Worker

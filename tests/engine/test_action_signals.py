@@ -37,8 +37,8 @@ class Ears:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._heard = 0
-        self._read = engine.server.store.actions.asked
-        engine.server.store.actions.asked = self._asked  # type: ignore[method-assign]
+        self._read = engine.server.store.claims.control_of
+        engine.server.store.claims.control_of = self._asked  # type: ignore[method-assign]
 
     def _asked(self, action: ActionRecord) -> Control | None:
         asked = self._read(action)
@@ -113,7 +113,7 @@ def test_a_delete_ends_what_is_suspended_and_has_not_begun(queue: Engine) -> Non
 def test_a_delete_that_waits_is_cancelled_without_what_it_waits_for(queue: Engine) -> None:
     """Whoever has the stack still has its rows."""
     stack = queue.create(template(a=thing()), wait=False)
-    holder = queue.store.actions.claim("somebody", queue.clock.now(), 60)
+    holder = queue.store.claims.claim("somebody", queue.clock.now(), 60)
     assert holder is not None
     queue.delete(stack, wait=False)
     (delete,) = [one for one in queue.store.actions.live([stack.id]) if one.verb is Verb.DELETE]
@@ -143,7 +143,7 @@ def test_only_what_is_suspended_is_resumed(queue: Engine) -> None:
 
 def test_what_is_being_stopped_cannot_be_suspended(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
-    assert queue.store.actions.claim("somebody", queue.clock.now(), 60) is not None
+    assert queue.store.claims.claim("somebody", queue.clock.now(), 60) is not None
     assert signal(queue, action, Signal.CANCEL).control is Control.CANCEL
     with pytest.raises(InvalidActionState, match="is RUNNING, asked to CANCEL: it is being stopped already"):
         signal(queue, action, Signal.SUSPEND)
@@ -169,7 +169,7 @@ def test_who_may_not_lift_a_lock_may_not_stop_it_on_its_way(queue: Engine) -> No
 
 def test_a_suspend_that_is_taken_back_before_it_was_seen_has_no_effect(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
-    assert queue.store.actions.claim("somebody", queue.clock.now(), 60) is not None
+    assert queue.store.claims.claim("somebody", queue.clock.now(), 60) is not None
     assert signal(queue, action, Signal.SUSPEND).control is Control.SUSPEND
     action = signal(queue, action, Signal.RESUME)
     assert (action.status, action.control) == (ActionStatus.RUNNING, None)
@@ -588,11 +588,11 @@ def test_what_waits_for_another_times_out(queue: Engine) -> None:
 
 def test_to_be_begun_again_gives_no_more_time(queue: Engine) -> None:
     stack = queue.create(template(a=thing()), wait=False)
-    claimed = queue.store.actions.claim("somebody", queue.clock.now(), 60)
+    claimed = queue.store.claims.claim("somebody", queue.clock.now(), 60)
     assert claimed is not None
     queue.clock.pass_(100)
     with queue.store.transaction():
-        queue.store.actions.retry(claimed, "others were in the way", queue.clock.now(), queue.clock.now() + 1)
+        queue.store.moves.requeue(claimed, "others were in the way", queue.clock.now(), queue.clock.now() + 1)
     assert live(queue, stack).deadline == claimed.deadline
     assert live(queue, stack).status is ActionStatus.READY
 
@@ -605,7 +605,7 @@ def test_the_deletion_of_a_snapshot_is_cancelled_where_it_has_not_come_to_it(eng
     assert engine.server.worker is not None
     engine.server.worker.stop()
     engine.rooms.snapshots.delete(engine.who, engine.get(stack), taken.id)
-    action = engine.store.actions.claim("somebody who dies", engine.clock.now(), 0.0)
+    action = engine.store.claims.claim("somebody who dies", engine.clock.now(), 0.0)
     assert action is not None
     signal(engine, action, Signal.CANCEL)
     engine.close()

@@ -86,7 +86,7 @@ def test_it_holds_its_stack_while_it_waits(engine: Engine) -> None:
     assert ended(engine, first, action) == [SUCCEEDED, SUCCEEDED]
     assert moves(engine, action) == [ActionStatus.WAITING, ActionStatus.READY, ActionStatus.RUNNING, SUCCEEDED]
     assert now(engine, action).started_at == now(engine, first).finished_at
-    assert [(one.depended, one.state) for one in engine.store.actions.dependencies(action.id)] == [(first.id, "ok")]
+    assert [(one.depended, one.state) for one in engine.store.dependencies.of(action.id)] == [(first.id, "ok")]
 
 
 def test_a_chain_that_breaks(engine: Engine) -> None:

@@ -90,7 +90,7 @@ def test_what_is_only_queued_conflicts_too(engine: Engine) -> None:
     )  # fmt: skip
     engine.by_hand = True
     with engine.store.transaction():
-        engine.store.actions.put(queued)
+        engine.store.queue.enqueue(queued)
     with pytest.raises(ActionConflict, match=queued.id) as told:
         engine.stacks.check(MEMBER, engine.get(stack))
     assert told.value.retry_after

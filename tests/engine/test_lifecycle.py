@@ -445,7 +445,7 @@ def test_a_suspended_action_deletes_nothing_until_it_is_resumed(engine: Engine) 
         (action,) = engine.store.actions.live([nested.id])
         engine.rooms.controls.signal(engine.who, action, Signal.SUSPEND)
         engine.clock.pass_(400)
-        assert engine.store.actions.wake_parked(engine.clock.now()) == 0
+        assert engine.store.moves.wake_parked(engine.clock.now()) == 0
         assert status_of(engine, nested) == [ActionStatus.SUSPENDED]
         assert len(engine.rows(nested)) == 1
         engine.rooms.controls.signal(engine.who, action, Signal.RESUME)

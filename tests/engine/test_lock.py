@@ -452,14 +452,14 @@ class TestExpiry:
         )  # fmt: skip
         engine.by_hand = True
         with engine.store.transaction():
-            engine.store.actions.put(queued)
+            engine.store.queue.enqueue(queued)
         with caplog.at_level(logging.INFO, "heatlite.engine.operations.maintenance_lock"):
             engine.clock.pass_(100)
             before = len(tries)
             engine.wait_for(lambda: len(tries) > before + 4)
             assert [queued.id in line for line in caplog.messages if "its lock has expired, but" in line] == [True]
         with engine.store.transaction():
-            engine.store.actions.cancel_queued([stack.id], "enough", engine.clock.now())
+            engine.store.controls.cancel_queued([stack.id], "enough", engine.clock.now())
         engine.wait_for(lambda: engine.get(stack).lock is None)
         assert final(engine.settle(stack)) == "UNLOCK_COMPLETE"
 

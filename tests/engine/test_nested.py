@@ -292,14 +292,14 @@ def test_a_cancel_reaches_the_bottom(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, depth: int, rollback: bool
 ) -> None:
     heard: set[str] = set()
-    asked = engine.server.store.actions.asked
+    asked = engine.server.store.claims.control_of
 
     def hear(action: ActionRecord) -> Control | None:
         found = asked(action)
         heard.add(action.stack_id)
         return found
 
-    monkeypatch.setattr(engine.server.store.actions, "asked", hear)
+    monkeypatch.setattr(engine.server.store.claims, "control_of", hear)
     files = deep(depth, SLOW, v="x")
     before = deep(depth, PAIR, v="x")
     stack = engine.create(template(c=resource("t1.yaml", v="one")), files=before)

@@ -60,13 +60,13 @@ class Fleet:
             store.stacks.hold(node.root_id)
             store.nodes.save_many([replace(node, state=NodeState.UNREACHABLE)])
             for one in store.node_actions.open_of_nodes([node.id]):
-                store.actions.node_silent(one.id, self.engine.clock.now())
+                store.dependencies.node_unreachable(one.id, self.engine.clock.now())
 
     def waits_for(self) -> list[str]:
         """What the action on the stack waits for."""
         (action,) = self.engine.store.actions.live([self.stack.id])
         assert action.status is WAITING
-        return sorted(self.engine.store.actions.waited_for([action.id]))
+        return sorted(self.engine.store.dependencies.waited_for([action.id]))
 
     def last(self) -> ActionRecord:
         """The newest action on the stack."""
@@ -159,7 +159,7 @@ def test_a_node_that_does_not_answer_holds_nobody(engine: Engine, fleet: Fleet) 
     fleet.is_silent(fleet.nodes["b"])
     assert engine.settle(fleet.stack).status == "COMPLETE"
     fleet.moved(lost, S.DONE)  # it comes back
-    assert engine.store.actions.dependencies(lost.id) == []
+    assert engine.store.dependencies.of(lost.id) == []
 
 
 @pytest.mark.parametrize(("ends", "how"), [(S.DONE, SUCCEEDED), (S.FAILED, FAILED), (S.CANCELLED, FAILED)])
@@ -228,7 +228,7 @@ def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) ->
             engine.put(fleet.stack, template(a=slow, b=thing()), wait=False)
             thread.join()
         sent = [one.id for one in engine.store.node_actions.known([one.id for one in work]) if one.sent_at]
-        depended = {one.depended for one in engine.store.actions.dependencies(fleet.last().id)}
+        depended = {one.depended for one in engine.store.dependencies.of(fleet.last().id)}
         assert sorted(sent) == sorted(depended)
         for one in work:
             fleet.moved(one, S.DONE)

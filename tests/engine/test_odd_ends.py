@@ -170,7 +170,7 @@ class TestProcess:
         engine.close()
         stack = engine.create(template(a=thing()), wait=False)
         if deleted:
-            assert engine.store.actions.claim("an engine that died", engine.clock.now(), 30)
+            assert engine.store.claims.claim("an engine that died", engine.clock.now(), 30)
             engine.delete(stack, wait=False)
             if engine.store.database.path is None:
                 engine.clock.pass_(30)  # nobody has told whether it lives

@@ -80,7 +80,7 @@ class History:
 
     def time_out(self, _: int) -> None:
         self.engine.clock.pass_(4000)
-        self.engine.wait_for(lambda: not self.engine.store.actions.overdue(self.engine.clock.now()))
+        self.engine.wait_for(lambda: not self.engine.store.moves.overdue(self.engine.clock.now()))
 
     def restart(self, _: int) -> None:
         self.engine.close()

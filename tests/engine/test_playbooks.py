@@ -275,7 +275,7 @@ def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
     engine.open()
     with pytest.raises(Forbidden):
         put(engine, stack, granted=True)
-    assert engine.store.actions.scheduled(stack.id) == 0
+    assert engine.store.queue.count_scheduled(stack.id) == 0
     run = put(engine, stack)
     with pytest.raises(Forbidden):
         engine.rooms.playbooks.approve(MEMBER, run)
@@ -310,7 +310,7 @@ def test_which_nodes(engine: Engine, stack: StackRecord, nodes: object, chosen: 
 def test_what_cannot_be_run(engine: Engine, stack: StackRecord, wrong: object, message: str) -> None:
     with pytest.raises(HTTPBadRequest, match=message):
         put(engine, stack, stage("good"), wrong)
-    assert engine.store.actions.scheduled(stack.id) == 0
+    assert engine.store.queue.count_scheduled(stack.id) == 0
     assert engine.store.node_actions.open_of_root(stack.id) == []
 
 

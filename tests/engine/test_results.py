@@ -54,13 +54,13 @@ def block(engine: Engine, stack: StackRecord) -> ActionRecord:
         status=ActionStatus.WAITING, pending=1, requested_by="mia", created_at=engine.clock.now(),
     )  # fmt: skip
     with engine.store.transaction():
-        engine.store.actions.put(action)
+        engine.store.queue.enqueue(action)
     return action
 
 
 def release(engine: Engine, action: ActionRecord) -> None:
     with engine.store.transaction():
-        engine.store.actions.end(action, ActionStatus.CANCELLED, "", engine.clock.now())
+        engine.store.moves.end(action, ActionStatus.CANCELLED, "", engine.clock.now())
 
 
 def now(engine: Engine, action: ActionRecord) -> ActionRecord:

@@ -258,7 +258,7 @@ def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackReco
         lease_until=1e12,
     )
     with engine.store.transaction():
-        engine.store.actions.put(running)
+        engine.store.queue.enqueue(running)
     before = everything(engine)
     signal(engine, scaled, "policy", {"size": 2})
     assert everything(engine) == before

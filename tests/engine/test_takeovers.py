@@ -150,11 +150,11 @@ def suspect(engine: Engine, name: str, takeovers: int) -> str:
     """Queue an action that was taken over without progress; return its id. No engine runs."""
     stack = engine.create(template(a=thing(wait_secs=50)), name, wait=False)
     (queued,) = engine.store.actions.live([stack.id])
-    claimed = engine.store.actions.claim("an engine that has stopped", engine.clock.now(), 60, queued.id)
+    claimed = engine.store.claims.claim("an engine that has stopped", engine.clock.now(), 60, queued.id)
     assert claimed is not None
-    engine.store.actions.count_takeovers(claimed, takeovers)
+    engine.store.claims.set_takeovers(claimed, takeovers)
     with engine.store.transaction():
-        engine.store.actions.give_back("an engine that has stopped", engine.clock.now(), "")
+        engine.store.claims.release("an engine that has stopped", engine.clock.now(), "")
     return claimed.id
 
 

@@ -44,11 +44,11 @@ def test_an_action_given_back_in_the_middle_begins_anew(engine: Engine, monkeypa
     assert len(calls) > 1
 
 
-@pytest.mark.parametrize("name", ["ended", "park"])
+@pytest.mark.parametrize(("room", "name"), [("actions", "ended"), ("moves", "park")])
 def test_a_walk_outlasts_a_database_that_is_away(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, room: str, name: str
 ) -> None:
-    calls = away_once(monkeypatch, engine.server.store.actions, name)
+    calls = away_once(monkeypatch, getattr(engine.server.store, room), name)
     stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
     assert stack_state(stack) == "CREATE_COMPLETE"
     assert len(calls) > 1
@@ -87,7 +87,7 @@ def test_a_cancel_that_another_process_hears_of_first(engine: Engine, control: s
         engine.close()
         (action,) = engine.store.actions.live([stack.id])
         with engine.store.transaction():
-            assert engine.store.actions.signal(action.id, Control(control), engine.clock.now())
+            assert engine.store.controls.signal(action.id, Control(control), engine.clock.now())
         engine.open()
     stack = engine.settle(stack)
     assert stack_state(stack) == ends

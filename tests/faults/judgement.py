@@ -8,7 +8,7 @@ from pathlib import Path
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, state
 from heatlite.engine.state.unit_of_work import STACK_TYPE
-from heatlite.store.actions.actions import OPEN
+from heatlite.store.actions.table import OPEN
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stacks import StackQuery

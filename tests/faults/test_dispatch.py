@@ -13,7 +13,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import Kind
-from heatlite.store.actions.actions import OPEN
+from heatlite.store.actions.table import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, eventually
@@ -126,7 +126,7 @@ def test_everybody_claims_the_same(url: str, store: Store, files: Path) -> None:
         for action_id in wanted:
             barrier.wait(30)
             named = action_id if number % 2 else None
-            found = store.actions.claim(f"worker {number}", time.time(), 60, action_id=named)
+            found = store.claims.claim(f"worker {number}", time.time(), 60, action_id=named)
             got += [found.id] if found else []
         store.database.close()
         return got

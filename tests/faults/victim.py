@@ -10,7 +10,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.engine.dispatch import Share
 from heatlite.engine.dispatch.local import Local
-from heatlite.store.actions.actions import LIVE
+from heatlite.store.actions.table import LIVE
 from heatlite.wiring import Embedded
 from tests.crash.victim import SURVIVED, bomb
 from tests.faults.operations import OPERATIONS, ask

@@ -133,7 +133,7 @@ def test_actions_of_before_are_as_those_of_now(database: Store) -> None:
     database.upgrade()
     found = {f"{one.rule}: {one.id}" for one in database.inconsistencies(3.0, 0.0)}
     assert {text for text in found if not text.startswith("an action has a stack")} == set()
-    claimed = database.actions.claim("one", 5.0, 1.0)
+    claimed = database.claims.claim("one", 5.0, 1.0)
     assert claimed is not None
     assert claimed.stack_id == "given back"
 
@@ -174,7 +174,7 @@ def test_what_callers_prove_themselves_with_changes_its_form_and_back(database: 
     kept = Cipher([new_key()], "").encrypt({"token": "sesame"})
     action = ActionRecord("a", "s", "s", "acme", Verb.CHECK, ActionStatus.INIT, "ann", 1.0, secrets=kept)
     with database.transaction():
-        database.actions.put(action)
+        database.queue.enqueue(action)
     before(database, SECRETS)
     ((old,),) = database.database.read("SELECT secrets FROM action")
     assert json.loads(old) == {"v": "fernet1", "d": kept.removeprefix("fernet1:")}

@@ -216,7 +216,7 @@ def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: S
     site.engine.mark(site.stack, "a")
     site.engine.put(site.stack, site.store.templates.get(site.stack.template_id).document, wait=False)
     (update,) = site.store.actions.live([site.stack.id])
-    assert [one.depended for one in site.store.actions.dependencies(update.id)] == [lost]
+    assert [one.depended for one in site.store.dependencies.of(update.id)] == [lost]
     site.orchestrate()
     site.engine.settle(site.stack)
     site.engine.wait_for(lambda: site.state(lost) == "CANCELLED")

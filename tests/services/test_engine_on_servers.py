@@ -172,7 +172,7 @@ def test_another_engine_takes_over_from_a_killed_one(url: str, store: Store) -> 
     try:
         assert reached(second, stack) == "CREATE_COMPLETE"
         assert len(second.store.resources.of(stack.id)) == 10
-        made = [action.attempt for action in [second.store.actions.claim("nobody", time.time(), 1.0)] if action]
+        made = [action.attempt for action in [second.store.claims.claim("nobody", time.time(), 1.0)] if action]
         assert made == [], "nothing is left to claim"
     finally:
         second.close()
@@ -318,7 +318,7 @@ def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
         settle(store, other.id)
         stack = engines[0].stacks.create(CALLER, Request(name="s", template=template(1, wait=30.0)))
         end = time.monotonic() + 20
-        while len(store.actions.at_work()) != 1:
+        while len(store.actions.running()) != 1:
             assert time.monotonic() < end
             time.sleep(0.01)
         engines[0].stacks.check(CALLER, other, Timing(not_before=time.time() + 0.5))

@@ -59,19 +59,19 @@ def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -
     child = an_action(nested.id, root_id=stack.id, parent_id=holder.id)
     insert(store, stack, nested)
     put(store, holder, child)
-    assert store.actions.claim("one", time.time(), 60.0, holder.id) is not None
-    ending = store.actions.claim("one", time.time(), 60.0, child.id)
+    assert store.claims.claim("one", time.time(), 60.0, holder.id) is not None
+    ending = store.claims.claim("one", time.time(), 60.0, child.id)
     assert ending is not None
     delete = an_action(stack.id, verb=Verb.DELETE, inputs={"force": True}, deadline=time.time() - 1)
     put_after(store, delete, holder)
     endings = Endings(store, Clock())
     with ThreadPoolExecutor(1) as pool:
         with store.transaction():
-            store.actions.hold_parent(ending)
+            store.claims.lock_parent(ending)
             done = pool.submit(elsewhere(store, endings.time_out))
             time.sleep(UNTIL_IT_WAITS)
-            store.actions.hold(ending, time.time(), 60.0)
-            store.actions.finish(ending, ActionStatus.SUCCEEDED, "", time.time())
+            store.claims.renew(ending, time.time(), 60.0)
+            store.moves.finish(ending, ActionStatus.SUCCEEDED, "", time.time())
         done.result()
     assert meter.refused == 0
     ended = {action.id: action.status for action in store.actions.ended([holder.id, child.id])}
@@ -99,7 +99,7 @@ def test_a_nested_stack_is_set_aside(url: str) -> None:
 
     def ask() -> None:
         with store.transaction():
-            store.actions.suspend(middle, time.time())
+            store.controls.suspend(middle, time.time())
 
     try:
         document = {**slow(), "resources": {"middle": {"type": "in.yaml"}}}

@@ -166,7 +166,7 @@ def _meet(site: Site, value: str, pause: float) -> None:
     request = Request(template=site.template(value))
     site.engines[1].stacks.update(caller, site.now(), request, existing=False)
     (update,) = caller.queued
-    depends = [one.depended for one in site.store.actions.dependencies(update)]
+    depends = [one.depended for one in site.store.dependencies.of(update)]
     if depends:
         assert depends == [action]
         until(lambda: site.agent.has(action))

@@ -70,6 +70,6 @@ class Engines:
     def on_get(self, req: Request, resp: Response) -> None:
         """List the engines with their state and running actions."""
         now = self._clock.now()
-        running, project = self._store.actions.at_work(), req.caller.project
+        running, project = self._store.actions.running(), req.caller.project
         known = self._store.services.list()
         resp.media = {"services": [views.service(record, running, project, now) for record in known]}

@@ -137,7 +137,7 @@ class NodeActions:
     def _shown(self, req: Request, record: NodeActionRecord) -> JsonMap:
         veil = NodeVeil(record, self._mask(record.stack_id))
         history = self._store.node_actions.history(record.id)
-        depended_by = [one.dependent for one in self._store.actions.dependencies(record.id)]
+        depended_by = [one.dependent for one in self._store.dependencies.of(record.id)]
         return {"node_action": node_views.node_action(req.base, record, veil, history, depended_by)}
 
     def _mask(self, stack_id: str) -> Mask:

@@ -266,9 +266,9 @@ class Gate:
     def put(self, context: Context, action: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
         """Put a caller's action into the queue, or keep it until its time has come, within the caller's transaction."""
         if action.not_before is None:
-            self._store.actions.put(action, [*({**dict(self.at_work(action)), **dict(depends_on)}).items()])
+            self._store.queue.enqueue(action, [*({**dict(self.at_work(action)), **dict(depends_on)}).items()])
         else:
-            self._store.actions.schedule(action, depends_on)
+            self._store.queue.schedule(action, depends_on)
         context.queued.append(action.id)
 
     def at_work(self, action: ActionRecord) -> list[tuple[str, Needs]]:

@@ -122,7 +122,7 @@ class Execution:
         """What other walks of the tree know that this stack's rows hold."""
         self._stopping = Stopping(
             parts.clock,
-            lambda: parts.store.actions.asked(self.action),
+            lambda: parts.store.claims.control_of(self.action),
             patience=parts.settings.error_wait_time,
             rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
             deadline=deadline,
@@ -209,7 +209,7 @@ class Execution:
     def _count_takeovers(self, number: int) -> None:
         """Say how many takeovers have brought nothing, should the engine end now; of most attempts, none anyway."""
         if self._suspected:
-            count = partial(self._parts.store.actions.count_takeovers, self.action, number)
+            count = partial(self._parts.store.claims.set_takeovers, self.action, number)
             patiently(self._parts.clock, count)
 
     def _clear_up(self) -> None:
@@ -348,7 +348,7 @@ class Execution:
         def turn_back() -> None:
             if undoes_create:
                 self._parts.store.templates.put(EMPTY_TEMPLATE, {})  # together with the reference, so that it stays
-            self._parts.store.actions.turn_back(self.action.id, deadline)
+            self._parts.store.moves.start_rollback(self.action.id, deadline)
 
         self._commit(stack, also=turn_back)
         self._resources.stack = stack
@@ -463,7 +463,7 @@ class Execution:
 
     def _end_unbegun(self) -> None:
         """An action that this one depends on has not succeeded: nothing is begun."""
-        needed = self._parts.store.actions.dependencies(self.action.id)
+        needed = self._parts.store.dependencies.of(self.action.id)
         failed = [one.depended for one in needed if one.dependent == self.action.id and one.state == "failed"]
         self._end_refused(f"Action {', '.join(failed)}, on which it depends, has not succeeded")
 
@@ -598,10 +598,10 @@ class Execution:
         store, action = self._parts.store, self.action
         with store.transaction():
             now = self._parts.clock.now()
-            self._control = store.actions.hold(action, now, self._parts.settings.lease_seconds)
+            self._control = store.claims.renew(action, now, self._parts.settings.lease_seconds)
             stays = self._control is None and not self._breakpoints.let_go(held, now)
             status, wake_at, reason = parked_as(held)
-            parked = stays and store.actions.park(action, children, status, now, wake_at, reason)
+            parked = stays and store.moves.park(action, children, status, now, wake_at, reason)
         self._stopping.control = None if parked else self._control
         return parked
 
@@ -614,8 +614,8 @@ class Execution:
         with store.transaction():
             # With its root, before which nobody may hold anything else of a tree: what is below is held so, too.
             store.stacks.hold(action.stack_id)
-            self._control = store.actions.hold(action, now, self._parts.settings.lease_seconds)
-            aside = store.actions.set_aside(action, now)
+            self._control = store.claims.renew(action, now, self._parts.settings.lease_seconds)
+            aside = store.moves.suspend_held(action, now)
             if aside:
                 # What was ordered after it had been asked has not heard of it yet.
                 suspend_derived(store, action, now)
@@ -635,9 +635,9 @@ class Execution:
         with store.transaction():
             lease = self._parts.settings.lease_seconds
             if ends is not None:
-                store.actions.hold_parent(action)
+                store.claims.lock_parent(action)
             data = None if self._data == action.data else self._data
-            self._control = store.actions.advance(action, now, lease, data)
+            self._control = store.claims.begin_commit(action, now, lease, data)
             store.resources.insert_many(writes.new)
             store.resources.save_many(writes.changed)
             store.resources.delete_many(writes.gone)
@@ -658,7 +658,7 @@ class Execution:
             if stack is not None:
                 store.stacks.save(stack)
                 if stack.deleted_at is not None:
-                    store.actions.cancel_queued([stack.id], "the stack is deleted", now)  # what waits for its time
+                    store.controls.cancel_queued([stack.id], "the stack is deleted", now)  # what waits for its time
                     store.snapshots.clear(stack.id)
                     store.credentials.forget(stack.id)
                     store.accounts.forget(stack.id)
@@ -668,4 +668,4 @@ class Execution:
                 reason = reason if stack is None else stack.status_reason
                 checked = self._transitions.tally.counts() if action.verb is Verb.CHECK else None
                 ended = outputs(ends, reason, stack, checked)
-                store.actions.finish(action, STATUS_AFTER[ends], reason, now, ended)
+                store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)

@@ -57,8 +57,8 @@ class Retention:
             with store.transaction():
                 store.events.remove(events)
             return True
-        actions = store.actions.older(now - settings.action_days * DAY, BATCH)
-        actions = actions or store.actions.beyond(settings.max_actions_per_stack, BATCH)
+        actions = store.actions.older_than(now - settings.action_days * DAY, BATCH)
+        actions = actions or store.actions.over_limit(settings.max_actions_per_stack, BATCH)
         if actions:
             with store.transaction():
                 store.actions.remove(actions)

@@ -30,7 +30,7 @@ class Endings:
 
         In the caller's transaction, which holds the stack and has taken the action. Raises Fenced when it has ended.
         """
-        for derived in self._store.actions.running_children(action.id):
+        for derived in [child.id for child in self._store.actions.children(action.id)]:
             child = self._taken(derived)
             if child is not None:
                 self.cancel(child)
@@ -38,7 +38,7 @@ class Endings:
 
     def time_out(self) -> None:
         """End what waits to begin and has no time left: it needs no worker for that. Raises DatabaseUnavailable."""
-        for overdue in self._store.actions.overdue(self._clock.now()):
+        for overdue in self._store.moves.overdue(self._clock.now()):
             with self._store.transaction():
                 action = self.take(overdue)
                 if action is None or action.status is not overdue.status:
@@ -49,27 +49,27 @@ class Endings:
                 # A forced delete goes on in any case: what it waits for does not.
                 for holder in self._store.actions.live([action.stack_id]):
                     if holder.id != action.id:
-                        self._store.actions.take(holder.id)  # before what was derived from it
+                        self._store.actions.lock(holder.id)  # before what was derived from it
                         self.cancel(holder)
 
     def take(self, action: ActionRecord) -> ActionRecord | None:
         """The action as it is now; it and its stack stay so until the caller's transaction ends."""
         # From the root downwards, and the parent before what was derived from it, as everybody who takes several.
         self._store.stacks.hold(action.root_id)
-        self._store.actions.hold_parent(action)
+        self._store.claims.lock_parent(action)
         self._store.stacks.hold(action.stack_id)
-        return self._store.actions.take(action.id)
+        return self._store.actions.lock(action.id)
 
     def _taken(self, action_id: str) -> ActionRecord | None:
         """An action on a nested stack, held with its stack."""
         action = self._store.actions.get(action_id)
         if action is not None:
             self._store.stacks.hold(action.stack_id)
-            action = self._store.actions.take(action_id)
+            action = self._store.actions.lock(action_id)
         return None if action is None or action.status in ENDED_ACTIONS else action
 
     def _end(self, action_id: str, result: Result) -> None:
-        action = self._store.actions.take(action_id)  # The end of a derived one may have moved it.
+        action = self._store.actions.lock(action_id)  # The end of a derived one may have moved it.
         if action is None:
             raise Fenced(action_id)
         now, stack = self._clock.now(), None
@@ -81,19 +81,19 @@ class Endings:
             reason = reason if result is Result.TIMEOUT else f"Stack {verb} cancelled"
             stack = self._fail_stack(action, action.control, reason)
         ended = outputs(result, reason, stack)
-        self._store.actions.end(action, STATUS_AFTER[result], reason, now, ended)
+        self._store.moves.end(action, STATUS_AFTER[result], reason, now, ended)
 
     def give_up(self, action: ActionRecord, reason: str, lease: float) -> None:
         """End an action that this worker has and cannot go on with. Raises Fenced, DatabaseUnavailable."""
         with self._store.transaction():
             now = self._clock.now()
-            self._store.actions.hold_parent(action)
-            control = self._store.actions.hold(action, now, lease)
+            self._store.claims.lock_parent(action)
+            control = self._store.claims.renew(action, now, lease)
             self._fail_stack(action, control, reason)
-            for derived in self._store.actions.running_children(action.id):
+            for derived in [child.id for child in self._store.actions.children(action.id)]:
                 # Nobody is left who waits for it.
-                self._store.actions.signal(derived, Control.FORCE_CANCEL, now)
-            self._store.actions.finish(action, ActionStatus.FAILED, reason, now, outputs(Result.ERROR, reason))
+                self._store.controls.signal(derived, Control.FORCE_CANCEL, now)
+            self._store.moves.finish(action, ActionStatus.FAILED, reason, now, outputs(Result.ERROR, reason))
 
     def _fail_stack(self, action: ActionRecord, control: Control | None, reason: str) -> StackRecord | None:
         """Whatever the action has begun has failed; the stack, where that has."""
@@ -150,7 +150,7 @@ def suspend_derived(store: Store, action: ActionRecord, now: float) -> None:
     """Suspend all live actions that were derived from one, at any depth. In the caller's transaction, which holds the
     action and its stack."""
     for derived in held_derived(store, action):
-        store.actions.suspend(derived, now)
+        store.controls.suspend(derived, now)
         suspend_derived(store, derived, now)
 
 
@@ -159,5 +159,5 @@ def held_derived(store: Store, action: ActionRecord) -> list[ActionRecord]:
     children = store.actions.children(action.id)
     for child in children:
         store.stacks.hold(child.stack_id)
-    taken = (store.actions.take(child.id) for child in children)
+    taken = (store.actions.lock(child.id) for child in children)
     return [child for child in taken if child is not None and child.status not in ENDED_ACTIONS]

@@ -25,7 +25,7 @@ from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.termination import Endings
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.values import Surroundings
-from heatlite.store.actions.actions import most_takeovers
+from heatlite.store.actions.claims import most_takeovers
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
 from heatlite.store.store import Store
@@ -161,7 +161,7 @@ class Worker:
             thread.join()
         try:
             with self._store.transaction():
-                self._store.actions.give_back(self.owner, self._clock.now(), "its worker has stopped")
+                self._store.claims.release(self.owner, self._clock.now(), "its worker has stopped")
                 self._store.services.leave(self.owner)
         except DatabaseUnavailable as error:
             log.warning("running actions are not given back; they are taken over when their leases end: %s", error)
@@ -193,7 +193,7 @@ class Worker:
                     return False
             now, lease, share = self._clock.now(), self._settings.lease_seconds, self._share
             most = most_takeovers(now - self._began) if now >= self._suspects_from else 0
-            action = self._store.actions.claim(self.owner, now, lease, action_id, share.kinds, share.zones, most)
+            action = self._store.claims.claim(self.owner, now, lease, action_id, share.kinds, share.zones, most)
             if action is None:
                 return False
             if action.takeovers:
@@ -350,7 +350,7 @@ class Worker:
 
     def _store_retry(self, action: ActionRecord, reason: str, not_before: float) -> None:
         with self._store.transaction():
-            self._store.actions.retry(action, reason, self._clock.now(), not_before)
+            self._store.moves.requeue(action, reason, self._clock.now(), not_before)
 
     def _end_loop(self, action: ActionRecord) -> None:
         """End an action that no worker has survived."""
@@ -386,7 +386,7 @@ class Worker:
             running = dict(self._running)
         if not running:
             return
-        asked = self._store.actions.controls(self.owner)
+        asked = self._store.claims.controls(self.owner)
         for action_id, (_, execution) in running.items():
             if asked.get(action_id) is not execution.control:
                 execution.call()
@@ -396,7 +396,7 @@ class Worker:
         """What was ended by force, or is another engine's by now, hears of it."""
         with self._lock:
             running = dict(self._running)
-        held = set(self._store.actions.running(self.owner))
+        held = set(self._store.claims.held_by(self.owner))
         for action_id, (_, execution) in running.items():
             if action_id not in held:
                 execution.call()
@@ -437,7 +437,7 @@ class Worker:
                 self._retention.sweep()
                 self._look_at_nested()
                 self._look_for_lost()
-                self._store.actions.wake_parked(now)
+                self._store.moves.wake_parked(now)
                 self._endings.time_out()
             except DatabaseUnavailable as error:
                 log.warning("cannot sweep: %s", error)
@@ -451,16 +451,16 @@ class Worker:
         with self._claiming:
             with self._lock:
                 ours = {action_id for action_id, _ in self._claimed} | set(self._resting)
-            if not ours.issuperset(self._store.actions.running(self.owner)):
+            if not ours.issuperset(self._store.claims.held_by(self.owner)):
                 # The answer to a claim was lost: nobody here knows that it was made.
                 reason = "its worker has not heard that it has it"
                 with self._store.transaction():
-                    self._store.actions.give_back(self.owner, now, reason, keeps=ours)
+                    self._store.claims.release(self.owner, now, reason, keeps=ours)
         failed: DatabaseUnavailable | None = None
         for action_id in ours:
             try:
                 with self._store.transaction():
-                    self._store.actions.renew(self.owner, action_id, now + self._settings.lease_seconds)
+                    self._store.claims.heartbeat(self.owner, action_id, now + self._settings.lease_seconds)
             except DatabaseUnavailable as error:  # a process that is frozen may hold this one
                 failed = error
         if failed is not None:

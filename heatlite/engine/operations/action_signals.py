@@ -40,7 +40,7 @@ class Controls:
                 case Signal.SUSPEND:
                     self._check_suspendable(action)
                     # The action first: as long as it is asked, it orders nothing more.
-                    self._store.actions.suspend(action, self._clock.now())
+                    self._store.controls.suspend(action, self._clock.now())
                     suspend_derived(self._store, action, self._clock.now())
                 case Signal.RESUME:
                     if not _is_suspended(action):
@@ -74,7 +74,7 @@ class Controls:
         if force or not action.was_claimed and action.status is not ActionStatus.RUNNING:
             self._endings.cancel(action)
         else:
-            self._store.actions.signal(action.id, Control.CANCEL, self._clock.now())
+            self._store.controls.signal(action.id, Control.CANCEL, self._clock.now())
 
     @staticmethod
     def _check_suspendable(action: ActionRecord) -> None:
@@ -85,7 +85,7 @@ class Controls:
             raise _refusal(action, "it is being stopped already.")
 
     def _resume(self, action: ActionRecord) -> None:
-        self._store.actions.resume(action, self._clock.now())
+        self._store.controls.resume(action, self._clock.now())
         for derived in held_derived(self._store, action):
             self._resume(derived)
 

@@ -29,7 +29,6 @@ from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import Timing
-from heatlite.store.actions.actions import successor
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
@@ -77,7 +76,7 @@ class Schedule:
                 raise StackNotFound(name=stack.name)
             if timing.not_before is not None and timing.not_before <= self._clock.now():
                 raise HTTPBadRequest(f"not_before is {to_text(timing.not_before)}, which is not in the future.")
-            if self._store.actions.scheduled(stack.id) >= MOST_SCHEDULED:
+            if self._store.queue.count_scheduled(stack.id) >= MOST_SCHEDULED:
                 raise RequestLimitExceeded(
                     message=f"{MOST_SCHEDULED} actions on stack {stack.name} wait for their time already."
                 )
@@ -87,7 +86,7 @@ class Schedule:
 
     def _checked(self, stack: StackRecord, verb: Verb, timing: Timing) -> list[tuple[str, Needs]]:
         """What the action is to depend on; its stack is held. Raises HTTPBadRequest, ActionConflict."""
-        known = self._store.actions.series(stack.id, verb) if timing.interval else None
+        known = self._store.queue.series(stack.id, verb) if timing.interval else None
         if known is not None:
             raise ActionConflict(
                 f"Stack {stack.name} has a {verb} every {known.interval:g} seconds already: action {known.id} is of"
@@ -109,7 +108,7 @@ class Schedule:
 
     def sweep(self) -> None:
         """Let in whose time has come; called once a second, by every engine. Raises DatabaseUnavailable."""
-        for action in self._store.actions.due(self._clock.now()):
+        for action in self._store.queue.due(self._clock.now()):
             with about_action(action):
                 try:
                     self._admit(action)
@@ -135,7 +134,7 @@ class Schedule:
             now = self._clock.now()
             deadline = now + (action.timeout or self._settings.default_action_timeout)
             admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
-            self._store.actions.admit(admitted, self._gate.at_work(admitted))
+            self._store.queue.admit(admitted, self._gate.at_work(admitted))
 
     def _is_suspended(self, stack: StackRecord) -> bool:
         """Whether something in its tree is: the stack itself may have been locked and unlocked since."""
@@ -149,16 +148,16 @@ class Schedule:
             with self._store.transaction():
                 stack = self._store.stacks.hold(action.stack_id)
                 action, now = self._taken(action), self._clock.now()
-                self._store.actions.end(action, ActionStatus.CANCELLED, reason, now, outputs(Result.CANCEL, reason))
+                self._store.moves.end(action, ActionStatus.CANCELLED, reason, now, outputs(Result.CANCEL, reason))
                 if action.interval and stack is not None and stack.deleted_at is None:
-                    self._store.actions.schedule(successor(action, now))
+                    self._store.queue.schedule_successor(action, now)
         except Fenced:
             return
         audit.info("missed stack=%s request=%s by=%s: %s", action.stack_id, action.verb, action.requested_by, error)
 
     def _taken(self, action: ActionRecord) -> ActionRecord:
         """The action as it is now, which nobody else lets in or ends until the transaction is over. Raises Fenced."""
-        taken = self._store.actions.take(action.id)
+        taken = self._store.actions.lock(action.id)
         if taken is None or taken.status is not ActionStatus.INIT:
             raise Fenced(action.id)
         return taken

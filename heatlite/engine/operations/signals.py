@@ -187,7 +187,7 @@ class Signals:
                 self._tell(row, row.verb, cleared_text(hook))
                 cleared = True
         if cleared:
-            self._store.actions.unpark(running[0].id, now)
+            self._store.moves.wake(running[0].id, now)
         return cleared
 
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:

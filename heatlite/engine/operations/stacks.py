@@ -316,10 +316,10 @@ class Stacks:
             protected = against_deletion(self._store, stack)
             if protected is not None:
                 raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
-            self._store.actions.cancel_queued([stack.id], "the stack is deleted", now)
+            self._store.controls.cancel_queued([stack.id], "the stack is deleted", now)
             holder = None
             for action in self._store.actions.live([stack.id]):
-                self._store.actions.signal(action.id, Control.ABORT, now)
+                self._store.controls.signal(action.id, Control.ABORT, now)
                 holder = action.id
             stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now, lock=None)
@@ -362,7 +362,7 @@ class Stacks:
         control = Control.CANCEL_ROLLBACK if rollback else Control.CANCEL
         with self._gate.allowed(self._gate.act(context, operation, stack)) as stack:
             for action in self._store.actions.live([stack.id]):
-                self._store.actions.signal(action.id, control, self._clock.now())
+                self._store.controls.signal(action.id, control, self._clock.now())
 
 
 def _changed_files(before: Definition, after: Definition) -> str:

@@ -295,18 +295,18 @@ class Children:
             ]
         )
         self._store.events.append_many([stack_event(order.stack, now) for order in orders])
-        self._store.actions.put_many([order.action for order in orders if order.action.verb is not Verb.DELETE])
+        self._store.queue.enqueue_children([order.action for order in orders if order.action.verb is not Verb.DELETE])
         for order in orders:
             if order.action.verb is Verb.DELETE:
                 holder = self._abort(order.stack)
-                self._store.actions.put(order.action, [] if holder is None else [(holder, Needs.END)])
+                self._store.queue.enqueue(order.action, [] if holder is None else [(holder, Needs.END)])
 
     def _abort(self, stack: StackRecord) -> str | None:
         """Have whatever still runs on a nested stack stop for its deletion; the id of the action that does run."""
-        self._store.actions.cancel_queued([stack.id], "the stack is deleted", self._clock.now())
+        self._store.controls.cancel_queued([stack.id], "the stack is deleted", self._clock.now())
         holder = None
         for action in self._store.actions.live([stack.id]):
-            self._store.actions.signal(action.id, Control.ABORT, self._clock.now())
+            self._store.controls.signal(action.id, Control.ABORT, self._clock.now())
             holder = action.id
         return holder
 
@@ -324,18 +324,18 @@ class Children:
 
     def derived(self, stack_id: str | None) -> str | None:
         """The id of the action on a nested stack that an earlier attempt has ordered, ended or not."""
-        action = None if stack_id is None else self._store.actions.derived(self._action.id, stack_id)
+        action = None if stack_id is None else self._store.actions.last_child(self._action.id, stack_id)
         return None if action is None else action.id
 
     def running(self) -> list[str]:
         """The ids of the actions on nested stacks that have been ordered, by whichever attempt, and have not ended."""
-        return self._store.actions.running_children(self._action.id)
+        return [child.id for child in self._store.actions.children(self._action.id)]
 
     def stop(self, action_ids: Sequence[str], control: Control) -> None:
         """Ask actions to stop."""
         with self._store.transaction():
             for action_id in action_ids:
-                self._store.actions.signal(action_id, control, self._clock.now())
+                self._store.controls.signal(action_id, control, self._clock.now())
 
 
 def _definition_size(stack: StackRecord, template: Template | None) -> int:

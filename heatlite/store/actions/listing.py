@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.store.actions.actions import COLUMNS, record_of
+from heatlite.store.actions.table import COLUMNS, record_of
 from heatlite.store.batch import in_parts
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.records import ActionRecord, Relations

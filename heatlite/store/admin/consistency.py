@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from heatlite.core import nodes
 from heatlite.core.status import PARKED_ACTIONS
-from heatlite.store.actions.actions import LIVE, OPEN, any_of
+from heatlite.store.actions.table import LIVE, OPEN, any_of
 from heatlite.store.database.database import Database, Value
 from heatlite.store.stacks.stacks import TEMPLATE_GRACE, UNREFERENCED
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
-from heatlite.store.actions.actions import OPEN as OPEN_ACTION
+from heatlite.store.actions.table import OPEN as OPEN_ACTION
 from heatlite.store.batch import Table, in_parts
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep

@@ -26,16 +26,16 @@ if "FAULTS_DIE_AT" in os.environ:
     Distributed.announce = die  # type: ignore[method-assign]
 
 if "FAULTS_FREEZE" in os.environ:
-    from heatlite.store.actions.actions import Actions
+    from heatlite.store.actions.claims import Claims
 
     trigger = Path(os.environ["FAULTS_FREEZE"])
-    advance = Actions.advance
+    advance = Claims.begin_commit
 
-    def freeze(self: Actions, *given: Any) -> Any:
+    def freeze(self: Claims, *given: Any) -> Any:
         found = advance(self, *given)
         if trigger.exists():
             trigger.unlink()
             os.killpg(0, signal.SIGSTOP)
         return found
 
-    Actions.advance = freeze  # type: ignore[method-assign]
+    Claims.begin_commit = freeze  # type: ignore[method-assign]

@@ -70,12 +70,12 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
         store.software_configs.insert(config)
         store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
         store.playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
-        store.actions.put(action)
-    claimed = store.actions.claim("me", 200.0, 30.0)
+        store.queue.enqueue(action)
+    claimed = store.claims.claim("me", 200.0, 30.0)
     assert claimed is not None
     with store.transaction():
-        store.actions.advance(claimed, 200.0, 30.0, SECRET)
-        store.actions.finish(claimed, ActionStatus.FAILED, "", 200.0, SECRET)
+        store.claims.begin_commit(claimed, 200.0, 30.0, SECRET)
+        store.moves.finish(claimed, ActionStatus.FAILED, "", 200.0, SECRET)
     return action
 
 
@@ -193,7 +193,7 @@ def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None
     with before.transaction():
         before.credentials.put(stack.id, SECRET)
         before.accounts.insert(AccountRecord(stack.id, stack.id, "a", "s-a-x", "sesame"))
-        before.actions.put(an_action(secrets=Cipher([OLD], "").encrypt(SECRET)))
+        before.queue.enqueue(an_action(secrets=Cipher([OLD], "").encrypt(SECRET)))
     both, after = keyed(url, NEW, OLD), keyed(url, NEW)
     check_whole(both, stack, action)
     with pytest.raises(UnreadableSecret, match="encryption_keys has not the key"):
@@ -386,8 +386,8 @@ def test_an_action_that_is_asked_for_something_keeps_what_it_has(store: Store, u
     insert(mine, stack)
     action = an_action(stack.id, inputs=SECRET)
     with mine.transaction():
-        mine.actions.put(action)
-        mine.actions.signal(action.id, Control.CANCEL, 1.0)
+        mine.queue.enqueue(action)
+        mine.controls.signal(action.id, Control.CANCEL, 1.0)
     assert in_clear(store) == []
     (live,) = mine.actions.live([stack.id])
     assert (live.inputs, live.control) == (SECRET, Control.CANCEL)

@@ -145,13 +145,13 @@ def insert(store: Store, *records: StackRecord) -> None:
 def put(store: Store, *records: ActionRecord) -> None:
     with store.transaction():
         for record in records:
-            store.actions.put(record)
+            store.queue.enqueue(record)
 
 
 def put_after(store: Store, record: ActionRecord, *others: ActionRecord, needs: Needs = Needs.END) -> None:
     """Queue an action that depends on others."""
     with store.transaction():
-        store.actions.put(record, [(other.id, needs) for other in others])
+        store.queue.enqueue(record, [(other.id, needs) for other in others])
 
 
 def names(store: Store, query: StackQuery, project: str | None = "acme") -> list[str]:
@@ -208,7 +208,7 @@ def test_nothing_is_changed_outside_a_transaction(store: Store) -> None:
     with pytest.raises(RuntimeError, match="transaction"):
         store.services.beat(ServiceRecord("e1", "host", "heatlite", 1.0, 1.0))
     with pytest.raises(RuntimeError, match="transaction"):
-        store.actions.renew("me", "a1", 1.0)
+        store.claims.heartbeat("me", "a1", 1.0)
 
 
 @everywhere
@@ -903,20 +903,20 @@ def test_what_is_kept_of_actions_does_not_keep_others(store: Store) -> None:
     with store.transaction():
         for stack_id in ("a", "b"):
             for number in range(3):
-                store.actions.schedule(an_action(stack_id, id=f"{stack_id} later {number}", not_before=1e10))
+                store.queue.schedule(an_action(stack_id, id=f"{stack_id} later {number}", not_before=1e10))
     put(store, parent := an_action("p"))
     for number in range(3):
         put(store, child := an_action("c", id=f"c derived {number}", parent_id=parent.id))
         with store.transaction():
-            store.actions.end(replace(child, status=ActionStatus.READY), ActionStatus.FAILED, "", 5.0)
+            store.moves.end(replace(child, status=ActionStatus.READY), ActionStatus.FAILED, "", 5.0)
     for number in range(3):
         put(store, one := an_action("b", id=f"b ended {number}"))
         with store.transaction():
-            store.actions.end(replace(one, status=ActionStatus.READY), ActionStatus.FAILED, "", 5.0 + number)
-    assert store.actions.older(7.0, 2) == ["b ended 0", "b ended 1"]
-    assert store.actions.older(6.0, 10) == ["b ended 0"]
-    assert store.actions.beyond(2, 10) == ["b ended 0"]
-    assert store.actions.beyond(1, 10) == ["b ended 0", "b ended 1"]
+            store.moves.end(replace(one, status=ActionStatus.READY), ActionStatus.FAILED, "", 5.0 + number)
+    assert store.actions.older_than(7.0, 2) == ["b ended 0", "b ended 1"]
+    assert store.actions.older_than(6.0, 10) == ["b ended 0"]
+    assert store.actions.over_limit(2, 10) == ["b ended 0"]
+    assert store.actions.over_limit(1, 10) == ["b ended 0", "b ended 1"]
 
 
 
@@ -927,7 +927,7 @@ def test_a_deleted_stack_is_forgotten_whole(store: Store) -> None:
         for stack in (gone, late, kept):
             store.stacks.insert(stack)
             store.resources.insert_many([a_resource(stack_id=stack.id)])
-            store.actions.put(an_action(stack_id=stack.id))
+            store.queue.enqueue(an_action(stack_id=stack.id))
             store.suppressed.add(a_refusal(stack_id=stack.id), 1.0)
     assert store.stacks.deleted_before(9.0, 10) == [gone.id, late.id]
     assert store.stacks.deleted_before(9.0, 1) == store.stacks.deleted_before(8.0, 10) == [gone.id]
@@ -1104,46 +1104,46 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
 def test_the_oldest_ready_action_is_claimed_first(store: Store) -> None:
     first, second = an_action(), an_action()
     put(store, first, second)
-    claimed = store.actions.claim("me", now=200.0, lease=30.0)
+    claimed = store.claims.claim("me", now=200.0, lease=30.0)
     assert claimed is not None
     assert claimed.id == first.id
     assert (claimed.status, claimed.owner, claimed.attempt) == (ActionStatus.RUNNING, "me", 1)
     assert (claimed.lease_until, claimed.started_at) == (230.0, 200.0)
     assert store.actions.get(first.id) == claimed
-    other = store.actions.claim("you", now=200.0, lease=30.0)
+    other = store.claims.claim("you", now=200.0, lease=30.0)
     assert other is not None
     assert other.id == second.id
-    assert store.actions.claim("me", now=200.0, lease=30.0) is None
+    assert store.claims.claim("me", now=200.0, lease=30.0) is None
 
 
 @everywhere
 def test_live_actions_are_counted_and_the_oldest_ready_one_is_known(store: Store) -> None:
     def ready_since(now: float) -> float | None:
-        return store.actions.ready_since(now)
+        return store.actions.oldest_ready(now)
 
-    assert (store.actions.live_counts(), ready_since(500.0)) == ({}, None)
+    assert (store.actions.count_live(), ready_since(500.0)) == ({}, None)
     first, second, later = an_action(), an_action(created_at=110.0), an_action(verb=Verb.CHECK, not_before=300.0)
     put(store, first, second, later)
     put_after(store, an_action(created_at=50.0), second)
-    assert store.actions.live_counts() == {
+    assert store.actions.count_live() == {
         (Verb.UPDATE, ActionStatus.READY): 2,
         (Verb.UPDATE, ActionStatus.WAITING): 1,
         (Verb.CHECK, ActionStatus.READY): 1,
     }
     # Who waits for others is not there to be taken, nor one whose time is still to come.
     assert ready_since(200.0) == 100.0
-    claimed = store.actions.claim("me", 200.0, 30.0)
+    claimed = store.claims.claim("me", 200.0, 30.0)
     assert claimed is not None
     assert ready_since(200.0) == 110.0
     with store.transaction():
-        store.actions.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
-    again = store.actions.claim("me", 220.0, 30.0)
+        store.moves.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
+    again = store.claims.claim("me", 220.0, 30.0)
     assert again is not None
     assert ready_since(230.0) is None
     with store.transaction():
-        store.actions.retry(again, "others", 240.0, not_before=250.0)
+        store.moves.requeue(again, "others", 240.0, not_before=250.0)
     assert ready_since(245.0) is None
-    assert (ready_since(400.0), store.actions.live_counts()) == (
+    assert (ready_since(400.0), store.actions.count_live()) == (
         250.0,  # counted from when it might begin again, not from when it was put
         {
             (Verb.UPDATE, ActionStatus.READY): 1,
@@ -1163,14 +1163,14 @@ def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
     store.listen(replace(NO_LISTENERS, action_moved=moved))
     action = an_action()
     with pytest.raises(LookupError), store.transaction():
-        store.actions.put(an_action())
+        store.queue.enqueue(an_action())
         raise LookupError
     assert reported == []
     put(store, action)
-    claimed = store.actions.claim("me", 200.0, 30.0)
+    claimed = store.claims.claim("me", 200.0, 30.0)
     assert claimed is not None
     with store.transaction():
-        store.actions.finish(claimed, ActionStatus.FAILED, "why", 210.0)
+        store.moves.finish(claimed, ActionStatus.FAILED, "why", 210.0)
         assert len(reported) == 2
     store.listen(NO_LISTENERS)
     assert reported == [
@@ -1185,23 +1185,23 @@ def test_every_move_is_reported_once_it_is_written(store: Store) -> None:
 @everywhere
 def test_takeovers_without_progress_wait_longer_and_longer(store: Store) -> None:
     put(store, an_action("s1"))
-    now, waited, action = 200.0, list[float](), store.actions.claim("first", 200.0, 30.0)
+    now, waited, action = 200.0, list[float](), store.claims.claim("first", 200.0, 30.0)
     for number in range(1, 10):
         now += 30.0
-        taken = store.actions.claim(f"w{number}", now, 30.0)
+        taken = store.claims.claim(f"w{number}", now, 30.0)
         if taken is None:
             put_off = store.actions.live(["s1"])[0]
             assert (put_off.status, put_off.owner) == (ActionStatus.READY, None)
             assert put_off.not_before is not None
             waited.append(put_off.not_before - now)
-            assert store.actions.claim(f"w{number}", put_off.not_before - 0.5, 30.0) is None
+            assert store.claims.claim(f"w{number}", put_off.not_before - 0.5, 30.0) is None
             now = put_off.not_before
-            taken = store.actions.claim(f"w{number}", now, 30.0)
+            taken = store.claims.claim(f"w{number}", now, 30.0)
         assert taken is not None
         assert taken.takeovers == number
         assert action is not None
         with pytest.raises(Fenced), store.transaction():
-            store.actions.hold(action, now, 30.0)
+            store.claims.renew(action, now, 30.0)
         action = taken
     assert waited == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
@@ -1209,16 +1209,16 @@ def test_takeovers_without_progress_wait_longer_and_longer(store: Store) -> None
 @everywhere
 def test_progress_and_rest_make_the_next_takeover_the_first(store: Store) -> None:
     put(store, an_action())
-    action, now = store.actions.claim("w0", 200.0, 30.0), 200.0
+    action, now = store.claims.claim("w0", 200.0, 30.0), 200.0
     for number in range(1, 5):
         assert action is not None
         if number % 2:
-            store.actions.count_takeovers(action, 0)
+            store.claims.set_takeovers(action, 0)
         else:
             with store.transaction():
-                store.actions.advance(action, now, 30.0)
+                store.claims.begin_commit(action, now, 30.0)
         now += 30.0
-        action = store.actions.claim(f"w{number}", now, 30.0)
+        action = store.claims.claim(f"w{number}", now, 30.0)
         assert action is not None
         assert action.takeovers == 1
 
@@ -1227,27 +1227,27 @@ def test_progress_and_rest_make_the_next_takeover_the_first(store: Store) -> Non
 def test_what_is_given_back_is_no_takeover(store: Store) -> None:
     put(store, an_action())
     for number in range(10):
-        action = store.actions.claim(f"w{number}", 200.0, 30.0)
+        action = store.claims.claim(f"w{number}", 200.0, 30.0)
         assert action is not None
         assert action.takeovers == 0
         with store.transaction():
-            store.actions.give_back(f"w{number}", 200.0, "its worker has stopped")
+            store.claims.release(f"w{number}", 200.0, "its worker has stopped")
 
 
 @everywhere
 def test_a_young_engine_takes_no_action_that_was_taken_over_often(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    suspect = store.actions.claim("w0", 200.0, 30.0)
+    suspect = store.claims.claim("w0", 200.0, 30.0)
     assert suspect is not None
-    store.actions.count_takeovers(suspect, 3)
+    store.claims.set_takeovers(suspect, 3)
     with store.transaction():
-        store.actions.give_back("w0", 200.0, "its worker has stopped")
-    other = store.actions.claim("w1", 201.0, 30.0, most_takeovers=2)
+        store.claims.release("w0", 200.0, "its worker has stopped")
+    other = store.claims.claim("w1", 201.0, 30.0, most_takeovers=2)
     assert other is not None
     assert other.stack_id == "s2"
-    assert store.actions.claim("w1", 201.0, 30.0, most_takeovers=2) is None
-    assert store.actions.claim("w1", 201.0, 30.0, suspect.id, most_takeovers=2) is None
-    found = store.actions.claim("w1", 201.0, 30.0, most_takeovers=3)
+    assert store.claims.claim("w1", 201.0, 30.0, most_takeovers=2) is None
+    assert store.claims.claim("w1", 201.0, 30.0, suspect.id, most_takeovers=2) is None
+    found = store.claims.claim("w1", 201.0, 30.0, most_takeovers=3)
     assert found is not None
     assert found.id == suspect.id
 
@@ -1255,24 +1255,24 @@ def test_a_young_engine_takes_no_action_that_was_taken_over_often(store: Store) 
 @everywhere
 def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(store: Store) -> None:
     put(store, an_action())
-    old = store.actions.claim("old", now=200.0, lease=30.0)
+    old = store.claims.claim("old", now=200.0, lease=30.0)
     assert old is not None
-    assert store.actions.claim("new", now=229.0, lease=30.0) is None
-    new = store.actions.claim("new", now=230.0, lease=30.0)
+    assert store.claims.claim("new", now=229.0, lease=30.0) is None
+    new = store.claims.claim("new", now=230.0, lease=30.0)
     assert new is not None
     assert (new.id, new.attempt, new.owner, new.started_at) == (old.id, 2, "new", 200.0)
     with pytest.raises(Fenced), store.transaction():
         store.resources.insert_many([a_resource()])
-        store.actions.hold(old, 231.0, 30.0)
+        store.claims.renew(old, 231.0, 30.0)
     assert store.resources.of("s1") == []
     with pytest.raises(Fenced), store.transaction():
-        store.actions.finish(old, ActionStatus.SUCCEEDED, "", 231.0)
+        store.moves.finish(old, ActionStatus.SUCCEEDED, "", 231.0)
     # The same worker, but an attempt that is over, is fenced just the same.
     with pytest.raises(Fenced), store.transaction():
-        store.actions.hold(replace(new, attempt=1), 231.0, 30.0)
+        store.claims.renew(replace(new, attempt=1), 231.0, 30.0)
     with store.transaction():
-        assert store.actions.hold(new, 231.0, 30.0) is None
-        assert store.actions.hold(new, 231.0, 30.0) is None  # a write that changes nothing counts
+        assert store.claims.renew(new, 231.0, 30.0) is None
+        assert store.claims.renew(new, 231.0, 30.0) is None  # a write that changes nothing counts
     found = store.actions.get(new.id)
     assert found is not None
     assert found.lease_until == 261.0
@@ -1281,18 +1281,18 @@ def test_a_lease_that_has_run_out_is_taken_over_and_the_old_worker_is_fenced(sto
 @everywhere
 def test_a_finished_action_is_over_for_its_worker_too(store: Store) -> None:
     put(store, an_action())
-    action = store.actions.claim("me", 200.0, 30.0)
+    action = store.claims.claim("me", 200.0, 30.0)
     assert action is not None
     with store.transaction():
-        store.actions.finish(action, ActionStatus.FAILED, "no luck", 210.0)
+        store.moves.finish(action, ActionStatus.FAILED, "no luck", 210.0)
     found = store.actions.get(action.id)
     assert found == replace(
         action, status=ActionStatus.FAILED, status_reason="no luck", finished_at=210.0, updated_at=210.0,
         lease_until=None, owner=None,
     )  # fmt: skip
     with pytest.raises(Fenced), store.transaction():
-        store.actions.hold(action, 211.0, 30.0)
-    assert store.actions.claim("me", 1e9, 30.0) is None
+        store.claims.renew(action, 211.0, 30.0)
+    assert store.claims.claim("me", 1e9, 30.0) is None
 
 
 @everywhere
@@ -1303,13 +1303,13 @@ def test_a_stack_has_one_action_and_one_delete(store: Store) -> None:
         with pytest.raises(ActionConflict):
             put(store, second)
         assert store.actions.get(second.id) is None
-    claimed = store.actions.claim("me", 200.0, 30.0)
+    claimed = store.claims.claim("me", 200.0, 30.0)
     assert claimed is not None
     with pytest.raises(ActionConflict):
         put(store, an_action("s1"))
     with store.transaction():
-        store.actions.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
-        store.actions.put(an_action("s1", verb=Verb.CHECK))
+        store.moves.finish(claimed, ActionStatus.SUCCEEDED, "", 210.0)
+        store.queue.enqueue(an_action("s1", verb=Verb.CHECK))
     assert [found.verb for found in store.actions.live(["s1"])] == [Verb.DELETE, Verb.CHECK]
 
 
@@ -1323,12 +1323,12 @@ def test_of_actions_put_at_the_same_moment_one_is_taken(store: Store) -> None:
 @everywhere
 def test_live_is_what_has_not_ended_on_the_stacks_asked_for(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"), an_action("s3"))
-    ended = store.actions.claim("me", 200.0, 30.0)
-    running = store.actions.claim("me", 200.0, 30.0)
+    ended = store.claims.claim("me", 200.0, 30.0)
+    running = store.claims.claim("me", 200.0, 30.0)
     assert ended is not None
     assert running is not None
     with store.transaction():
-        store.actions.finish(ended, ActionStatus.SUCCEEDED, "", 210.0)
+        store.moves.finish(ended, ActionStatus.SUCCEEDED, "", 210.0)
     many = [f"x{number}" for number in range(1200)]
     assert [found.stack_id for found in store.actions.live(["s3", "s1", *many, "s2"])] == ["s2", "s3"]
     assert [found.stack_id for found in store.actions.live(["s2"])] == ["s2"]
@@ -1341,13 +1341,13 @@ def test_an_action_waits_for_another(store: Store) -> None:
     second = an_action("s1", verb=Verb.DELETE)
     put(store, first)
     put_after(store, second, first)
-    running = store.actions.claim("me", 200.0, 30.0)
+    running = store.claims.claim("me", 200.0, 30.0)
     assert running is not None
     assert running.id == first.id
-    assert store.actions.claim("me", 200.0, 30.0) is None
+    assert store.claims.claim("me", 200.0, 30.0) is None
     with store.transaction():
-        store.actions.finish(running, ActionStatus.FAILED, "", 210.0)
-    woken = store.actions.claim("me", 220.0, 30.0)
+        store.moves.finish(running, ActionStatus.FAILED, "", 210.0)
+    woken = store.claims.claim("me", 220.0, 30.0)
     assert woken is not None
     assert woken.id == second.id
 
@@ -1356,13 +1356,13 @@ def test_an_action_waits_for_another(store: Store) -> None:
 def test_to_wait_for_what_has_ended_is_not_to_wait(store: Store) -> None:
     first = an_action("s1")
     put(store, first)
-    running = store.actions.claim("me", 200.0, 30.0)
+    running = store.claims.claim("me", 200.0, 30.0)
     assert running is not None
     with store.transaction():
-        store.actions.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
+        store.moves.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
     second = an_action("s1")
     put_after(store, second, first)
-    woken = store.actions.claim("me", 220.0, 30.0)
+    woken = store.claims.claim("me", 220.0, 30.0)
     assert woken is not None
     assert woken.id == second.id
 
@@ -1372,7 +1372,7 @@ def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store
     for _ in range(10):
         first = an_action()
         put(store, first)
-        running = store.actions.claim("me", 200.0, 30.0)
+        running = store.claims.claim("me", 200.0, 30.0)
         assert running is not None
         second = an_action()
 
@@ -1381,14 +1381,14 @@ def test_a_wait_that_begins_while_the_other_ends_is_never_forgotten(store: Store
                 put_after(store, second, running)
             else:
                 with store.transaction():
-                    store.actions.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
+                    store.moves.finish(running, ActionStatus.SUCCEEDED, "", 210.0)
 
         assert at_once(store, 2, work) == [None, None]
-        woken = store.actions.claim("me", 220.0, 30.0)
+        woken = store.claims.claim("me", 220.0, 30.0)
         assert woken is not None
         assert woken.id == second.id
         with store.transaction():
-            store.actions.finish(woken, ActionStatus.SUCCEEDED, "", 230.0)
+            store.moves.finish(woken, ActionStatus.SUCCEEDED, "", 230.0)
 
 
 @everywhere
@@ -1398,9 +1398,9 @@ def test_only_what_has_not_been_started_is_cancelled_in_the_queue(store: Store) 
     put(store, running, queued, other)
     put_after(store, waiting, running)
     put_after(store, after, queued)
-    assert store.actions.claim("me", 200.0, 30.0) is not None
+    assert store.claims.claim("me", 200.0, 30.0) is not None
     with store.transaction():
-        cancelled = store.actions.cancel_queued(["s1", "s2", "s3"], "the stack is being deleted", 210.0)
+        cancelled = store.controls.cancel_queued(["s1", "s2", "s3"], "the stack is being deleted", 210.0)
     assert cancelled == [queued.id, waiting.id]
     found = store.actions.get(queued.id)
     assert found is not None
@@ -1416,55 +1416,55 @@ def test_only_what_has_not_been_started_is_cancelled_in_the_queue(store: Store) 
 @everywhere
 def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    mine = store.actions.claim("me", 200.0, 30.0)
-    yours = store.actions.claim("you", 200.0, 30.0)
+    mine = store.claims.claim("me", 200.0, 30.0)
+    yours = store.claims.claim("you", 200.0, 30.0)
     assert mine is not None
     assert yours is not None
 
     def signal(control: Control) -> bool:
         with store.transaction():
-            return store.actions.signal(mine.id, control, 205.0)
+            return store.controls.signal(mine.id, control, 205.0)
 
-    assert store.actions.controls("me") == {}
+    assert store.claims.controls("me") == {}
     assert signal(Control.CANCEL)
     assert signal(Control.CANCEL_ROLLBACK)
-    assert store.actions.controls("me") == {mine.id: Control.CANCEL_ROLLBACK}
-    assert store.actions.controls("you") == {}
-    assert store.actions.asked(mine) is Control.CANCEL_ROLLBACK
+    assert store.claims.controls("me") == {mine.id: Control.CANCEL_ROLLBACK}
+    assert store.claims.controls("you") == {}
+    assert store.claims.control_of(mine) is Control.CANCEL_ROLLBACK
     with store.transaction():
-        assert store.actions.hold(mine, 210.0, 30.0) is Control.CANCEL_ROLLBACK
+        assert store.claims.renew(mine, 210.0, 30.0) is Control.CANCEL_ROLLBACK
     assert signal(Control.ABORT)
     assert signal(Control.ABORT)
     assert not signal(Control.CANCEL)
-    assert store.actions.controls("me") == {mine.id: Control.ABORT}
+    assert store.claims.controls("me") == {mine.id: Control.ABORT}
     with store.transaction():
-        store.actions.finish(mine, ActionStatus.CANCELLED, "", 220.0)
+        store.moves.finish(mine, ActionStatus.CANCELLED, "", 220.0)
     assert not signal(Control.ABORT)
-    assert store.actions.controls("me") == {}
+    assert store.claims.controls("me") == {}
     with pytest.raises(Fenced):
-        store.actions.asked(mine)
+        store.claims.control_of(mine)
 
 
 @everywhere
 def test_a_worker_renews_and_gives_back_its_own_only(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    mine = store.actions.claim("me", 200.0, 30.0)
-    yours = store.actions.claim("you", 200.0, 30.0)
+    mine = store.claims.claim("me", 200.0, 30.0)
+    yours = store.claims.claim("you", 200.0, 30.0)
     assert mine is not None
     assert yours is not None
-    assert store.actions.running("me") == [mine.id]
+    assert store.claims.held_by("me") == [mine.id]
     with store.transaction():
-        store.actions.renew("me", mine.id, 300.0)
-        store.actions.renew("me", yours.id, 300.0)
+        store.claims.heartbeat("me", mine.id, 300.0)
+        store.claims.heartbeat("me", yours.id, 300.0)
     assert [found.lease_until for found in store.actions.live(["s1", "s2"])] == [300.0, 230.0]
     with store.transaction():
-        store.actions.give_back("me", 205.0, "its worker has stopped")
+        store.claims.release("me", 205.0, "its worker has stopped")
     with pytest.raises(Fenced), store.transaction():
-        store.actions.hold(mine, 210.0, 30.0)
-    again = store.actions.claim("her", 210.0, 30.0)
+        store.claims.renew(mine, 210.0, 30.0)
+    again = store.claims.claim("her", 210.0, 30.0)
     assert again is not None
     assert (again.id, again.attempt, again.started_at) == (mine.id, 2, 200.0)
-    assert store.actions.claim("her", 210.0, 30.0) is None
+    assert store.claims.claim("her", 210.0, 30.0) is None
 
 
 @everywhere
@@ -1473,7 +1473,7 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
     stack = a_stack()
     insert(store, stack)
     put(store, an_action(stack.id))
-    action = store.actions.claim("me", 200.0, 30.0)
+    action = store.claims.claim("me", 200.0, 30.0)
     assert action is not None
 
     def work(number: int) -> None:
@@ -1481,9 +1481,9 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
             if number == 0:
                 store.stacks.hold(stack.id)
                 time.sleep(0.05)
-                assert store.actions.signal(action.id, Control.ABORT, 205.0)
+                assert store.controls.signal(action.id, Control.ABORT, 205.0)
             else:
-                store.actions.hold(action, 210.0, 30.0)
+                store.claims.renew(action, 210.0, 30.0)
                 time.sleep(0.05)
                 store.stacks.save(stack)
 
@@ -1494,17 +1494,17 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
 @everywhere
 def test_an_engine_that_is_alone_takes_over_at_once(store: Store) -> None:
     put(store, an_action("s1"), an_action("s2"))
-    assert store.actions.claim("dead", 200.0, 1e6) is not None
+    assert store.claims.claim("dead", 200.0, 1e6) is not None
     with store.transaction():
-        store.actions.reclaim_all(210.0)
-    taken = [store.actions.claim("me", 210.0, 30.0) for _ in range(3)]
+        store.claims.expire_all(210.0)
+    taken = [store.claims.claim("me", 210.0, 30.0) for _ in range(3)]
     assert [(found.stack_id, found.attempt) if found else None for found in taken] == [("s1", 2), ("s2", 1), None]
 
 
 def _claim_all(url: str, name: str, results: "multiprocessing.Queue[list[str]]") -> None:
     store = Store.open(url)
     claimed = []
-    while (found := store.actions.claim(name, 200.0, 1e6)) is not None:
+    while (found := store.claims.claim(name, 200.0, 1e6)) is not None:
         claimed.append(found.id)
     store.close()
     results.put(claimed)
@@ -1517,7 +1517,7 @@ def test_threads_claim_each_action_once(store: Store) -> None:
 
     def work(number: int) -> list[str]:
         claimed = []
-        while (found := store.actions.claim(f"w{number}", 200.0, 1e6)) is not None:
+        while (found := store.claims.claim(f"w{number}", 200.0, 1e6)) is not None:
             claimed.append(found.id)
         return claimed
 
@@ -1842,19 +1842,19 @@ def test_what_waits_for_a_time_is_woken_when_that_has_come(store: Store) -> None
     insert(store, a_stack(id="s-a"), a_stack("other", id="s-b"))
     put(store, an_action("s-a", id="a"), an_action("s-b", id="b"))
     for wake_at in (200.0, None):
-        claimed = store.actions.claim("me", 100.0, 30.0)
+        claimed = store.claims.claim("me", 100.0, 30.0)
         assert claimed is not None
         with store.transaction():
-            assert store.actions.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, wake_at)
-    assert store.actions.wake_parked(199.0) == 0
-    assert store.actions.wake_parked(200.0) == 1
+            assert store.moves.park(claimed, 0, ActionStatus.WAITING_LIFECYCLE_COMPLETION, 100.0, wake_at)
+    assert store.moves.wake_parked(199.0) == 0
+    assert store.moves.wake_parked(200.0) == 1
     (first, second) = store.actions.live(["s-a", "s-b"])
     assert (first.status, second.status) == (ActionStatus.READY, ActionStatus.WAITING_LIFECYCLE_COMPLETION)
-    claimed = store.actions.claim("me", 300.0, 30.0)
+    claimed = store.claims.claim("me", 300.0, 30.0)
     assert claimed is not None
     with store.transaction():
-        assert store.actions.park(claimed, 0, ActionStatus.WAITING, 300.0)
-    assert store.actions.wake_parked(400.0) == 0, "it waits for no time any more"
+        assert store.moves.park(claimed, 0, ActionStatus.WAITING, 300.0)
+    assert store.moves.wake_parked(400.0) == 0, "it waits for no time any more"
 
 
 @everywhere
@@ -1949,20 +1949,20 @@ def something_of_everything(store: Store) -> None:
         store.database.write(f"INSERT INTO account {account} VALUES ('s-ready', 's-ready', 'a', 's-a-x', 'x')")
     for name in ("ended", "runs", "parent"):
         put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
-        claimed = store.actions.claim("me", 990.0, 30.0)
+        claimed = store.claims.claim("me", 990.0, 30.0)
         assert claimed is not None
         with store.transaction():
             if name == "ended":
-                store.actions.finish(claimed, ActionStatus.SUCCEEDED, "", 995.0)
+                store.moves.finish(claimed, ActionStatus.SUCCEEDED, "", 995.0)
             elif name == "parent":
-                store.actions.put_many([an_action("s-child", id="child", parent_id="parent")])
-                assert store.actions.park(claimed, 1, ActionStatus.WAITING, 995.0)
+                store.queue.enqueue_children([an_action("s-child", id="child", parent_id="parent")])
+                assert store.moves.park(claimed, 1, ActionStatus.WAITING, 995.0)
     (runs,) = store.actions.live(["s-runs"])
     put_after(store, an_action("s-waits", id="waits"), runs, needs=Needs.SUCCESS)
     put(store, an_action("s-ready", id="ready"))
     with store.transaction():
-        store.actions.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
-        store.actions.schedule(an_action("s-ended", id="run", verb=Verb.PLAYBOOK, pending=1))
+        store.queue.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
+        store.queue.schedule(an_action("s-ended", id="run", verb=Verb.PLAYBOOK, pending=1))
         store.node_actions.insert_many([
             NodeActionRecord(
                 id="work",
@@ -2059,7 +2059,7 @@ def put_listed(store: Store) -> None:
     ]
     with store.transaction():
         for record in records:
-            (store.actions.schedule if record.status is ActionStatus.INIT else store.actions.put)(record)
+            (store.queue.schedule if record.status is ActionStatus.INIT else store.queue.enqueue)(record)
 
 
 def chosen(values: Sequence[str]) -> st.SearchStrategy[list[str]]:

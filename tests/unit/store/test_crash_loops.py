@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from store_behaviour import an_action, put
 
-from heatlite.store.actions.actions import back_off, most_takeovers
+from heatlite.store.actions.claims import most_takeovers, takeover_delay
 from heatlite.store.store import Store
 
 LIMIT = 5
@@ -17,7 +17,7 @@ TICK = 0.25
 
 @pytest.mark.parametrize("takeovers", range(1, 12))
 def test_an_engine_needs_the_age_of_the_pause(takeovers: int) -> None:
-    pause = back_off(takeovers)
+    pause = takeover_delay(takeovers)
     assert most_takeovers(pause) > takeovers
     assert most_takeovers(pause - 0.01) <= takeovers
 
@@ -31,9 +31,9 @@ def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: s
     for number in range(engines):
         began, ends = now, now + life()
         with store.transaction():
-            store.actions.reclaim_all(now)
+            store.claims.expire_all(now)
         while now < ends:
-            claimed = store.actions.claim(f"w{number}", now, 30.0, most_takeovers=most_takeovers(now - began))
+            claimed = store.claims.claim(f"w{number}", now, 30.0, most_takeovers=most_takeovers(now - began))
             if claimed is not None and claimed.stack_id in lethal:
                 break
             now = now + TICK

@@ -71,7 +71,7 @@ def test_an_idle_worker_takes_no_lock(store: Store) -> None:
     holder.start()
     locked.wait(10)
     started = time.monotonic()
-    assert store.actions.claim("me", 1.0, 1.0) is None
+    assert store.claims.claim("me", 1.0, 1.0) is None
     assert time.monotonic() - started < 1
     done.set()
     holder.join()

@@ -1,0 +1,234 @@
+"""Claims: workers take actions, keep their leases, and give actions back."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from heatlite.core.json import JsonMap, dump
+from heatlite.core.status import ActionStatus, Control, Kind
+from heatlite.store.actions.table import HELD, ActionTable, held
+from heatlite.store.database.database import Value
+from heatlite.store.errors import AlreadyCommitted, Fenced
+from heatlite.store.records import ActionRecord
+
+MAX_TAKEOVER_DELAY = 60.0
+"""Seconds before a takeover, at most."""
+ANY_TAKEOVERS = 2**31 - 1
+"""Limit of a claim that accepts any action: the largest number of the column."""
+
+_EXPIRED = "status = 'RUNNING' AND lease_until <= ? AND owner <> ?"
+"""The lease has run out. Not the claimer's own: a machine that wakes from sleep finds its own leases expired."""
+_READY = "status = 'READY' AND (not_before IS NULL OR not_before <= ?) AND takeovers <= ?"
+# By its primary key, the only index entry that MariaDB has locked so far. Others lock the id first, then that key:
+# a condition on the id could deadlock.
+_CLAIM = (
+    "UPDATE action SET status = 'RUNNING', owner = ?, attempt = ?, lease_until = ?, started_at = ?, updated_at = ?,"
+    " takeovers = ? WHERE seq = ?"
+)
+_DELAY = (
+    "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL, attempt = attempt + 1,"
+    " takeovers = takeovers + 1, not_before = ?, updated_at = ? WHERE seq = ?"
+)
+
+
+class Claims:
+    """Grants leases on actions to workers, renews and ends them.
+
+    `renew` and `begin_commit` are the fence: a worker calls one of them in each transaction in which it writes.
+    """
+
+    def __init__(self, actions: ActionTable) -> None:
+        self._database = actions.database
+        self._actions = actions
+        self._skip_locked = " FOR UPDATE SKIP LOCKED" if actions.has_row_locks else ""
+
+    # -- claim -------------------------------------------------------------------------------------
+
+    def claim(
+        self,
+        owner: str,
+        now: float,
+        lease: float,
+        action_id: str | None = None,
+        kinds: frozenset[Kind] | None = None,
+        zones: frozenset[str] | None = None,
+        most_takeovers: int = ANY_TAKEOVERS,
+    ) -> ActionRecord | None:
+        """Claim an action for `lease` seconds: one whose lease has run out, else the oldest READY one.
+
+        `action_id` restricts the claim to that action, `kinds` and `zones` to those; None: no restriction. An action
+        without a zone fits any worker. A takeover after a takeover without progress is delayed, see `takeover_delay`.
+        READY actions with more than `most_takeovers` takeovers are left for older workers.
+        """
+        only, values = _restriction(action_id, kinds, zones)
+        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values, most_takeovers)):
+            return None  # an idle worker polls without a lock
+        while True:
+            with self._database.transaction():
+                found = self._claimable(owner, now, only, values, most_takeovers)
+                if found is None:
+                    return None
+                if found.owner is None or found.takeovers == 0:
+                    return self._claim(found, owner, now, lease)
+                self._delay_takeover(found, now)
+
+    def _claimable(
+        self, owner: str, now: float, only: str, values: Sequence[Value], most_takeovers: int
+    ) -> ActionRecord | None:
+        first = f"{only} ORDER BY seq LIMIT 1{self._skip_locked}"
+        found = self._actions.select(f"WHERE {_EXPIRED}{first}", (now, owner, *values))
+        found = found or self._actions.select(f"WHERE {_READY}{first}", (now, most_takeovers, *values))
+        return found[0] if found else None
+
+    def _has_claimable(
+        self, owner: str, now: float, only: str, values: Sequence[Value], most_takeovers: int
+    ) -> bool:
+        """Return whether `_claimable` would find an action. Takes no locks."""
+        sql = " OR ".join(f"EXISTS (SELECT 1 FROM action WHERE {one}{only})" for one in (_EXPIRED, _READY))
+        parameters = (now, owner, *values, now, most_takeovers, *values)
+        ((has,),) = self._actions.read(f"SELECT CASE WHEN {sql} THEN 1 ELSE 0 END", parameters)
+        return bool(has)
+
+    def _claim(self, found: ActionRecord, owner: str, now: float, lease: float) -> ActionRecord:
+        claimed = replace(
+            found,
+            status=ActionStatus.RUNNING,
+            owner=owner,
+            attempt=found.attempt + 1,
+            lease_until=now + lease,
+            started_at=now if found.started_at is None else found.started_at,
+            updated_at=now,
+            takeovers=found.takeovers + (found.owner is not None),
+        )
+        self._actions.write(
+            _CLAIM,
+            (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.takeovers, claimed.seq),
+        )
+        reason = "" if found.owner is None else f"taken over from {found.owner}, whose lease has run out"
+        self._actions.record_move(replace(claimed, status=found.status), ActionStatus.RUNNING, now, reason)
+        return claimed
+
+    def _delay_takeover(self, action: ActionRecord, now: float) -> None:
+        """Delay a takeover: the one before made no progress, so the action may have ended its worker."""
+        pause = takeover_delay(action.takeovers)
+        self._actions.write(_DELAY, (now + pause, now, action.seq))
+        reason = f"the lease of {action.owner} has run out, after {action.takeovers} takeovers without progress"
+        self._actions.record_move(action, ActionStatus.READY, now, f"{reason}; next in {pause:g} s")
+
+    # -- the fence ---------------------------------------------------------------------------------
+
+    def renew(self, action: ActionRecord, now: float, lease: float) -> Control | None:
+        """Renew the lease of a held action and return its control signal. Raises Fenced.
+
+        Until the end of the caller's transaction no other worker can take the action over.
+        """
+        self._actions.lock_stack(action.id)
+        if self._actions.write(f"UPDATE action SET lease_until = ? {HELD}", (now + lease, *held(action))) == 0:
+            raise Fenced(action.id)
+        return self._control(action.id)
+
+    def begin_commit(
+        self, action: ActionRecord, now: float, lease: float, data: JsonMap | None = None
+    ) -> Control | None:
+        """Renew the lease as `renew` does, count a commit of progress, and store `data` unless it is None.
+
+        The count makes a commit repeatable: if the answer to a COMMIT was lost, a second call with the same record
+        raises AlreadyCommitted instead of writing twice. Raises Fenced.
+        """
+        self._actions.lock_stack(action.id)
+        stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data)), now)
+        also = ", data = ?, updated_at = ?" if stored else ""
+        changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
+        sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"
+        if self._actions.write(sql, (now + lease, *stored, *held(action), action.commits)) == 0:
+            sql = "SELECT 1 FROM action WHERE id = ? AND attempt = ? AND commits = ?"
+            if self._actions.read(sql, (action.id, action.attempt, action.commits + 1)):
+                raise AlreadyCommitted(self._control(action.id))
+            raise Fenced(action.id)
+        return self._control(action.id)
+
+    def lock_parent(self, action: ActionRecord) -> None:
+        """Lock the parent of an action until the transaction ends.
+
+        Call it before `renew` if `Moves.finish` follows. Then the parent either sees this action ended or is woken.
+        """
+        if self._actions.has_row_locks and action.parent_id is not None:
+            self._actions.read(f"SELECT id FROM action WHERE id = ?{self._actions.for_update}", (action.parent_id,))
+
+    def set_takeovers(self, action: ActionRecord, number: int) -> None:
+        """Write the number of takeovers without progress of a held action, in a transaction of its own."""
+        with self._database.transaction():
+            self._actions.write(f"UPDATE action SET takeovers = ? {HELD}", (number, *held(action)))
+
+    def _control(self, action_id: str) -> Control | None:
+        ((control,),) = self._actions.read("SELECT control FROM action WHERE id = ?", (action_id,))
+        return None if control is None else Control(control)
+
+    # -- a worker's leases -------------------------------------------------------------------------
+
+    def held_by(self, owner: str) -> list[str]:
+        """Return the ids of the actions that a worker runs."""
+        sql = "SELECT id FROM action WHERE status = 'RUNNING' AND owner = ?"
+        return [action_id for (action_id,) in self._actions.read(sql, (owner,))]
+
+    def control_of(self, action: ActionRecord) -> Control | None:
+        """Return the control signal of a held action. Raises Fenced."""
+        for (control,) in self._actions.read(f"SELECT control FROM action {HELD}", held(action)):
+            return None if control is None else Control(control)
+        raise Fenced(action.id)
+
+    def controls(self, owner: str) -> dict[str, Control]:
+        """Return the control signals of the actions that a worker runs, by action id."""
+        sql = "SELECT id, control FROM action WHERE status = 'RUNNING' AND owner = ? AND control IS NOT NULL"
+        return {action_id: Control(control) for action_id, control in self._actions.read(sql, (owner,))}
+
+    def heartbeat(self, owner: str, action_id: str, until: float) -> None:
+        """Extend the lease of an action that a worker runs.
+
+        Call it for one action per transaction: locks on several rows could deadlock with others' lock order.
+        """
+        sql = "UPDATE action SET lease_until = ? WHERE id = ? AND status = 'RUNNING' AND owner = ?"
+        self._actions.write(sql, (until, action_id, owner))
+
+    def release(self, owner: str, now: float, reason: str, keeps: Collection[str] = ()) -> None:
+        """Make READY what a worker runs, except the actions that it `keeps`."""
+        for found in self._actions.select("WHERE status = 'RUNNING' AND owner = ?", (owner,)):
+            if found.id not in keeps:
+                self._actions.move(found, ActionStatus.READY, now, reason, owner=None, lease_until=None)
+
+    def expire_all(self, now: float) -> None:
+        """Expire every lease. Only for an engine that holds the engine lock and so is alone."""
+        self._actions.write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING'", (now,))
+
+
+def takeover_delay(takeovers: int) -> float:
+    """Return the pause in seconds before the next takeover, after so many without progress: 1, 2, 4 … 60."""
+    return min(float(2 ** min(takeovers - 1, 10)), MAX_TAKEOVER_DELAY)
+
+
+def most_takeovers(age: float) -> int:
+    """Return the takeovers that an action may have which a worker of this age, in seconds, claims.
+
+    The worker must have lived for the pause before the last of them. Processes that are killed every few seconds
+    never do, so their deaths stop counting against the action.
+    """
+    if age >= MAX_TAKEOVER_DELAY:
+        return ANY_TAKEOVERS
+    return 1 + int(max(age, 0.0)).bit_length()
+
+
+def _restriction(
+    action_id: str | None, kinds: frozenset[Kind] | None, zones: frozenset[str] | None
+) -> tuple[str, tuple[Value, ...]]:
+    """Return the restrictions of a claim as SQL and its parameters."""
+    sql = ""
+    values: list[Value] = []
+    if action_id is not None:
+        sql += " AND id = ?"
+        values.append(action_id)
+    if kinds is not None:
+        sql += f" AND kind IN ({', '.join('?' * len(kinds))})"
+        values += sorted(kinds)
+    if zones is not None:
+        sql += f" AND (zone IS NULL{''.join(' OR zone = ?' for _ in zones)})"
+        values += sorted(zones)
+    return sql, tuple(values)

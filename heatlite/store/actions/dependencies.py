@@ -1,0 +1,121 @@
+"""Dependencies between actions: an action waits until the actions and node actions it depends on have ended."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.nodes import ENDED as ENDED_NODE_ACTIONS
+from heatlite.core.nodes import NodeActionState
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
+from heatlite.store.actions.table import ActionTable
+from heatlite.store.batch import Table, in_parts
+from heatlite.store.records import ActionRecord, DependencyRecord
+from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.tables import Dependency
+
+_OPEN_DEPENDENTS = (
+    "SELECT dependent, needs FROM dependency JOIN action ON action.id = dependent"
+    " WHERE depended = ? AND state = 'open'{only} ORDER BY seq"
+)
+
+
+class Dependencies:
+    """Stores dependencies, and moves the dependents to READY when the last one has ended.
+
+    Child actions are no dependencies of their parent in this table; see `Moves.finish`.
+    """
+
+    def __init__(self, sealing: Sealing, actions: ActionTable) -> None:
+        self._actions = actions
+        self._table = Table(sealing, Dependency, (), key="dependent", fixed=("depended", "needs", "state"))
+        self._columns = sealing.database.quote("dependent", "depended", "needs", "state")
+
+    def add(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]]) -> ActionRecord:
+        """Store the dependencies of an action and return it with their count added to `pending`.
+
+        A dependency that has ended is not waited for. One that failed ends the waiting at once.
+        """
+        succeeded = self._node_actions_ended(record, [one for one, _ in depends_on])
+        actions = [one for one, _ in depends_on if one not in succeeded]
+        # Lock order: by creation. A transaction that ends an action locks it before its dependents, which are later.
+        for depended in sorted(actions, key=self._seq):
+            found = self._actions.lock(depended)
+            has_ended = found is None or found.status in ENDED_ACTIONS
+            succeeded[depended] = (found is None or found.status is ActionStatus.SUCCEEDED) if has_ended else None
+        states = {
+            depended: "open" if succeeded[depended] is None else
+            "ok" if succeeded[depended] or needs is Needs.END else "failed"
+            for depended, needs in depends_on
+        }
+        self._table.insert([(record.id, depended, needs, states[depended]) for depended, needs in depends_on])
+        failed = [*states.values()].count("failed")
+        pending = record.pending + [*states.values()].count("open")
+        return replace(record, pending=0 if failed else pending, failed_dependencies=failed)
+
+    def _node_actions_ended(self, record: ActionRecord, ids: Sequence[str]) -> dict[str, bool | None]:
+        """Return which of the ids are node actions, and whether each has succeeded; None while it has not ended.
+
+        A transaction that ends a node action, or enqueues an action, holds the lock of its tree. Node actions of other
+        trees are locked here.
+        """
+        found: dict[str, bool | None] = {}
+        elsewhere: list[tuple[int, str]] = []
+        for some in in_parts(ids):
+            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
+            for one, root_id, state, seq in self._actions.read(sql, some):
+                found[one] = _node_action_succeeded(state)
+                if root_id != record.root_id:
+                    elsewhere.append((seq, one))
+        for _, one in sorted(elsewhere):
+            sql = f"SELECT state FROM node_action WHERE id = ?{self._actions.for_update}"
+            for (state,) in self._actions.read(sql, (one,)):
+                found[one] = _node_action_succeeded(state)
+        return found
+
+    def _seq(self, action_id: str) -> int:
+        found = self._actions.get(action_id)
+        return 0 if found is None else found.seq
+
+    def of(self, action_id: str) -> list[DependencyRecord]:
+        """Return the dependencies of an action and those on it."""
+        sql = f"SELECT {self._columns} FROM dependency WHERE dependent = ? OR depended = ? ORDER BY 1, 2"
+        rows = self._actions.read(sql, (action_id, action_id))
+        return [DependencyRecord(one, other, Needs(needs), state) for one, other, needs, state in rows]
+
+    def waited_for(self, action_ids: Sequence[str]) -> set[str]:
+        """Return the ids of the actions and node actions that the given actions still wait for."""
+        found: set[str] = set()
+        for some in in_parts(action_ids):
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks}) AND state = 'open'"
+            found.update(one for (one,) in self._actions.read(sql, some))
+        return found
+
+    def resolve(self, action_id: str, succeeded: bool, now: float) -> None:
+        """Resolve all dependencies on an action or node action that has ended."""
+        self._resolve(action_id, succeeded, now, "")
+
+    def node_unreachable(self, action_id: str, now: float) -> None:
+        """Resolve those dependencies on a node action that need only its end: its node does not answer."""
+        self._resolve(action_id, False, now, " AND needs = 'end'")
+
+    def _resolve(self, action_id: str, succeeded: bool, now: float, only: str) -> None:
+        for dependent, needs in self._actions.read(_OPEN_DEPENDENTS.format(only=only), (action_id,)):
+            satisfied = succeeded or needs == Needs.END
+            self._actions.write(
+                "UPDATE dependency SET state = ? WHERE dependent = ? AND depended = ?",
+                ("ok" if satisfied else "failed", dependent, action_id),
+            )
+            count = "pending = pending - 1" if satisfied else "pending = 0, failed_dependencies = 1"
+            self._actions.write(f"UPDATE action SET {count} WHERE id = ? AND pending > 0", (dependent,))
+            record = self._actions.get(dependent)
+            if record is not None and record.pending == 0 and _waits_to_start(record):
+                self._actions.move(record, ActionStatus.READY, now)
+
+
+def _waits_to_start(record: ActionRecord) -> bool:
+    return record.status is ActionStatus.WAITING and record.started_at is None
+
+
+def _node_action_succeeded(state: str) -> bool | None:
+    """Return the success of a node action in a state; None while it has not ended."""
+    return state == NodeActionState.DONE if state in ENDED_NODE_ACTIONS else None

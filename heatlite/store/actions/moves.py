@@ -1,0 +1,184 @@
+"""Moves of actions: finish, end, park, suspend, requeue, and wake."""
+
+from collections.abc import Callable, Sequence
+
+from heatlite.core.json import JsonMap, dump
+from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
+from heatlite.store.actions.dependencies import Dependencies
+from heatlite.store.actions.queue import ActionQueue
+from heatlite.store.actions.table import HELD, LIVE, PARKED, UNCLAIMED, ActionTable, any_of, held
+from heatlite.store.database.database import Value
+from heatlite.store.errors import Fenced
+from heatlite.store.records import ActionRecord
+
+_END = (
+    "UPDATE action SET status = ?, status_reason = ?, outputs = ?, finished_at = ?, updated_at = ?,"
+    " owner = NULL, lease_until = NULL, exclusive_key = NULL, secrets = NULL, attempt = attempt + ? "
+)
+_PARK = (
+    "UPDATE action SET status = ?, owner = NULL, lease_until = NULL, open_children = ?, wake_at = ?, updated_at = ?"
+    f" {HELD} AND control IS NULL"
+)
+_SUSPEND = (
+    "UPDATE action SET status = 'SUSPENDED', owner = NULL, lease_until = NULL, control = NULL, suspended_at = ?,"
+    f" updated_at = ? {HELD} AND control = 'SUSPEND'"
+)
+_REQUEUE = (
+    "UPDATE action SET status = 'READY', owner = NULL, lease_until = NULL, retries = retries + 1, not_before = ?,"
+    f" updated_at = ? {HELD}"
+)
+_START_ROLLBACK = (
+    "UPDATE action SET deadline = ?, control = CASE WHEN control = 'CANCEL_ROLLBACK' THEN NULL ELSE control END"
+    " WHERE id = ?"
+)
+_TO_WAKE = (
+    f"SELECT id FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND (deadline <= ? OR wake_at <= ?"
+    " OR open_children > (SELECT COUNT(*) FROM action AS child WHERE child.parent_id = action.id"
+    f" AND child.{LIVE}))"
+)
+
+
+class Moves:
+    """Moves actions that a worker holds, and wakes those that wait for them."""
+
+    def __init__(
+        self,
+        actions: ActionTable,
+        dependencies: Dependencies,
+        queue: ActionQueue,
+        nudge_nodes: Callable[[str, float], object],
+    ) -> None:
+        """`nudge_nodes` takes a root and the time; it makes the nodes of that tree due, if there are any."""
+        self._actions = actions
+        self._dependencies = dependencies
+        self._queue = queue
+        self._nudge_nodes = nudge_nodes
+
+    # -- end ---------------------------------------------------------------------------------------
+
+    def finish(
+        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: JsonMap | None = None
+    ) -> None:
+        """End a held action and wake its dependents and its parent. Raises Fenced.
+
+        A parent is woken when its last child has ended, or a child that is urgent or has failed.
+        """
+        self._actions.lock_stack(action.id)
+        if not self._end(action, status, reason, now, outputs, HELD, held(action), taken_away=False):
+            raise Fenced(action.id)
+
+    def end(
+        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: JsonMap | None = None
+    ) -> None:
+        """End an action from outside and fence a worker that holds it. Raises Fenced if it moved meanwhile."""
+        if not self.end_if_unmoved(action, status, reason, now, outputs):
+            raise Fenced(action.id)
+
+    def end_if_unmoved(
+        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: JsonMap | None = None
+    ) -> bool:
+        """End an action as `end` does, and return whether it was still in the state of the record."""
+        where = "WHERE id = ? AND attempt = ? AND status = ?"
+        as_read = (action.id, action.attempt, action.status)
+        return self._end(action, status, reason, now, outputs, where, as_read, taken_away=True)
+
+    def _end(
+        self,
+        action: ActionRecord,
+        status: ActionStatus,
+        reason: str,
+        now: float,
+        outputs: JsonMap | None,
+        where: str,
+        parameters: Sequence[Value],
+        taken_away: bool,
+    ) -> bool:
+        stored = self._actions.encrypted(action, dump(outputs or {}))
+        if self._actions.write(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters)) == 0:
+            return False
+        self._actions.record_move(action, status, now, reason)
+        self._dependencies.resolve(action.id, status is ActionStatus.SUCCEEDED, now)
+        if action.interval and status is not ActionStatus.CANCELLED and not self._was_asked_to_stop(action.id):
+            self._queue.schedule_successor(action, now)
+        if action.parent_id is None:
+            self._nudge_nodes(action.root_id, now)
+        else:
+            self._wake_parent(action.parent_id, action.urgent or status is not ActionStatus.SUCCEEDED, now)
+        return True
+
+    def _was_asked_to_stop(self, action_id: str) -> bool:
+        """Return whether a stop was requested, even if the action ended before its worker noticed."""
+        ((control,),) = self._actions.read("SELECT control FROM action WHERE id = ?", (action_id,))
+        return control not in (None, Control.SUSPEND)
+
+    def _wake_parent(self, action_id: str, at_once: bool, now: float) -> None:
+        sql = f"SELECT 1 FROM action WHERE parent_id = ? AND {LIVE} LIMIT 1"
+        if at_once or not self._actions.read(sql, (action_id,)):
+            self.wake(action_id, now)
+
+    # -- give up the lease -------------------------------------------------------------------------
+
+    def park(
+        self,
+        action: ActionRecord,
+        children: int,
+        status: ActionStatus,
+        now: float,
+        wake_at: float | None = None,
+        reason: str = "",
+    ) -> bool:
+        """Park a held action that only waits for `children` child actions, or at breakpoints.
+
+        Returns False if a child has ended already, or a control signal came. `status` is one of PARKED_ACTIONS.
+        `wake_parked` wakes the action at `wake_at`. Call it in a transaction, after `Claims.renew`.
+        """
+        ((count,),) = self._actions.read(f"SELECT COUNT(*) FROM action WHERE parent_id = ? AND {LIVE}", (action.id,))
+        if count < children or self._actions.write(_PARK, (status, count, wake_at, now, *held(action))) == 0:
+            return False
+        self._actions.record_move(action, status, now, reason)
+        return True
+
+    def suspend_held(self, action: ActionRecord, now: float) -> bool:
+        """Suspend a held action with the control SUSPEND. Returns False if its control has changed since.
+
+        Call it in a transaction, after `Claims.renew`.
+        """
+        if self._actions.write(_SUSPEND, (now, now, *held(action))) == 0:
+            return False
+        self._actions.record_move(action, ActionStatus.SUSPENDED, now, "asked to SUSPEND")
+        return True
+
+    def requeue(self, action: ActionRecord, reason: str, now: float, not_before: float) -> None:
+        """Make a held action READY again, for a retry not before that time. Raises Fenced."""
+        if self._actions.write(_REQUEUE, (not_before, now, *held(action))) == 0:
+            raise Fenced(action.id)
+        self._actions.record_move(action, ActionStatus.READY, now, reason)
+        self._actions.announce(action, is_ready=True)
+
+    def start_rollback(self, action_id: str, deadline: float) -> None:
+        """Give an action the deadline of its rollback and clear the control that asked for it."""
+        self._actions.write(_START_ROLLBACK, (deadline, action_id))
+
+    # -- wake --------------------------------------------------------------------------------------
+
+    def wake(self, action_id: str, now: float) -> None:
+        """Make a parked action READY; do nothing if it is not parked."""
+        for found in self._actions.select(f"WHERE id = ? AND {PARKED}", (action_id,)):
+            self._actions.move(found, ActionStatus.READY, now)
+
+    def wake_parked(self, now: float) -> int:
+        """Wake the parked actions that a child's end did not wake, or whose time has come. Returns their number.
+
+        Each is woken in a transaction of its own.
+        """
+        woken = 0
+        for (action_id,) in self._actions.read(_TO_WAKE, (now, now)):
+            with self._actions.database.transaction():
+                for found in self._actions.select(f"WHERE id = ? AND status {any_of(PARKED_ACTIONS)}", (action_id,)):
+                    woken += self._actions.move(found, ActionStatus.READY, now)
+        return woken
+
+    def overdue(self, now: float) -> list[ActionRecord]:
+        """Return the actions that were never claimed and whose deadline has passed, oldest first."""
+        waiting = any_of(PARKED_ACTIONS | {ActionStatus.READY})
+        return self._actions.select(f"WHERE status {waiting} AND {UNCLAIMED} AND deadline <= ? ORDER BY seq", (now,))

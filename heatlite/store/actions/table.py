@@ -1,0 +1,185 @@
+"""The table of actions: its columns, its reads, and the one way in which an action moves.
+
+The row decides which worker may change a stack: its `owner`, under the number `attempt`, until `lease_until`. Each move
+is one of `core.status.MOVES` and adds a line to the history.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.json import dump
+from heatlite.core.status import (
+    LIVE_ACTIONS,
+    MOVES,
+    PARKED_ACTIONS,
+    ActionStatus,
+    Cause,
+    Control,
+    Verb,
+)
+from heatlite.store.batch import Table
+from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.records import ActionRecord, Announcement
+from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.tables import Action, Transition
+
+COLUMNS = (
+    "id", "stack_id", "root_id", "project", "verb", "status", "requested_by", "created_at", "cause", "inputs",
+    "outputs", "data", "context", "secrets", "status_reason", "control", "interval", "not_before", "timeout",
+    "retries", "pending", "failed_dependencies", "zone", "owner", "attempt", "lease_until", "started_at",
+    "finished_at", "suspended_at", "suspended", "updated_at", "deadline", "commits", "seq", "parent_id",
+    "urgent", "takeovers",
+)  # fmt: skip
+"""Columns of an `ActionRecord`, named as its fields."""
+_WRITTEN = tuple(column for column in COLUMNS if column not in ("id", "seq"))
+_JSON = ("inputs", "outputs", "data", "context")
+
+
+def any_of(statuses: frozenset[ActionStatus]) -> str:
+    """Return the SQL condition that follows a column of statuses."""
+    return f"IN ({', '.join(repr(str(status)) for status in sorted(statuses))})"
+
+
+LIVE = f"status {any_of(LIVE_ACTIONS)}"
+OPEN = f"status {any_of(LIVE_ACTIONS | {ActionStatus.INIT})}"
+PARKED = f"status {any_of(PARKED_ACTIONS)} AND pending = 0"
+"""Started, and waiting for child actions or at a breakpoint."""
+UNCLAIMED = "(started_at IS NULL OR verb = 'PLAYBOOK')"
+"""Never claimed. No worker claims a run of a playbook."""
+HELD = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
+"""The fence: the worker still holds the action. See `held`."""
+
+
+class ActionTable:
+    """Reads, writes and moves rows of actions.
+
+    On a database server a read can lock its rows. SQLite has one writer at a time and needs no such locks.
+    """
+
+    def __init__(self, sealing: Sealing) -> None:
+        self._sealing = sealing
+        self.database = database = sealing.database
+        fixed = (*_WRITTEN, "name", "kind", "open_children", "exclusive_key")
+        self._table = Table(sealing, Action, (), key="id", fixed=fixed, stack="stack_id")
+        columns = ("time", "before", "after", "attempt", "owner", "reason")
+        self._transitions = Table(sealing, Transition, (), key="action_id", fixed=columns)
+        self._select = f"SELECT {database.quote(*COLUMNS)} FROM {self._table.name} "
+        self.has_row_locks = database.dialect is not Dialect.SQLITE
+        self.for_update = " FOR UPDATE" if self.has_row_locks else ""
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def get(self, action_id: str) -> ActionRecord | None:
+        """Return an action by its id."""
+        found = self.select("WHERE id = ?", (action_id,))
+        return found[0] if found else None
+
+    def lock(self, action_id: str) -> ActionRecord | None:
+        """Return an action, locked until the transaction ends. Lock its stack first."""
+        found = self.select(f"WHERE id = ?{self.for_update}", (action_id,))
+        return found[0] if found else None
+
+    def lock_stack(self, action_id: str) -> None:
+        """Lock the stack of an action before the action itself, as requests do; otherwise the two may deadlock."""
+        if self.has_row_locks:
+            stack = "(SELECT stack_id FROM action WHERE id = ?)"
+            self.read(f"SELECT id FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
+
+    def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
+        """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
+        return [record_of(row, self._sealing) for row in self.read(self._select + rest, parameters)]
+
+    def read(self, sql: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
+        """Return the rows of any SELECT, with ``?`` for each parameter."""
+        return self.database.read(self._marked(sql), parameters)
+
+    def write(self, sql: str, parameters: Sequence[Value]) -> int:
+        """Run a statement with ``?`` for each parameter and return the number of rows that it met."""
+        return self.database.write(self._marked(sql), parameters)
+
+    def encrypted(self, action: ActionRecord, text: str) -> str:
+        """Return a text as the action's row stores it: encrypted if its stack is sealed."""
+        return self._sealing.close(text) if self._sealing.of([action.stack_id]) else text
+
+    def _marked(self, sql: str) -> str:
+        return sql.replace("?", self.database.mark)
+
+    # -- moves -------------------------------------------------------------------------------------
+
+    def insert(self, records: Sequence[ActionRecord]) -> None:
+        """Add actions. Those that are not INIT have moved there from INIT. Raises Duplicate."""
+        self._table.insert([_row(record) for record in records])
+        moves = [(record, record.status) for record in records if record.status is not ActionStatus.INIT]
+        self._transitions.insert(
+            [(record.id, record.created_at, "INIT", after, record.attempt, None, "") for record, after in moves]
+        )
+        for record, after in moves:
+            self._report(replace(record, status=ActionStatus.INIT), after, "")
+            if after is ActionStatus.READY:
+                self.announce(record, is_ready=True)
+
+    def move(self, action: ActionRecord, after: ActionStatus, now: float, reason: str = "", **columns: Value) -> bool:
+        """Move an action and write `columns`. Returns False, and writes nothing, if it has moved since it was read."""
+        values: dict[str, Value] = {"status": after, "updated_at": now, **columns}
+        changes = ", ".join(f"{name} = ?" for name in values)
+        sql = f"UPDATE action SET {changes} WHERE id = ? AND status = ? AND attempt = ?"
+        if self.write(sql, (*values.values(), action.id, action.status, action.attempt)) == 0:
+            return False
+        self.record_move(action, after, now, reason)
+        if after is ActionStatus.READY:
+            self.announce(action, is_ready=True)
+        return True
+
+    def record_move(self, action: ActionRecord, after: ActionStatus, now: float, reason: str = "") -> None:
+        """Add a line of history and call the listeners. `action` is as it was before the move."""
+        if after not in MOVES[action.status]:
+            raise RuntimeError(f"action {action.id}: no move leads from {action.status} to {after}")
+        self._transitions.insert([(action.id, now, action.status, after, action.attempt, action.owner, reason)])
+        self._report(action, after, reason)
+        if action.verb is Verb.PLAYBOOK:
+            self.database.listeners.run_moved(action, after, reason)
+
+    def _report(self, action: ActionRecord, after: ActionStatus, reason: str) -> None:
+        self.database.after_commit(lambda: self.database.listeners.action_moved(action, after, reason))
+
+    def announce(self, action: ActionRecord, is_ready: bool) -> None:
+        """Announce, once the transaction is committed, that an action is READY or has a new control signal."""
+        announcement = Announcement(action.id, action.kind, action.zone, is_ready)
+        self.database.after_commit(lambda: self.database.listeners.action_announced(announcement))
+
+
+def held(action: ActionRecord) -> tuple[Value, ...]:
+    """Return the parameters of HELD."""
+    return action.id, action.owner, action.attempt
+
+
+def exclusive_key(record: ActionRecord) -> str | None:
+    """Return the key that the action holds alone; None if it holds nothing."""
+    if record.status is ActionStatus.INIT:
+        return f"{record.stack_id}:every:{record.verb}" if record.interval else None
+    if record.status not in LIVE_ACTIONS:
+        return None
+    if record.verb is Verb.DELETE:
+        return record.stack_id + (":force" if record.inputs.get("force") else ":delete")
+    return record.stack_id
+
+
+def _row(record: ActionRecord) -> tuple[Value, ...]:
+    values = (
+        dump(getattr(record, column)) if column in _JSON else getattr(record, column) for column in _WRITTEN
+    )
+    return (record.id, *values, record.name, record.kind, 0, exclusive_key(record))
+
+
+def record_of(row: Row, sealing: Sealing) -> ActionRecord:
+    """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
+    fields = dict(zip(COLUMNS, row, strict=True))
+    for column in _JSON:
+        fields[column] = json.loads(sealing.open(fields[column]))
+    fields["verb"] = Verb(fields["verb"])
+    fields["status"] = ActionStatus(fields["status"])
+    fields["cause"] = Cause(fields["cause"])
+    fields["control"] = None if fields["control"] is None else Control(fields["control"])
+    fields["urgent"] = bool(fields["urgent"])
+    return ActionRecord(**fields)
