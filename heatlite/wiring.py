@@ -26,8 +26,8 @@ from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
 from heatlite.core.errors import Invalid
 from heatlite.core.json import JsonMap
 from heatlite.core.meter import Meter
-from heatlite.engine.admission.admission import Gate
-from heatlite.engine.admission.offered_types import Offer
+from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.dispatch import Dispatcher
 from heatlite.engine.dispatch.local import Local
@@ -239,7 +239,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     software = Software(store, clock, settings)
     clouds = _clouds(settings, store.database.path, clock, works, store.credentials.of)
     stack_clouds = StackClouds(store, types, clouds)
-    gate = Gate(store, clock, settings, stack_clouds)
+    admission = Admission(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
     cipher = store.sealing.cipher
     ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
@@ -271,27 +271,29 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
         containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
-    offer = Offer(types, clouds)
+    offer = OfferedTypes(types, clouds)
     has_accounts = accounts is not None
     preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, has_accounts)
-    schedule = Schedule(store, clock, settings, gate)
+    schedule = Schedule(store, clock, settings, admission)
     longest = inf if settings.auth is Auth.NONE else LONGEST
     streams = Streams(store, settings.max_event_streams, longest=longest)
     ledger = Ledger(store, clock)
     agents = Agents(settings)
     return Components(
-        stacks=Stacks(store, clock, settings, definitions, preparation, gate, reading, schedule, clouds, stack_clouds),
-        handover=Handover(store, clock, settings, gate),
-        snapshots=Snapshots(store, clock, settings, gate, preparation, definitions, surroundings),
-        maintenance=Maintenance(store, clock, gate),
-        protection=Protection(store, clock, gate),
+        stacks=Stacks(
+            store, clock, settings, definitions, preparation, admission, reading, schedule, clouds, stack_clouds
+        ),
+        handover=Handover(store, clock, settings, admission),
+        snapshots=Snapshots(store, clock, settings, admission, preparation, definitions, surroundings),
+        maintenance=Maintenance(store, clock, admission),
+        protection=Protection(store, clock, admission),
         schedule=schedule,
-        health=Health(store, clock, definitions, gate, reading),
+        health=Health(store, clock, definitions, admission, reading),
         offer=offer,
-        signals=Signals(store, clock, settings, definitions, gate, reading),
+        signals=Signals(store, clock, settings, definitions, admission, reading),
         controls=Controls(store, clock),
         ledger=ledger,
-        playbooks=Playbooks(store, clock, settings, gate, reading, ledger),
+        playbooks=Playbooks(store, clock, settings, admission, reading, ledger),
         software=software,
         node_requests=NodeRequests(store, clock, settings, ledger),
         nodes=Nodes(store, clock, agents),
@@ -337,7 +339,7 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
     whether it has the services that they need. Raises BadSetting, NoSdk."""
     types = installed_types(settings)
     clouds = _clouds(settings, _file(settings) if settings.cloud == SIMULATED else None, Clock(), opens=True)
-    with looked_up(clouds.of(project).missing), barring(Offer(types, clouds).bar(project)):
+    with looked_up(clouds.of(project).missing), barring(OfferedTypes(types, clouds).bar(project)):
         yield types
 
 

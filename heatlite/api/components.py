@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from heatlite.api.event_streams import Streams
 from heatlite.core.clock import Clock
-from heatlite.engine.admission.offered_types import Offer
+from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.operations.action_signals import Controls
 from heatlite.engine.operations.export import Handover
 from heatlite.engine.operations.health_marks import Health
@@ -40,7 +40,7 @@ class Components:
     schedule: Schedule
     snapshots: Snapshots
     health: Health
-    offer: Offer
+    offer: OfferedTypes
     signals: Signals
     controls: Controls
     ledger: Ledger

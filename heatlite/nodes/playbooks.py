@@ -26,7 +26,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.core.nodes import NodeActionState, Origin, Requester
 from heatlite.core.status import ActionStatus, Result, Verb
-from heatlite.engine.admission.admission import Gate, audit, zone_of
+from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.schedule import MOST_SCHEDULED
 from heatlite.engine.planning.outputs import Reading
@@ -82,12 +82,12 @@ class Playbooks:
     """The use cases of playbooks."""
 
     def __init__(
-        self, store: Store, clock: Clock, settings: Settings, gate: Gate, reading: Reading, ledger: Ledger
+        self, store: Store, clock: Clock, settings: Settings, admission: Admission, reading: Reading, ledger: Ledger
     ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._gate = gate
+        self._admission = admission
         self._reading = reading
         self._ledger = ledger
 
@@ -159,7 +159,7 @@ class Playbooks:
             ]
             inputs: JsonMap = {"playbook": request.name, "digest": plan.digest, "stages": stages}
             run = replace(
-                self._gate.action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
+                self._admission.new_action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
             )
             run = replace(run, timeout=request.timeout or run.timeout)
             self._store.queue.schedule(run)
@@ -189,7 +189,7 @@ class Playbooks:
 
     def _approve(self, context: Context, run: ActionRecord, digest: str | None) -> None:
         run, stack = self._unapproved(run), self._stack(run)
-        with self._gate.allowed(self._gate.act(context, Operation.PLAYBOOK, stack)) as stack:
+        with self._admission.admitted(self._admission.precheck_action(context, Operation.PLAYBOOK, stack)) as stack:
             if self._settings.node_approval_by_another and run.requested_by == context.user:
                 raise Forbidden(
                     "You have asked for the run yourself: somebody else has to approve it (node_approval_by_another)."

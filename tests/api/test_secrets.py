@@ -17,7 +17,7 @@ from heatlite.api.request import Request
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS
-from heatlite.engine.admission.admission import context_of
+from heatlite.engine.admission.caller_context import restore_context
 from heatlite.store.admin.rotation import Rotated
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord
@@ -105,11 +105,11 @@ def test_every_action_of_the_tree_has_its_caller(heat: Heat, store: Store, ciphe
     root, nested = actions(store)
     assert nested.parent_id == root.id
     for action in (root, nested):
-        caller = context_of(action, cipher)
+        caller = restore_context(action, cipher)
         assert caller.secrets == KEPT
         assert caller == Context("demo", request_id=caller.request_id)
         assert caller.request_id.startswith("req-")
-    assert context_of(nested, cipher) == context_of(root, cipher)
+    assert restore_context(nested, cipher) == restore_context(root, cipher)
 
 
 def test_each_action_has_those_of_its_own_request(heat: Heat, store: Store, cipher: Cipher) -> None:
@@ -117,7 +117,7 @@ def test_each_action_has_those_of_its_own_request(heat: Heat, store: Store, ciph
     path = heat.create(template(one=stays))
     heat.call("DELETE", path, code=204, headers={"X-Auth-Token": "another"})
     (deleting,) = actions(store)
-    assert context_of(deleting, cipher).secrets == {"token": "another"}
+    assert restore_context(deleting, cipher).secrets == {"token": "another"}
 
 
 def test_whoever_sends_nothing_leaves_nothing(heat: Heat, store: Store, cipher: Cipher) -> None:
@@ -125,7 +125,7 @@ def test_whoever_sends_nothing_leaves_nothing(heat: Heat, store: Store, cipher: 
     until(lambda: len(actions(store)) == 2, "the group's own stack has no action")
     for action in actions(store):
         assert action.secrets is None
-        assert context_of(action, cipher).secrets == {}
+        assert restore_context(action, cipher).secrets == {}
 
 
 def test_it_is_erased_when_the_action_has_ended(heat: Heat, store: Store, cipher: Cipher) -> None:
@@ -145,7 +145,7 @@ def test_it_comes_back_after_a_restart_in_the_middle(heat: Heat, server: wiring.
     try:
         opened = open_cipher((), tmp_path / "heat.db")
         until(lambda: all(action.owner == again.worker.owner for action in actions(again.store)[1:]), "nobody goes on")  # type: ignore[union-attr]
-        assert [context_of(action, opened).secrets for action in actions(again.store)] == [KEPT, KEPT]
+        assert [restore_context(action, opened).secrets for action in actions(again.store)] == [KEPT, KEPT]
     finally:
         again.close()
 
@@ -206,11 +206,11 @@ def test_keys_are_changed(rotating: tuple[str, str, str]) -> None:
     rows = len(actions(store)) + len(with_data(store))
     assert administration.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == Rotated(rows)
     for action in actions(store):
-        assert context_of(action, Cipher([new], "")).secrets == KEPT
+        assert restore_context(action, Cipher([new], "")).secrets == KEPT
         with pytest.raises(UnreadableSecret):
-            context_of(action, Cipher([old], ""))
+            restore_context(action, Cipher([old], ""))
         with pytest.raises(UnreadableSecret):
-            context_of(action, None)
+            restore_context(action, None)
     store.close()
 
 

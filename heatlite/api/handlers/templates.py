@@ -6,7 +6,7 @@ from heatlite.api import bodies, query
 from heatlite.api.request import Request
 from heatlite.core.context import TYPE
 from heatlite.core.errors import HTTPBadRequest, NotFound, StackValidationFailed
-from heatlite.engine.admission.offered_types import Offer
+from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.plugin.registry import Registry
 from heatlite.template import dialects
@@ -39,7 +39,7 @@ class Validate:
 class ResourceTypes:
     """P/resource_types and below."""
 
-    def __init__(self, types: Registry, offer: Offer) -> None:
+    def __init__(self, types: Registry, offer: OfferedTypes) -> None:
         self._types = types
         self._offer = offer
 

@@ -1,6 +1,7 @@
-"""The way that every operation on a stack takes: ask the lock, then write and queue in the transaction that asked.
+"""Admission control for stack operations.
 
-What a maintenance lock refuses goes to the list of suppressed requests (`suppression.py`).
+Checks locks and running actions, then writes and enqueues in the same transaction. Records requests that a maintenance
+lock refused.
 """
 
 import logging
@@ -24,82 +25,83 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
+from heatlite.engine.admission.caller_context import context_to_json
 from heatlite.engine.admission.offered_types import check_types
-from heatlite.engine.admission.suppressed_requests import Suppression, effect
+from heatlite.engine.admission.suppressed_requests import SuppressedRequests, effect
 from heatlite.engine.state.conflict_rules import DELETES, Operation, maintenance_refusal, refusal
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.unit_of_work import moved, stack_event
-from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
-from heatlite.store.secrets.cipher import Cipher
 from heatlite.store.store import Store
 
 audit = logging.getLogger("heatlite.audit")
-"""Every lock, unlock, refusal and replay: who, when, why (lock-and-health §2)."""
+"""Audit log: one line for every lock, unlock, refusal and replay, with caller and reason (docs/reference/lock.md)."""
 
-ASKS_FOR_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
-"""What is only for those who may use all of the types that the stack has (resource-types.md: Availability); where there
-is a definition to be checked, who checks that asks."""
+CHECKS_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
+"""Operations that require permission for every resource type of the stack. Operations with a new definition check the
+types of that definition instead."""
 
 ZONE = "zone:"
+"""Prefix of the stack tag that selects workers."""
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """What a request turns out to be when it is looked at more closely."""
-
-    types: frozenset[str]
-    """The types of resources that its caller must be allowed to use."""
-    effect: JsonMap
-    """What it would do, as it may be shown."""
-
-
-CHANGES_MACHINES = frozenset({
+WAITS_FOR_NODE_ACTIONS = frozenset({
     Verb.CREATE, Verb.UPDATE, Verb.ROLLBACK, Verb.SUSPEND, Verb.RESUME, Verb.SNAPSHOT, Verb.RESTORE, Verb.ADOPT,
 })  # fmt: skip
-"""What is not done while machines of the tree are at work themselves. A deletion waits for nobody, all else leaves them
-alone."""
+"""Verbs that wait until running node actions of the tree have ended. DELETE does not wait."""
 
-ASKS_CLOUD = frozenset({
+USES_CLOUD = frozenset({
     Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
     Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL,
 })  # fmt: skip
-"""What is not done in another cloud than the stack's, beside locks that touch resources. A forced delete passes: it
-leaves behind, and lists, what it cannot reach."""
+"""Operations refused in another cloud than the stack's. Locks that touch resources are added by `_uses_cloud`. A forced
+delete is not among them: it leaves behind, and lists, the objects that it cannot reach."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One caller's operation on a stack, with what it takes to send the request again."""
+class Examined:
+    """Result of a closer look at a request that a lock refused."""
+
+    types: frozenset[str]
+    """Resource types that the caller must be allowed to use."""
+    effect: JsonMap
+    """Effect of the request, without anything that must not be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRequest:
+    """A requested stack operation, with the HTTP request needed to replay it."""
 
     context: Context
     operation: Operation
     stack: StackRecord
     method: str
     path: str
-    """Below the stack: "" for the stack itself."""
+    """Path below the stack; "" for the stack itself."""
     body: JsonMap | None
     target: str = ""
     examine: Callable[[], Examined] | None = None
-    """Looks at what the body asks for. Raises what is wrong with it."""
+    """Examines the body. Raises the error that makes the request invalid."""
     cloud: CloudIdentity | None = None
-    """The cloud that the stack records as soon as the operation is let in; None: nothing new."""
+    """Cloud to record for the stack on admission; None keeps the recorded one."""
 
 
-class Gate:
-    """Lets operations in, or says why not."""
+class Admission:
+    """Admits or rejects stack operations."""
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, clouds: StackClouds) -> None:
         self._store = store
         self._clouds = clouds
         self._clock = clock
         self._settings = settings
-        self.suppression = Suppression(store, clock)
+        self.suppressed = SuppressedRequests(store, clock)
 
-    def act(self, context: Context, operation: Operation, stack: StackRecord, options: Json = None) -> Attempt:
-        """Begin an operation that came as POST …/actions; see `attempt`."""
-        return self.attempt(context, operation, stack, "POST", "/actions", {operation.value: options})
+    def precheck_action(
+        self, context: Context, operation: Operation, stack: StackRecord, options: Json = None
+    ) -> OperationRequest:
+        """Precheck an operation that was sent as POST …/actions; see `precheck`."""
+        return self.precheck(context, operation, stack, "POST", "/actions", {operation.value: options})
 
-    def attempt(
+    def precheck(
         self,
         context: Context,
         operation: Operation,
@@ -110,71 +112,75 @@ class Gate:
         target: str = "",
         examine: Callable[[], Examined] | None = None,
         adopts_cloud: bool = False,
-    ) -> Attempt:
-        """Begin an operation. What the stack's own lock forbids is refused here, before anything is looked at; so is an
-        update of a stack that is busy, before its template is read: of a hundred at once ninety-nine cost little; and
-        what would run against another cloud than the stack's, unless it `adopts_cloud`."""
-        attempt = Attempt(context, operation, stack, method, path, body, target or stack.name, examine)
+    ) -> OperationRequest:
+        """Reject an operation early, before its template is read.
+
+        Cheap check against the stack's own lock, its cloud unless the request `adopts_cloud`, and for updates against
+        running actions; `admitted` repeats it inside the transaction. Raises StackNotFound, StackLocked, Forbidden,
+        OtherCloud and the action conflicts of `refusal`.
+        """
+        request = OperationRequest(context, operation, stack, method, path, body, target or stack.name, examine)
         if _is_gone(operation, stack):
             raise StackNotFound(name=stack.name)
         error = maintenance_refusal(operation, stack)
         if error is not None:
-            self._note(attempt, error)
+            self._record_refusal(request, error)
             raise error
-        self.ask_for_types(context, operation, stack)
+        self.require_types(context, operation, stack)
         if operation is Operation.UPDATE:
             above = self._store.stacks.ancestors(stack)
             live = self._store.actions.live([one.id for one in (stack, *above)])
             busy = refusal(operation, stack, above, (), live) if live else None
             if busy is not None:
                 if isinstance(busy, StackLocked):
-                    self._note(attempt, busy)
+                    self._record_refusal(request, busy)
                 raise busy
-        if _acts_on_cloud(attempt):
-            return replace(attempt, cloud=self._clouds.admitted(stack, adopts=adopts_cloud))
-        return attempt
+        if _uses_cloud(request):
+            return replace(request, cloud=self._clouds.admitted(stack, adopts=adopts_cloud))
+        return request
 
-    def ask_for_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
-        """Raise Forbidden where the caller may not use all types of the stack, and the operation needs that."""
-        if operation in ASKS_FOR_TYPES:
+    def require_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
+        """Raise Forbidden if the operation needs permission for all types of the stack and the caller lacks one."""
+        if operation in CHECKS_TYPES:
             check_types(context, self._store.resources.types(stack.id))
 
     @contextmanager
-    def allowed(self, attempt: Attempt, on: StackRecord | None = None) -> Iterator[StackRecord]:
-        """A transaction with the stack as it is now. Raises why the operation may not start.
+    def admitted(self, request: OperationRequest, on: StackRecord | None = None) -> Iterator[StackRecord]:
+        """Open a transaction with the locked stack row. Raises the conflict that rejects the operation.
 
-        `on` is the stack that will change where that is not the one that was addressed, but one nested in it.
+        `on` is the nested stack that will change, if that is not the addressed stack.
         """
         try:
             with self._store.transaction():
-                stack = self._store.stacks.hold((on or attempt.stack).id)
-                if stack is None or _is_gone(attempt.operation, stack):
-                    raise StackNotFound(name=attempt.stack.name)
+                stack = self._store.stacks.hold((on or request.stack).id)
+                if stack is None or _is_gone(request.operation, stack):
+                    raise StackNotFound(name=request.stack.name)
                 above, below = self._store.stacks.ancestors(stack), self._store.stacks.descendants(stack)
                 live = self._store.actions.live([one.id for one in (stack, *above, *below)])
-                error = refusal(attempt.operation, stack, above, below, live)
+                error = refusal(request.operation, stack, above, below, live)
                 if error is not None:
                     raise error
-                lifted = [stack, *below] if attempt.operation in DELETES else [stack]
-                if any(one.lock is not None and one.lock.by_admin for one in lifted) and not attempt.context.is_admin:
+                lifted = [stack, *below] if request.operation in DELETES else [stack]
+                if any(one.lock is not None and one.lock.by_admin for one in lifted) and not request.context.is_admin:
                     raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
-                self.settle(attempt.context)
-                if attempt.cloud is not None:
-                    self._store.stacks.record_cloud(stack.root_id or stack.id, attempt.cloud)
-                    stack = stack if stack.root_id is not None else replace(stack, cloud=attempt.cloud)
+                self.consume_replay(request.context)
+                if request.cloud is not None:
+                    self._store.stacks.record_cloud(stack.root_id or stack.id, request.cloud)
+                    stack = stack if stack.root_id is not None else replace(stack, cloud=request.cloud)
                 yield stack
         except StackLocked as error:
-            self._note(attempt, error)
+            self._record_refusal(request, error)
             raise
         except DeletionProtected:
-            who = attempt.context.user
-            audit.info("protected stack=%s request=%s by=%s", attempt.stack.id, attempt.operation, who)
+            who = request.context.user
+            audit.info("protected stack=%s request=%s by=%s", request.stack.id, request.operation, who)
             raise
 
-    def settle(self, context: Context) -> None:
-        """Take the request that the caller replays off the list, in the transaction that writes what comes of it.
+    def consume_replay(self, context: Context) -> None:
+        """Remove the suppressed request that the caller replays, in the transaction that writes its effect.
 
-        So one entry takes effect once, however many replay it. Raises NotFound where another was first.
+        One entry therefore takes effect once, however many callers replay it. Raises NotFound if another replay has
+        removed it.
         """
         replay = context.replay
         if replay is None:
@@ -183,13 +189,13 @@ class Gate:
             raise NotFound(entity="Suppressed request", name=replay.entry_id)
         self._store.database.after_commit(replay.settled)
 
-    def _note(self, attempt: Attempt, error: StackLocked) -> None:
-        """Put a refusal into the audit log and into the list of suppressed requests.
+    def _record_refusal(self, request: OperationRequest, error: StackLocked) -> None:
+        """Log the refusal and add it to the suppressed requests, once per lock.
 
-        Raises Forbidden for a caller who may not use the types that the request asks for: nobody is to replay it.
+        Raises Forbidden for a caller who may not use the requested types: such a request must not be replayed.
         """
-        stack, context = attempt.stack, attempt.context
-        operation, target = attempt.operation, attempt.target
+        stack, context = request.stack, request.context
+        operation, target = request.operation, request.target
         audit.info("refused stack=%s request=%s target=%s by=%s", stack.id, operation, target, context.user)
         if context.replay is not None or operation in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
             return
@@ -204,41 +210,44 @@ class Gate:
             target=target,
             requested_by=context.user,
             detail=detail,
-            method=attempt.method,
-            path=attempt.path,
-            body=attempt.body,
+            method=request.method,
+            path=request.path,
+            body=request.body,
             root_id=stack.root_id or stack.id,
-            author=context_stored(context),
+            author=context_to_json(context),
         )
-        self.suppression.note(entry, error.locked_at, lambda: self._effect(attempt))
+        self.suppressed.add(entry, error.locked_at, lambda: self._effect(request))
 
-    def _effect(self, attempt: Attempt) -> JsonMap:
-        """What a refused request would do. Raises as `_note`."""
-        self.ask_for_types(attempt.context, attempt.operation, attempt.stack)
-        if attempt.examine is None:
-            return effect(attempt.operation, attempt.body)
+    def _effect(self, request: OperationRequest) -> JsonMap:
+        """Return the effect that a refused request would have. Raises as `_record_refusal`."""
+        self.require_types(request.context, request.operation, request.stack)
+        if request.examine is None:
+            return effect(request.operation, request.body)
         try:
-            examined = attempt.examine()
+            examined = request.examine()
         except DatabaseUnavailable:
             raise
-        except HeatliteError as error:  # The text of the error may tell what is hidden.
+        except HeatliteError as error:  # The text of the error may contain hidden values.
             return {"problem": type(error).__name__}
-        check_types(attempt.context, examined.types)
+        check_types(request.context, examined.types)
         return examined.effect
 
     def start(
-        self, attempt: Attempt, verb: Verb, lock: LockRecord | None = None, cause: Cause = Cause.REQUEST
+        self, request: OperationRequest, verb: Verb, lock: LockRecord | None = None, cause: Cause = Cause.REQUEST
     ) -> None:
-        """Move the stack to <verb>_IN_PROGRESS, with its new lock if there is one, and queue the action, in one
-        transaction."""
-        with self.allowed(attempt) as stack:
+        """Move the stack to <verb>_IN_PROGRESS, store its new lock if given, and enqueue the action.
+
+        One transaction. Raises as `admitted`.
+        """
+        with self.admitted(request) as stack:
             if lock is not None:
                 stack = replace(stack, lock=lock)
-            stack = self.begin(stack, verb)
+            stack = self.set_in_progress(stack, verb)
             inputs: JsonMap = {} if lock is None else {"level": self._level(stack, lock)}
-            self.put(attempt.context, replace(self.action(attempt.context, stack, verb, inputs), cause=cause))
+            action = replace(self.new_action(request.context, stack, verb, inputs), cause=cause)
+            self.enqueue_action(request.context, action)
 
-    def begin(self, stack: StackRecord, verb: Verb) -> StackRecord:
+    def set_in_progress(self, stack: StackRecord, verb: Verb) -> StackRecord:
         """Move a stack to <verb>_IN_PROGRESS, within the caller's transaction."""
         stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         self._store.stacks.save(stack)
@@ -246,11 +255,11 @@ class Gate:
         return stack
 
     def _level(self, stack: StackRecord, lock: LockRecord) -> LockLevel:
-        """How deep a new lock is to go; what an ancestor's lock holds it does not let go of."""
+        """Return the level of a new lock. It never releases resources that an ancestor's lock holds."""
         locks = [lock, *(ancestor.lock for ancestor in self._store.stacks.ancestors(stack))]
         return LockLevel.ALL if any(one and one.level is LockLevel.ALL for one in locks) else lock.level
 
-    def queue(
+    def enqueue(
         self,
         context: Context,
         stack: StackRecord,
@@ -258,30 +267,37 @@ class Gate:
         inputs: JsonMap | None = None,
         waits_for: str | None = None,
     ) -> None:
-        """Put an action into the queue, within the caller's transaction. One that `waits_for` another is done when that
-        has ended, however it ended."""
-        depends_on = [] if waits_for is None else [(waits_for, Needs.END)]
-        self.put(context, self.action(context, stack, verb, inputs), depends_on)
+        """Create an action and enqueue it, within the caller's transaction.
 
-    def put(self, context: Context, action: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
-        """Put a caller's action into the queue, or keep it until its time has come, within the caller's transaction."""
+        With `waits_for` (an action id) it runs after that action has ended, with any result.
+        """
+        depends_on = [] if waits_for is None else [(waits_for, Needs.END)]
+        self.enqueue_action(context, self.new_action(context, stack, verb, inputs), depends_on)
+
+    def enqueue_action(
+        self, context: Context, action: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()
+    ) -> None:
+        """Enqueue an action, or schedule one that has a start time, within the caller's transaction."""
         if action.not_before is None:
-            self._store.queue.enqueue(action, [*({**dict(self.at_work(action)), **dict(depends_on)}).items()])
+            needs = {**dict(self.running_node_actions(action)), **dict(depends_on)}
+            self._store.queue.enqueue(action, [*needs.items()])
         else:
             self._store.queue.schedule(action, depends_on)
         context.queued.append(action.id)
 
-    def at_work(self, action: ActionRecord) -> list[tuple[str, Needs]]:
-        """What machines do that an action changes: it depends on the end of that. In a transaction that holds the
-        stack, so that nothing more is sent there from now on."""
-        if action.verb not in CHANGES_MACHINES:
+    def running_node_actions(self, action: ActionRecord) -> list[tuple[str, Needs]]:
+        """Return the node actions that the action must wait for.
+
+        Call with the stack row locked, so that no further one is sent.
+        """
+        if action.verb not in WAITS_FOR_NODE_ACTIONS:
             return []
         return [(node_action, Needs.END) for node_action in self._store.node_actions.at_agents(action.root_id)]
 
-    def action(
+    def new_action(
         self, context: Context, stack: StackRecord, verb: Verb, inputs: JsonMap | None = None
     ) -> ActionRecord:
-        """An action that a caller asks for; it is not in the queue yet."""
+        """Return the record of a new action of the caller; nothing is written."""
         now = self._clock.now()
         return ActionRecord(
             id=random_id(),
@@ -293,77 +309,37 @@ class Gate:
             requested_by=context.user,
             created_at=now,
             inputs=inputs or {},
-            context=context_stored(context),
-            secrets=self._kept(context),
+            context=context_to_json(context),
+            secrets=self._encrypted_credentials(context),
             zone=zone_of(stack),
             timeout=(stack.timeout_mins or 0) * 60,
             deadline=now + stack.timeout_seconds(self._settings.default_action_timeout),
         )
 
-    def _kept(self, context: Context) -> str | None:
-        """What a caller proves himself with, encrypted; without a key it is not kept."""
+    def _encrypted_credentials(self, context: Context) -> str | None:
+        """Return the caller's credentials encrypted, or None without an encryption key."""
         cipher = self._store.sealing.cipher if context.secrets else None
         return None if cipher is None else cipher.encrypt({**context.secrets})
 
 
-def _acts_on_cloud(attempt: Attempt) -> bool:
-    """Whether an operation asks the cloud about objects of the stack, or changes them there."""
-    match attempt.operation:
+def _uses_cloud(request: OperationRequest) -> bool:
+    """True if an operation reads or changes objects of the stack in the cloud."""
+    match request.operation:
         case Operation.LOCK:
-            options = (attempt.body or {}).get(Operation.LOCK.value)
+            options = (request.body or {}).get(Operation.LOCK.value)
             return not isinstance(options, dict) or options.get("level") != LockLevel.STACKS
         case Operation.UNLOCK:
-            return attempt.stack.lock is not None and attempt.stack.lock.level is LockLevel.ALL
+            return request.stack.lock is not None and request.stack.lock.level is LockLevel.ALL
         case operation:
-            return operation in ASKS_CLOUD
+            return operation in USES_CLOUD
 
 
 def _is_gone(operation: Operation, stack: StackRecord) -> bool:
-    """Whether the stack is deleted, for all but those who are told in which state it is instead."""
+    """True if the stack is deleted. Lock and unlock report the state of a deleted stack instead."""
     return stack.deleted_at is not None and operation not in (Operation.LOCK, Operation.UNLOCK)
 
 
 def zone_of(stack: StackRecord) -> str | None:
-    """The label of the workers that are to do what is done to a stack: its tag ``zone:NAME``; None: any worker."""
+    """Return the worker zone named by the stack's tag ``zone:NAME``; None: any worker."""
     zones = (tag.removeprefix(ZONE) for tag in stack.tags if tag.startswith(ZONE) and tag != ZONE)
     return next(zones, None)
-
-
-def context_stored(context: Context) -> JsonMap:
-    """What the row of an action keeps of its caller beside its columns, and beside what is secret."""
-    return {
-        "roles": sorted(context.roles),
-        "request_id": context.request_id,
-        "user_id": context.user_id,
-        "user_domain_id": context.user_domain_id,
-        "project_domain_id": context.project_domain_id,
-    }
-
-
-def context_of(action: ActionRecord, cipher: Cipher | None) -> Context:
-    """Who asked for an action; until it has ended with what he sent to prove himself. Raises UnreadableSecret."""
-    secrets = {}
-    if action.secrets is not None:
-        if cipher is None:
-            raise UnreadableSecret(keys="encryption_keys")
-        secrets = {name: str(value) for name, value in cipher.decrypt(action.secrets).items()}
-    return replace(_restored(action.project, action.requested_by, action.context), secrets=secrets)
-
-
-def author_of(entry: SuppressedRecord, project: str) -> Context:
-    """The caller who made a suppressed request, as that caller was then."""
-    return _restored(project, entry.requested_by, entry.author)
-
-
-def _restored(project: str, user: str, stored: JsonMap) -> Context:
-    """The caller of whom `context_stored` is kept."""
-    roles = stored.get("roles")
-    return Context(
-        project=project,
-        user=user,
-        roles=frozenset(str(role) for role in roles) if isinstance(roles, list) else frozenset(),
-        request_id=str(stored.get("request_id", "")),
-        user_id=str(stored.get("user_id", "")),
-        user_domain_id=str(stored.get("user_domain_id", "")),
-        project_domain_id=str(stored.get("project_domain_id", "")),
-    )

@@ -1,4 +1,4 @@
-"""Which of the types that there are somebody is offered: those that he may use, and whose service the cloud has."""
+"""Resource types offered to a caller: permitted by policy, and with a service in the cloud's catalog."""
 
 import logging
 from collections.abc import Iterable
@@ -18,32 +18,34 @@ HEATS = {
     "block_storage": "cinder", "compute": "nova", "dns": "designate", "identity": "keystone", "image": "glance",
     "key_manager": "barbican", "load_balancer": "octavia", "network": "neutron", "object_store": "swift",
 }  # fmt: skip
-"""What Heat calls a service."""
+"""Service type → service name in Heat's texts."""
 
 
-class Offer:
-    """The types that the installation has for callers and for stacks."""
+class OfferedTypes:
+    """Filters the installed resource types for callers and stacks."""
 
     def __init__(self, types: Registry, clouds: Clouds) -> None:
         self._types = types
         self._clouds = clouds
 
     def listed(self, context: Context, names: Iterable[str]) -> list[str]:
-        """Those of the types that a caller may use and the cloud has a service for."""
+        """Return the types that the caller may use and that the cloud has a service for."""
         bar = self.bar(context.project, context)
         return [name for name in names if bar(name) is None]
 
     def bar(self, project: str, context: Context | None = None) -> Bar:
-        """What is against types: the services that the cloud lacks and, with a `context`, what its caller may not.
+        """Return a function from a type's name to the reason against it.
 
-        The catalog is that of the operator's own user, who need not prove himself for each request: services are there
-        for all projects.
+        A reason is a missing service or, with a `context`, the policy for its caller.
+
+        Reads the catalog with the operator's own credentials: it is the same for all projects, and needs no token of
+        the caller.
         """
         return partial(self._bar, project, context)
 
     @staticmethod
     def nothing(name: str) -> None:
-        """In place of `bar`: nothing is against any type."""
+        """Allow every type; used in place of `bar`."""
 
     def _bar(self, project: str, context: Context | None, name: str) -> tuple[str, str] | None:
         if context is not None and not context.may(TYPE + name):
@@ -58,7 +60,7 @@ class Offer:
 
 
 def _has(view: Finders, service: str) -> bool:
-    """Whether a cloud has a service. One that cannot be asked is taken to have it: whoever needs it will see."""
+    """True if the cloud has the service, or cannot be asked: the resource then fails with the real error."""
     try:
         return view.has(service)
     except (CloudUnavailable, CredentialsRefused) as error:

@@ -20,7 +20,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.masking import Mask
 from heatlite.engine.admission.admission import Examined
-from heatlite.engine.admission.offered_types import Offer
+from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.outbound.file_containers import Containers
 from heatlite.engine.outbound.template_fetch import Fetcher
 from heatlite.engine.planning.child_definition import check_immutable
@@ -72,7 +72,7 @@ class Preparation:
         definitions: Definitions,
         containers: Containers | None,
         clouds: Clouds,
-        offer: Offer,
+        offer: OfferedTypes,
         has_accounts: bool,
     ) -> None:
         """`has_accounts`: whether agents of resources have accounts, which are secrets of the stacks."""

@@ -1,4 +1,4 @@
-"""What of a refused request goes to the list of suppressed requests (docs/decisions/0021-what-a-lock-hides.md)."""
+"""Suppressed requests: the record of what a maintenance lock refused (docs/decisions/0021-what-a-lock-hides.md)."""
 
 import hashlib
 import threading
@@ -11,85 +11,85 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.store.records import SuppressedRecord
 from heatlite.store.store import Store
 
-MOST_NOTED = 10_000
-"""Requests whose repeats are counted in memory first."""
+MAX_CACHED_REFUSALS = 10_000
+"""Requests whose repeats are counted in memory before they are written."""
 WRITE_INTERVAL = 1.0
-"""Seconds between two writes of one request's count: a client that hammers a locked stack must not write each time."""
+"""Seconds between two writes of one request's count. Limits the load from a client that retries in a loop."""
 LONGEST_SHOWN = 255
-"""Characters of a text in the effect of a request."""
+"""Longest text in the effect of a request, in characters."""
 LARGEST_SHOWN = 1000
-"""Characters of a body that is shown as it is."""
+"""Largest body shown unchanged, in characters of JSON."""
 
 
 @dataclass(slots=True)
-class _Noted:
-    """A request that this process has seen refused."""
+class _Refusal:
+    """A refused request, as counted by this process."""
 
     written_at: float
     last_time: float
     pending: int = 0
-    """Repeats that are not written yet."""
+    """Repeats not yet written."""
 
 
-class Suppression:
-    """Keeps what locks refuse, each request once for each lock, and counts the repeats."""
+class SuppressedRequests:
+    """Records refused requests, each once per lock, and counts repeats."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._noted: dict[tuple[str, str, str], _Noted] = {}
-        """By stack, digest and roles. (The requests themselves would be gigabytes.)"""
+        self._cached: dict[tuple[str, str, str], _Refusal] = {}
+        """Keyed by stack, digest and roles; full requests would take gigabytes."""
         self._lock = threading.Lock()
 
-    def note(self, entry: SuppressedRecord, locked_at: float, effect: Callable[[], JsonMap]) -> None:
-        """List a request, or count its repeat. `effect` is asked only of one that is new; what it raises is raised."""
+    def add(self, entry: SuppressedRecord, locked_at: float, effect: Callable[[], JsonMap]) -> None:
+        """Record a request, or count its repeat. Calls `effect` for a new request only, and raises what it raises."""
         digest = self._store.suppressed.digest(entry, locked_at)
         key, now = (entry.stack_id, digest, canonical(entry.author.get("roles"))), entry.time
         with self._lock:
-            noted = self._noted.get(key)
-            if noted is not None:
-                noted.pending, noted.last_time = noted.pending + 1, now
-                if now - noted.written_at < WRITE_INTERVAL:
+            refusal = self._cached.get(key)
+            if refusal is not None:
+                refusal.pending, refusal.last_time = refusal.pending + 1, now
+                if now - refusal.written_at < WRITE_INTERVAL:
                     return
-        if noted is None or not self._write(entry.stack_id, digest, noted):
-            # New; or it was dropped or replayed since, perhaps by another process.
+        if refusal is None or not self._write(entry.stack_id, digest, refusal):
+            # New, or removed since by a replay or by the limit of the list, perhaps in another process.
             entry = replace(entry, effect=effect())
             with self._store.transaction():
                 self._store.suppressed.add(entry, locked_at)
         with self._lock:
-            if len(self._noted) >= MOST_NOTED:
-                self._noted.clear()
-            self._noted[key] = _Noted(now, now)
+            if len(self._cached) >= MAX_CACHED_REFUSALS:
+                self._cached.clear()
+            self._cached[key] = _Refusal(now, now)
 
-    def _write(self, stack_id: str, digest: str, noted: _Noted) -> bool:
-        """Write the repeats that are counted in memory; False where the request is not listed any more."""
+    def _write(self, stack_id: str, digest: str, refusal: _Refusal) -> bool:
+        """Write the repeats counted in memory. Returns False if the request is no longer listed."""
         with self._lock:
-            times, noted.pending = noted.pending, 0
+            times, refusal.pending = refusal.pending, 0
         with self._store.transaction():
-            return self._store.suppressed.repeat(stack_id, digest, noted.last_time, times)
+            return self._store.suppressed.repeat(stack_id, digest, refusal.last_time, times)
 
     def flush(self) -> None:
-        """Write the counts of all repeats of which this process knows."""
+        """Write all repeats that this process has counted."""
         with self._lock:
-            pending = [(key, noted) for key, noted in self._noted.items() if noted.pending]
-        for (stack_id, digest, _), noted in pending:
-            self._write(stack_id, digest, noted)
+            pending = [(key, refusal) for key, refusal in self._cached.items() if refusal.pending]
+        for (stack_id, digest, _), refusal in pending:
+            self._write(stack_id, digest, refusal)
 
-    def forget(self, stack_id: str, number: int) -> bool:
-        """Take a request off the list; False where it is not there. What comes again is listed again."""
+    def remove(self, stack_id: str, number: int) -> bool:
+        """Remove a request. Returns False if it is not listed. A repeat is recorded as a new request."""
         with self._store.transaction():
             is_there = self._store.suppressed.delete(stack_id, number)
-        self.forgotten()
+        self.clear_cache()
         return is_there
 
-    def forgotten(self) -> None:
-        """Ask the store again of whatever comes."""
+    def clear_cache(self) -> None:
+        """Forget the cached refusals, so that the next request is looked up in the store."""
         with self._lock:
-            self._noted.clear()
+            self._cached.clear()
 
 
 def effect(operation: Operation, body: JsonMap | None) -> JsonMap:
-    """What a request would do, of an operation whose body says all of it."""
+    """Return the effect of a request whose body describes it completely."""
     if operation is Operation.SIGNAL:
         text = canonical(body)
         return {"bytes": len(text.encode()), "digest": hashlib.sha256(text.encode()).hexdigest()}

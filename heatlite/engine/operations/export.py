@@ -8,7 +8,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Gate
+from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.stack_document import stack_record
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.unit_of_work import moved, stack_event
@@ -19,11 +19,11 @@ from heatlite.store.store import Store
 class Handover:
     """Gives stacks away."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, gate: Gate) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: Settings, admission: Admission) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._gate = gate
+        self._admission = admission
 
     def export(self, stack: StackRecord) -> JsonMap:
         """The stack's record. Raises NotSupported where the operator does not want that."""
@@ -33,15 +33,15 @@ class Handover:
     def abandon(self, context: Context, stack: StackRecord) -> JsonMap:
         """The stack's record; queue its deletion, which leaves every object alone. Raises NotSupported as `export`."""
         self._check_enabled("Stack Abandon")
-        attempt = self._gate.attempt(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
+        prechecked = self._admission.precheck(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
         now = self._clock.now()
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             record = stack_record(self._store, stack)
             stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._gate.queue(context, stack, Verb.DELETE, {"abandon": True})
+            self._admission.enqueue(context, stack, Verb.DELETE, {"abandon": True})
         return record
 
     def _check_enabled(self, feature: str) -> None:

@@ -7,7 +7,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionInProgress, ResourceNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Gate
+from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.locked_children import Sparing
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state.conflict_rules import Operation, locked_error
@@ -24,12 +24,12 @@ class Health:
     """Takes marks."""
 
     def __init__(
-        self, store: Store, clock: Clock, definitions: Definitions, gate: Gate, reading: Reading
+        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reading: Reading
     ) -> None:
         self._store = store
         self._clock = clock
         self._definitions = definitions
-        self._gate = gate
+        self._admission = admission
         self._reading = reading
 
     def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
@@ -43,9 +43,9 @@ class Health:
         if reason is not None:
             body["resource_status_reason"] = reason
         path = f"/resources/{resource}"
-        attempt = self._gate.attempt(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
+        prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
         now = self._clock.now()
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             row = self._reading.resource(stack, resource)
             if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
                 raise ResourceNotFound(resource_name=resource, stack_name=stack.name)

@@ -8,7 +8,8 @@ from heatlite.core.context import Context, Replay
 from heatlite.core.errors import HeatliteError, HTTPBadRequest, InvalidStackState, NotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Cause, LockLevel, Status, Verb
-from heatlite.engine.admission.admission import Gate, audit, author_of
+from heatlite.engine.admission.admission import Admission, audit
+from heatlite.engine.admission.caller_context import restore_author
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.store.records import DroppedRecord, LockRecord, StackRecord, SuppressedRecord
 from heatlite.store.store import Store
@@ -18,10 +19,10 @@ log = logging.getLogger(__name__)
 class Maintenance:
     """Locks and unlocks stacks."""
 
-    def __init__(self, store: Store, clock: Clock, gate: Gate) -> None:
+    def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
         self._store = store
         self._clock = clock
-        self._gate = gate
+        self._admission = admission
         self._stuck: frozenset[tuple[str, float]] = frozenset()
         """Expired locks that could not be lifted when last tried, each by its stack and since when it is there."""
 
@@ -34,16 +35,18 @@ class Maintenance:
             options["reason"] = reason
         if expires_at is not None:
             options["expires_at"] = to_text(expires_at)
-        attempt = self._gate.act(context, Operation.LOCK, stack, options)
+        prechecked = self._admission.precheck_action(context, Operation.LOCK, stack, options)
         now = self._clock.now()
         if expires_at is not None and expires_at <= now:
             raise HTTPBadRequest(f"'expires_at' is {to_text(expires_at)}, which is not in the future.")
-        self._gate.start(attempt, Verb.LOCK, LockRecord(level, context.user, context.is_admin, now, reason, expires_at))
+        lock = LockRecord(level, context.user, context.is_admin, now, reason, expires_at)
+        self._admission.start(prechecked, Verb.LOCK, lock)
         audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, level, reason)
 
     def unlock(self, context: Context, stack: StackRecord, cause: Cause = Cause.REQUEST) -> None:
         """End the maintenance: what the lock holds gets its earlier state back."""
-        self._gate.start(self._gate.act(context, Operation.UNLOCK, stack), Verb.UNLOCK, cause=cause)
+        prechecked = self._admission.precheck_action(context, Operation.UNLOCK, stack)
+        self._admission.start(prechecked, Verb.UNLOCK, cause=cause)
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
     def expire_locks(self) -> None:
@@ -70,7 +73,7 @@ class Maintenance:
 
         Those of a root are those of its whole tree.
         """
-        self._gate.suppression.flush()
+        self._admission.suppressed.flush()
         return self._store.suppressed.list(stack.id), self._store.suppressed.dropped(stack.id)
 
     def suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
@@ -96,14 +99,14 @@ class Maintenance:
                 f"Suppressed request {entry_id} was too large to be kept, so it cannot be replayed: ask"
                 f" {entry.requested_by} to make it again, then drop the entry."
             )
-        return target, entry, Replay(entry.stack_id, entry.id, author_of(entry, stack.project), context.request_id)
+        return target, entry, Replay(entry.stack_id, entry.id, restore_author(entry, stack.project), context.request_id)
 
     def replayed(self, context: Context, entry: SuppressedRecord, replay: Replay) -> None:
         """A refused request was made again and was accepted; one that had nothing to change is taken off the list."""
         if replay.is_settled:
-            self._gate.suppression.forgotten()
+            self._admission.suppressed.clear_cache()
         else:
-            self._gate.suppression.forget(entry.stack_id, entry.id)
+            self._admission.suppressed.remove(entry.stack_id, entry.id)
         audit.info(
             "replay stack=%s entry=%s request=%s by=%s for=%s",
             entry.stack_id, entry.id, entry.request, context.user, entry.requested_by,
@@ -112,6 +115,6 @@ class Maintenance:
     def drop_suppressed(self, context: Context, stack: StackRecord, entry_id: int) -> None:
         """Forget a request that a lock refused. Raises NotFound."""
         entry = self.suppressed(stack, entry_id)
-        if not self._gate.suppression.forget(stack.id, entry_id):
+        if not self._admission.suppressed.remove(stack.id, entry_id):
             raise NotFound(entity="Suppressed request", name=entry_id)
         audit.info("drop stack=%s entry=%s request=%s by=%s", entry.stack_id, entry_id, entry.request, context.user)

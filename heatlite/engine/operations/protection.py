@@ -6,7 +6,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import InvalidStackState, ResourceNotFound
 from heatlite.core.json import JsonMap
-from heatlite.engine.admission.admission import Gate, audit
+from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.protected import is_made, protection_event
 from heatlite.engine.state.unit_of_work import resource_event, stack_event
@@ -17,10 +17,10 @@ from heatlite.store.store import Store
 class Protection:
     """Protects stacks and resources, and lifts that."""
 
-    def __init__(self, store: Store, clock: Clock, gate: Gate) -> None:
+    def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
         self._store = store
         self._clock = clock
-        self._gate = gate
+        self._admission = admission
 
     def protect(self, context: Context, stack: StackRecord, resource: str | None, reason: str | None) -> None:
         """Protect a stack, or with `resource` one resource of it, from deletion and replacement.
@@ -49,8 +49,8 @@ class Protection:
             options["resource"] = resource
         if reason is not None:
             options["reason"] = reason
-        attempt = self._gate.act(context, operation, stack, options)
-        with self._gate.allowed(attempt) as stack:
+        prechecked = self._admission.precheck_action(context, operation, stack, options)
+        with self._admission.admitted(prechecked) as stack:
             now = self._clock.now()
             if resource is None:
                 changes = record is not None or stack.protection is not None

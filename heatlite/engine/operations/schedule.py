@@ -1,7 +1,7 @@
 """Checks, suspends and resumes that are not done at once and alone: later, again and again, after other actions.
 
 Until its time has come an action is INIT: it holds nothing, nothing of the stack changes, and whether the stack is
-locked or held is asked then. It gets in at the gate like any caller, or it has missed its time: nothing tries again,
+locked or held is asked then. It passes admission like any caller, or it has missed its time: nothing tries again,
 nothing fires at an unlock. What is suspended is not checked: it would not be known any more that it is to be resumed.
 A series goes on after each, also after one that has failed or was not let in, until somebody cancels the one that
 waits or runs, or the stack is deleted.
@@ -24,7 +24,8 @@ from heatlite.core.errors import (
     StackNotFound,
 )
 from heatlite.core.status import ActionStatus, Needs, Result, Status, Verb
-from heatlite.engine.admission.admission import Gate, audit, context_of, zone_of
+from heatlite.engine.admission.admission import Admission, audit, zone_of
+from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.state.conflict_rules import Operation
@@ -45,29 +46,30 @@ ONCE = frozenset({Verb.SUSPEND, Verb.RESUME})
 class Schedule:
     """Starts actions when they are to start."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, gate: Gate) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: Settings, admission: Admission) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._gate = gate
+        self._admission = admission
 
     def start(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> None:
         """Queue a check, a suspend or a resume, or keep it for its time.
 
         What depends on other actions holds the stack while it waits for them. Raises HTTPBadRequest for a time that is
         past and for actions that are not there, ActionConflict where the stack has a series of the verb already,
-        RequestLimitExceeded, and what the gate raises.
+        RequestLimitExceeded, and as `Admission.admitted`.
         """
         if timing.not_before is not None:
-            self._gate.ask_for_types(context, Operation(verb.lower()), stack)
+            self._admission.require_types(context, Operation(verb.lower()), stack)
             self._keep(context, stack, verb, timing)
             return
-        with self._gate.allowed(self._gate.act(context, Operation(verb.lower()), stack, timing.body)) as stack:
+        prechecked = self._admission.precheck_action(context, Operation(verb.lower()), stack, timing.body)
+        with self._admission.admitted(prechecked) as stack:
             if _is_done(stack, verb):
                 return
             depends_on = self._checked(stack, verb, timing)
-            action = self._action(context, self._gate.begin(stack, verb), verb, timing)
-            self._gate.put(context, action, depends_on)
+            action = self._action(context, self._admission.set_in_progress(stack, verb), verb, timing)
+            self._admission.enqueue_action(context, action, depends_on)
 
     def _keep(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> None:
         with self._store.transaction():
@@ -82,7 +84,7 @@ class Schedule:
                 )
             depends_on = self._checked(held, verb, timing)
             action = replace(self._action(context, held, verb, timing), not_before=timing.not_before, deadline=None)
-            self._gate.put(context, action, depends_on)
+            self._admission.enqueue_action(context, action, depends_on)
 
     def _checked(self, stack: StackRecord, verb: Verb, timing: Timing) -> list[tuple[str, Needs]]:
         """What the action is to depend on; its stack is held. Raises HTTPBadRequest, ActionConflict."""
@@ -99,7 +101,7 @@ class Schedule:
         return [(action_id, Needs.SUCCESS) for action_id in dict.fromkeys(timing.depends_on)]
 
     def _action(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> ActionRecord:
-        action = replace(self._gate.action(context, stack, verb), interval=timing.interval)
+        action = replace(self._admission.new_action(context, stack, verb), interval=timing.interval)
         if not timing.timeout:
             return action
         return replace(action, timeout=timing.timeout, deadline=action.created_at + timing.timeout)
@@ -123,18 +125,19 @@ class Schedule:
         stack = self._store.stacks.get(action.stack_id)
         if stack is None:
             raise StackNotFound(name=action.stack_id)
-        context = context_of(replace(action, secrets=None), None)
-        with self._gate.allowed(self._gate.act(context, Operation(action.verb.lower()), stack)) as stack:
+        context = restore_context(replace(action, secrets=None), None)
+        prechecked = self._admission.precheck_action(context, Operation(action.verb.lower()), stack)
+        with self._admission.admitted(prechecked) as stack:
             action = self._taken(action)
             if _is_done(stack, action.verb):
                 raise ActionConflict(f"Stack {stack.name} is {stack.verb}_COMPLETE already: there is nothing to do.")
             if action.verb is Verb.CHECK and self._is_suspended(stack):
                 raise ActionConflict(f"Stack {stack.name} is suspended: once checked, it could not be resumed.")
-            self._gate.begin(stack, action.verb)
+            self._admission.set_in_progress(stack, action.verb)
             now = self._clock.now()
             deadline = now + (action.timeout or self._settings.default_action_timeout)
             admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
-            self._store.queue.admit(admitted, self._gate.at_work(admitted))
+            self._store.queue.admit(admitted, self._admission.running_node_actions(admitted))
 
     def _is_suspended(self, stack: StackRecord) -> bool:
         """Whether something in its tree is: the stack itself may have been locked and unlocked since."""

@@ -24,7 +24,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Gate
+from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.tree_budget import Budget
@@ -53,13 +53,19 @@ class Signals:
     """Delivers signals."""
 
     def __init__(
-        self, store: Store, clock: Clock, settings: Settings, definitions: Definitions, gate: Gate, reading: Reading
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        definitions: Definitions,
+        admission: Admission,
+        reading: Reading,
     ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._definitions = definitions
-        self._gate = gate
+        self._admission = admission
         self._reading = reading
 
     def proven(
@@ -126,8 +132,8 @@ class Signals:
         Raises what is in the way.
         """
         for one in (stack, *self._store.stacks.descendants(stack)):
-            attempt = self._gate.act(context, Operation.ROTATE_KEYS, one)
-            with self._gate.allowed(attempt) as held:
+            prechecked = self._admission.precheck_action(context, Operation.ROTATE_KEYS, one)
+            with self._admission.admitted(prechecked) as held:
                 self._rotate(held)
 
     def _rotate(self, stack: StackRecord) -> None:
@@ -199,14 +205,14 @@ class Signals:
             resource = self._reading.resources_of(stack).make(row)
             answer = resource.handle_signal(details)
             if not isinstance(answer, Resize):
-                self._gate.settle(context)
+                self._admission.consume_replay(context)
                 self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
                 return
             refusal: HeatliteError | None = None
             try:
                 self._resize(context, stack, row, details, answer)
             except StackLocked as error:
-                refusal = error  # to be raised once it is written that the gate has listed the signal
+                refusal = error  # raised after the suppressed signal is recorded
             except DeletionProtected as error:
                 self._tell(row, SIGNAL, f"Signal refused: {error.message}")
                 refusal = error
@@ -228,19 +234,19 @@ class Signals:
     ) -> None:
         """Queue an update of a group's nested stack. Raises NoActionNeeded, and what is in the way or wrong with it."""
         path = f"/resources/{row.name}/signal"
-        attempt = self._gate.attempt(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
+        prechecked = self._admission.precheck(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
         group, definition = self._group(stack, resize.group), self._definitions.of(stack)
         nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
         if nested is None or group.name not in definition.resources:
             raise NoActionNeeded
-        with self._gate.allowed(attempt, on=nested) as nested:
+        with self._admission.admitted(prechecked, on=nested) as nested:
             if group.status is not Status.COMPLETE:
                 raise NoActionNeeded
             resources = self._reading.resources_of(stack)
             resource = resources.make(group, update_policy=_update_policy(nested))
             assert isinstance(resource, StackResource)
             child = resource.resized(resize.wanted)
-            action = self._gate.action(context, nested, Verb.UPDATE)
+            action = self._admission.new_action(context, nested, Verb.UPDATE)
             most = self._settings.max_resources_per_stack
             children = Children(
                 self._store, self._clock, self._definitions, resources, action, most, Budget(resources)

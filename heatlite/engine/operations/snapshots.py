@@ -12,7 +12,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Examined, Gate
+from heatlite.engine.admission.admission import Admission, Examined
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations.stacks import updated
@@ -36,7 +36,7 @@ class Snapshots:
         store: Store,
         clock: Clock,
         settings: Settings,
-        gate: Gate,
+        admission: Admission,
         preparation: Preparation,
         definitions: Definitions,
         surroundings: Surroundings,
@@ -44,7 +44,7 @@ class Snapshots:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._gate = gate
+        self._admission = admission
         self._preparation = preparation
         self._definitions = definitions
         self._surroundings = surroundings
@@ -87,9 +87,9 @@ class Snapshots:
 
     def take(self, context: Context, stack: StackRecord, name: str | None) -> SnapshotRecord:
         """Queue a snapshot. Raises RequestLimitExceeded where the stack has as many as it may."""
-        attempt = self._gate.attempt(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
+        prechecked = self._admission.precheck(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
         now = self._clock.now()
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             limit = self._settings.max_snapshots_per_stack
             if len(self._store.snapshots.of(stack.id)) >= limit:
                 raise RequestLimitExceeded(message=f"The stack has {limit} snapshots already: delete one first.")
@@ -106,20 +106,20 @@ class Snapshots:
             stack = replace(moved(stack, Verb.SNAPSHOT, Status.IN_PROGRESS, "Stack SNAPSHOT started"), updated_at=now)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._gate.queue(context, stack, Verb.SNAPSHOT, {"snapshot": snapshot.id})
+            self._admission.enqueue(context, stack, Verb.SNAPSHOT, {"snapshot": snapshot.id})
         return snapshot
 
     def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
         """Queue an update to what the stack was. Raises NotSupported for a snapshot that is not whole."""
         path = f"/snapshots/{snapshot_id}/restore"
         examine = partial(self._examined, stack, snapshot_id)
-        attempt = self._gate.attempt(context, Operation.RESTORE, stack, "POST", path, None, examine=examine)
+        prechecked = self._admission.precheck(context, Operation.RESTORE, stack, "POST", path, None, examine=examine)
         record = self._restorable(stack, snapshot_id)
         request = Request(adopted=record)
         prepared = self._preparation.new(stack, request)
         check_types(context, prepared.types)
         now = self._clock.now()
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, prepared.hides)
             if prepared.hides and not stack.sealed:
                 self._store.seal_tree(stack)
@@ -130,7 +130,7 @@ class Snapshots:
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            self._gate.queue(context, after, Verb.RESTORE, {"resources": record.resources})
+            self._admission.enqueue(context, after, Verb.RESTORE, {"resources": record.resources})
         self._definitions.keep(after, prepared.definition)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
@@ -148,12 +148,12 @@ class Snapshots:
     def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
         """Remove a snapshot, by an action if types keep something for it. Raises NotSupported for one in progress."""
         path = f"/snapshots/{snapshot_id}"
-        attempt = self._gate.attempt(
+        prechecked = self._admission.precheck(
             context, Operation.DELETE_SNAPSHOT, stack, "DELETE", path, None, examine=partial(_meant, snapshot_id)
         )
         if self.get(stack, snapshot_id).status is Status.IN_PROGRESS:
             raise NotSupported("Deleting in-progress snapshot is not supported.")
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             snapshot = self.get(stack, snapshot_id)
             if not any(parts(snapshot, Resources(stack, self._surroundings))):
                 self._store.snapshots.delete_many([snapshot.id])
@@ -161,7 +161,7 @@ class Snapshots:
             reason = "Snapshot DELETE started"
             snapshot = replace(snapshot, verb=Verb.DELETE, status=Status.IN_PROGRESS, status_reason=reason)
             self._store.snapshots.save(snapshot)
-            self._gate.queue(context, stack, Verb.SNAPSHOT, {"delete": snapshot.id})
+            self._admission.enqueue(context, stack, Verb.SNAPSHOT, {"delete": snapshot.id})
 
 
 def _meant(snapshot_id: str) -> Examined:

@@ -28,7 +28,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Control, Status, Verb
-from heatlite.engine.admission.admission import Gate, audit
+from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations.schedule import Schedule
@@ -62,7 +62,7 @@ class Stacks:
         settings: Settings,
         definitions: Definitions,
         preparation: Preparation,
-        gate: Gate,
+        admission: Admission,
         reading: Reading,
         schedule: Schedule,
         clouds: Clouds,
@@ -73,7 +73,7 @@ class Stacks:
         self._settings = settings
         self._definitions = definitions
         self._preparation = preparation
-        self._gate = gate
+        self._admission = admission
         self._reading = reading
         self._schedule = schedule
         self._clouds = clouds
@@ -98,7 +98,7 @@ class Stacks:
             if credential is not None:
                 self._store.credentials.put(stack.id, credential)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
-            self._gate.queue(context, stack, verb, {} if adopted is None else {"resources": adopted.resources})
+            self._admission.enqueue(context, stack, verb, {} if adopted is None else {"resources": adopted.resources})
         self._definitions.keep(stack, prepared.definition)
         return stack
 
@@ -177,11 +177,11 @@ class Stacks:
         method = "PATCH" if existing else "PUT"
         examine = partial(self._preparation.examined, stack, request, existing)
         adopts = request.adopt_cloud
-        attempt = self._gate.attempt(
+        prechecked = self._admission.precheck(
             context, Operation.UPDATE, stack, method, "", request.body, examine=examine, adopts_cloud=adopts
         )
         prepared = self._preparation.changed(stack, request, existing)
-        attempt = replace(attempt, cloud=attempt.cloud or self._stack_clouds.first(stack, prepared.types))
+        prechecked = replace(prechecked, cloud=prechecked.cloud or self._stack_clouds.first(stack, prepared.types))
         check_types(context, prepared.types)
         self._check_update(stack, prepared.definition)
         seen, now = stack, self._clock.now()
@@ -190,7 +190,7 @@ class Stacks:
         if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
             # Once before, so that nobody looks at real objects within the transaction.
             self._foresight(resources, _begun(stack, request, prepared, existing, now), prepared, True).plan()
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
                 # What was prepared goes on from a definition that is no longer the stack's.
                 raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
@@ -207,9 +207,9 @@ class Stacks:
                 self._store.seal_tree(stack)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            if request.adopt_cloud and attempt.cloud is not None:
-                self._tell_adoption(context, after, seen.cloud, attempt.cloud)
-            self._gate.queue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
+            if request.adopt_cloud and prechecked.cloud is not None:
+                self._tell_adoption(context, after, seen.cloud, prechecked.cloud)
+            self._admission.enqueue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
         self._definitions.keep(after, prepared.definition)
 
     def _tell_adoption(
@@ -310,9 +310,9 @@ class Stacks:
         cannot be deleted, or not within `error_wait_time`, is left behind and listed in the stack's reason.
         """
         operation = Operation.FORCE_DELETE if force else Operation.DELETE
-        attempt = self._gate.attempt(context, operation, stack, "DELETE", "", None)
+        prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
         now = self._clock.now()
-        with self._gate.allowed(attempt) as stack:
+        with self._admission.admitted(prechecked) as stack:
             protected = against_deletion(self._store, stack)
             if protected is not None:
                 raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
@@ -325,21 +325,21 @@ class Stacks:
             stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._gate.queue(context, stack, Verb.DELETE, {"force": True} if force else None, waits_for=holder)
+            self._admission.enqueue(context, stack, Verb.DELETE, {"force": True} if force else None, waits_for=holder)
 
     def retry(self, context: Context, stack: StackRecord) -> None:
         """Go on with the create or update that failed, where it failed: what it has finished stays as it is.
 
         It needs no template. Raises InvalidStackState where none has failed.
         """
-        with self._gate.allowed(self._gate.act(context, Operation.RETRY, stack)) as stack:
+        with self._admission.admitted(self._admission.precheck_action(context, Operation.RETRY, stack)) as stack:
             # `updated_at` stays: it tells what the operation has finished.
             verb, _ = stack.state_without_lock
-            stack = self._gate.begin(stack, verb)
+            stack = self._admission.set_in_progress(stack, verb)
             resources = self._reading.resources_of(stack)
             resources.retries = True
             check_protected(self._definitions.of(stack), resources)
-            self._gate.queue(context, stack, verb, {"retry": True})
+            self._admission.enqueue(context, stack, verb, {"retry": True})
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Queue a check of every resource, see `Schedule.start`."""
@@ -360,7 +360,7 @@ class Stacks:
         """
         operation = Operation.CANCEL_UPDATE if rollback else Operation.CANCEL_WITHOUT_ROLLBACK
         control = Control.CANCEL_ROLLBACK if rollback else Control.CANCEL
-        with self._gate.allowed(self._gate.act(context, operation, stack)) as stack:
+        with self._admission.admitted(self._admission.precheck_action(context, operation, stack)) as stack:
             for action in self._store.actions.live([stack.id]):
                 self._store.controls.signal(action.id, control, self._clock.now())
 

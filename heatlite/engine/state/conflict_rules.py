@@ -1,7 +1,7 @@
-"""The one place that says no: maintenance locks, running actions, queued actions (lock-and-health §2, §3).
+"""Conflict rules: maintenance locks, running and queued actions. Specified in docs/reference/lock.md.
 
-Every operation asks `refusal` inside the transaction that would write it. The order of the answers is fixed:
-maintenance lock, then a running action, then a queued one, then the state of the stack itself.
+Every operation calls `refusal` inside the transaction that would write it. The order of the rules is fixed:
+maintenance lock, running action, queued action, state of the stack.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from heatlite.store.records import ActionRecord, StackRecord
 
 
 class Operation(StrEnum):
-    """Whatever would change a stack, its resources or its record."""
+    """Operations that change a stack, its resources or its record."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -56,17 +56,17 @@ ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
     (Verb.UNLOCK, Status.IN_PROGRESS): frozenset(),
     (Verb.UNLOCK, Status.FAILED): frozenset({Operation.UNLOCK, *DELETES}),
 }
-"""States in which a stack is under maintenance, and all that is allowed there (seed: heat-stack-lock)."""
+"""Maintenance states, each with the operations that it allows (docs/reference/lock.md)."""
 
 NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
-"""Beside whatever is in progress: there is nothing yet, or nothing any more."""
+"""States without resources to lock. Stacks in progress are rejected separately."""
 
 RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
-PASSES_BY = CANCELS | {Operation.UPDATE, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT}
-"""What may leave nested stacks alone that are locked. Who plans the update, or knows the marked resource, looks; a
-cancel asks nothing of what its operation leaves alone; protection changes the addressed stack alone."""
+MAY_SPARE_LOCKED_CHILDREN = CANCELS | {Operation.UPDATE, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT}
+"""Operations that may succeed while a nested stack is locked. Planning decides whether they touch it; a cancel needs
+nothing of a locked nested stack, and protection changes only the addressed stack."""
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
     Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),
@@ -74,9 +74,9 @@ CANCELLABLE: dict[Operation, frozenset[Verb]] = {
 
 
 def maintenance_refusal(operation: Operation, stack: StackRecord) -> StackLocked | None:
-    """What the stack's own maintenance lock says; needs nothing but the record, so a refusal costs no query.
+    """Return the refusal by the stack's own maintenance lock. Needs only the record, so it costs no query.
 
-    A stack that is only locked because an ancestor is says nothing: the ancestor does.
+    A stack that is locked only through an ancestor returns None: the ancestor's lock refuses.
     """
     if stack.lock is None:
         return None
@@ -85,7 +85,7 @@ def maintenance_refusal(operation: Operation, stack: StackRecord) -> StackLocked
 
 
 def locked_error(operation: Operation, stack: StackRecord) -> StackLocked:
-    """The error that says which stack's lock forbids the operation."""
+    """Return the error that names the stack whose lock forbids the operation."""
     error = StackLocked(_locked_text(operation, stack))
     if stack.lock is not None:
         error.locked_at = stack.lock.locked_at
@@ -100,7 +100,7 @@ def refusal(
     descendants: Sequence[StackRecord],
     live: Sequence[ActionRecord],
 ) -> HeatliteError | None:
-    """Why `operation` on `stack` may not start now; None when it may.
+    """Return the error that keeps `operation` on `stack` from starting now; None admits it.
 
     `live` are the unfinished actions on the stack, its ancestors and its descendants.
     """
@@ -111,11 +111,11 @@ def refusal(
     if operation in CANCELS:
         live = [action for action in live if action.stack_id in above]
     elif operation is Operation.DELETE:
-        # A delete cancels whoever holds the stack, or one nested in it, and waits for it; only another delete is in its
-        # way. What runs on an ancestor is not its business to cancel.
+        # A delete cancels the actions on the stack and below and waits for them. Only another delete conflicts, and
+        # an action of an ancestor, which a delete must not cancel.
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
     elif operation is Operation.FORCE_DELETE:
-        # Also over one that does not get on; only another such is in its way.
+        # A forced delete supersedes a stuck delete. Only another forced delete conflicts.
         live = [action for action in live if action.inputs.get("force") or action.stack_id in above]
     holder = min(live, key=lambda action: not _has_begun(action), default=None)
     return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
@@ -124,20 +124,20 @@ def refusal(
 def _maintenance(
     operation: Operation, stack: StackRecord, ancestors: Sequence[StackRecord], descendants: Sequence[StackRecord]
 ) -> StackLocked | None:
-    """What the maintenance locks say. Below a locked stack only one thing can be done: another lock can be set."""
+    """Return the refusal by a maintenance lock of the tree. Below a locked stack only another lock can be set."""
     error = maintenance_refusal(operation, stack)
     for locked in ancestors:
         if error is None and locked.lock is not None:
             error = maintenance_refusal(operation, locked)
             if error is None and operation is not Operation.LOCK:
                 error = locked_error(operation, locked)
-    for locked in () if operation in PASSES_BY else descendants:
+    for locked in () if operation in MAY_SPARE_LOCKED_CHILDREN else descendants:
         error = error or maintenance_refusal(operation, locked)
     return error
 
 
 def _has_begun(action: ActionRecord) -> bool:
-    """Whether somebody is at it, be it that he waits for nested stacks, or for nodes, without a worker."""
+    """True if the action has started, even if it is parked waiting for nested stacks or nodes."""
     return action.status is ActionStatus.RUNNING or action.started_at is not None
 
 
@@ -147,11 +147,11 @@ def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> Hea
     kind = ResourceIsLocked if _has_begun(action) else ActionConflict
     since = to_text(action.started_at or action.created_at)
     path = f"/v1/{action.project}/actions/{action.id}"
-    if action.status is ActionStatus.SUSPENDED:  # to wait would be for ever
+    if action.status is ActionStatus.SUSPENDED:  # it does not end by itself
         way_on = f"It is SUSPENDED: resume it (heatlite action signal {action.id} RESUME, or POST {path})"
     else:
         way_on = f"Wait for it (heatlite action wait {action.id}, or GET {path})"
-    # Another delete is refused as this one was.
+    # Suggest no second delete: it would be refused for the same reason.
     no_delete = action.verb is Verb.DELETE or operation in DELETES
     way_on += ", or cancel it" if no_delete else ", cancel it, or delete the stack"
     return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since, way_on=way_on)
@@ -179,7 +179,7 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
 
 
 def _locked_text(operation: Operation, stack: StackRecord) -> str:
-    """Says what to do: level, since when, by whom, why, until when, and what lifts the lock."""
+    """Return the text of a refusal: the lock with level, times, author and reason, and the commands that lift it."""
     now = state(stack.verb, stack.status)
     text = f"Stack {stack.name} is under maintenance ({now}), so {operation} is refused and nothing was changed."
     lock = stack.lock
@@ -196,7 +196,7 @@ def _locked_text(operation: Operation, stack: StackRecord) -> str:
 
 
 def _described(stack: StackRecord) -> str:
-    """The lock of a stack as a sentence: level, since when, by whom, why, until when; "" without one."""
+    """Describe the lock of a stack: level, times, author, reason; "" without a lock."""
     lock = stack.lock
     if lock is None:
         return ""

@@ -1,0 +1,51 @@
+"""Caller contexts in action rows and suppressed requests: stored, and restored for the work done in their name."""
+
+from dataclasses import replace
+
+from heatlite.core.context import Context
+from heatlite.core.json import JsonMap
+from heatlite.store.errors import UnreadableSecret
+from heatlite.store.records import ActionRecord, SuppressedRecord
+from heatlite.store.secrets.cipher import Cipher
+
+
+def context_to_json(context: Context) -> JsonMap:
+    """Return the part of a context that has no column of its own and is no secret."""
+    return {
+        "roles": sorted(context.roles),
+        "request_id": context.request_id,
+        "user_id": context.user_id,
+        "user_domain_id": context.user_domain_id,
+        "project_domain_id": context.project_domain_id,
+    }
+
+
+def restore_context(action: ActionRecord, cipher: Cipher | None) -> Context:
+    """Rebuild the caller's context from an action row, with credentials while the action is live.
+
+    Raises UnreadableSecret if the row has credentials and no key decrypts them.
+    """
+    secrets = {}
+    if action.secrets is not None:
+        if cipher is None:
+            raise UnreadableSecret(keys="encryption_keys")
+        secrets = {name: str(value) for name, value in cipher.decrypt(action.secrets).items()}
+    return replace(_from_json(action.project, action.requested_by, action.context), secrets=secrets)
+
+
+def restore_author(entry: SuppressedRecord, project: str) -> Context:
+    """Rebuild the context of the author of a suppressed request, with the roles of that time."""
+    return _from_json(project, entry.requested_by, entry.author)
+
+
+def _from_json(project: str, user: str, stored: JsonMap) -> Context:
+    roles = stored.get("roles")
+    return Context(
+        project=project,
+        user=user,
+        roles=frozenset(str(role) for role in roles) if isinstance(roles, list) else frozenset(),
+        request_id=str(stored.get("request_id", "")),
+        user_id=str(stored.get("user_id", "")),
+        user_domain_id=str(stored.get("user_domain_id", "")),
+        project_domain_id=str(stored.get("project_domain_id", "")),
+    )
