@@ -33,6 +33,32 @@ Service = Callable[[str, str, Any], Answer | None]
 """Given method, path below the service and body; None: the way to there breaks off without an answer."""
 
 
+class Network:
+    """A network service with one network. `said` answers in its place."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, dict[str, Any]] = {}
+        self.said: Answer | None = None
+        self.silent = False
+
+    def __call__(self, method: str, path: str, body: Any) -> Answer | None:
+        if self.silent:
+            return None
+        if self.said is not None:
+            return self.said
+        if method == "POST":
+            thing = {"id": "n1", "status": "ACTIVE", "tags": [], **body["network"]}
+            self.things["n1"] = thing
+            return Answer(201, {"network": thing})
+        key = path.rpartition("/")[2].partition("?")[0]
+        if key not in self.things:
+            return Answer(404, {"NeutronError": {"type": "NetworkNotFound", "message": f"Network {key} not found."}})
+        if method == "DELETE":
+            del self.things[key]
+            return Answer(204, "")
+        return Answer(200, {"network": self.things[key]})
+
+
 class FakeCloud:
     """An identity service whose catalog has one other service, a network service, at the same port."""
 

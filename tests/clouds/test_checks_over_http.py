@@ -7,38 +7,12 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import state
-from tests.clouds.services import REFUSED, Answer, FakeCloud, clouds_yaml, fake_cloud
+from tests.clouds.services import REFUSED, Answer, FakeCloud, Network, clouds_yaml, fake_cloud
 from tests.engine.conftest import Engine, place, resource, template  # noqa: F401 - a fixture
 
 pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
 
-Change = Callable[[FakeCloud, "Network"], None]
-
-
-class Network:
-    """A network service with one network. `said` answers in its place."""
-
-    def __init__(self) -> None:
-        self.things: dict[str, dict[str, Any]] = {}
-        self.said: Answer | None = None
-        self.silent = False
-
-    def __call__(self, method: str, path: str, body: Any) -> Answer | None:
-        if self.silent:
-            return None
-        if self.said is not None:
-            return self.said
-        if method == "POST":
-            thing = {"id": "n1", "status": "ACTIVE", "tags": [], **body["network"]}
-            self.things["n1"] = thing
-            return Answer(201, {"network": thing})
-        key = path.rpartition("/")[2].partition("?")[0]
-        if key not in self.things:
-            return Answer(404, {"NeutronError": {"type": "NetworkNotFound", "message": f"Network {key} not found."}})
-        if method == "DELETE":
-            del self.things[key]
-            return Answer(204, "")
-        return Answer(200, {"network": self.things[key]})
+Change = Callable[[FakeCloud, Network], None]
 
 
 def answers(status: int, body: Any = None, kind: str = "application/json") -> Change:

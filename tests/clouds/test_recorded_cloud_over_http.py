@@ -10,8 +10,7 @@ from heatlite.clients.cloud import OtherCloud
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.status import state
 from heatlite.store.records import StackRecord
-from tests.clouds.services import Answer, FakeCloud, clouds_yaml, fake_cloud
-from tests.clouds.test_checks_over_http import Network
+from tests.clouds.services import Answer, FakeCloud, Network, clouds_yaml, fake_cloud
 from tests.engine.conftest import Engine, place, resource, template  # noqa: F401 - a fixture
 
 pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")

@@ -9,8 +9,6 @@ import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 
-import peewee
-
 from heatlite.store.database.database import Database, Row
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import FORM, Cipher, open_cipher
@@ -46,15 +44,21 @@ class Sealing:
         return self._cipher
 
     def _has_secrets(self) -> bool:
-        """Return whether something in the database is encrypted. Reads all of it where nothing is."""
-        known = set(self.database.peewee.get_tables())
-        return any(
-            self.database.select(model.select(peewee.SQL("1")).where(field.startswith(FORM)).limit(1))
+        """Return whether any row holds an encrypted value. Reads every table where none does."""
+        present = set(self.database.peewee.get_tables())
+        sealed = [
+            (model._meta.table_name, field.column_name)
             for model in MODELS
-            if model._meta.table_name in known
+            if model._meta.table_name in present
             for field in model._meta.sorted_fields
             if isinstance(field, ContentField | SealedField)
-        )
+        ]
+        quote = self.database.quote
+        tests = [
+            f"EXISTS (SELECT 1 FROM {quote(table)} WHERE SUBSTR({quote(column)}, 1, {len(FORM)}) = '{FORM}')"
+            for table, column in sealed
+        ]
+        return bool(tests) and bool(self.database.read(f"SELECT {' OR '.join(tests)}")[0][0])
 
     def check(self) -> None:
         """Look whether the keys are those of what is stored: of the oldest and the newest of it. Raises
