@@ -15,21 +15,20 @@ from heatlite.plugin import registry
 from heatlite.plugin.registry import announced
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
+from tests.thorough import FULL, examples, share
 
 # The same examples each time: whoever changes something is told of his own faults. To look for others, run the tests
 # with `--hypothesis-profile=default`.
 # Other folders import it before the one that it is in.
 pytest.register_assert_rewrite("tests.types.marking")
 
-hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("same")
-
-NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
-"""Set where everything is installed (.ci/run): a test in one of these folders that skips then is a failure."""
 
 SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/")
 if os.environ.get("HEATLITE_TEST_CLOUD"):
     SERVICES += ("tests/clouds/",)
+"""Folders where a test that skips in the whole run is a failure."""
 
 # Hundreds of processes start here: each would compile the whole package first.
 sys.dont_write_bytecode = False
@@ -47,6 +46,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only the whole run has: see `tests/thorough.py`."""
+    if not FULL and not any("::" in argument for argument in config.args):
+        items[:], left = share(items)
+        if left:
+            config.hook.pytest_deselected(items=left)
+
+
 def pytest_unconfigure() -> None:
     """Each process of the tests takes away what it has made."""
     DISPATCHING.close()
@@ -59,7 +66,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if "corpus" in getattr(item, "fixturenames", ()) and not os.environ.get("HEATLITE_CORPUS"):
         return report
-    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
+    if FULL and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
     return report

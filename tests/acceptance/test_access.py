@@ -151,6 +151,7 @@ outputs: {o: {value: {get_attr: [beside, outputs, o]}}}
 """
 
 
+@pytest.mark.full
 def test_a_stack_beside_its_own(tmp_path: Path) -> None:
     """The server has to let itself in."""
     token = heatlite(tmp_path, "user", "token", "ci", "--project", "demo").stdout.strip()
@@ -183,6 +184,7 @@ def test_a_server_without_its_files_says_what_is_missing(tmp_path: Path) -> None
     assert done.stderr.startswith(f"heatlite: The list of tokens ({tmp_path}/.config/heatlite/tokens.toml) cannot be")
 
 
+@pytest.mark.full
 def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tmp_path: Path) -> None:
     """A new name each time, more at once than the server has threads, and an address that the caller makes up."""
     need("bcrypt", "bcrypt")

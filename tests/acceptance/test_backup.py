@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.processes import CommandLine, Server
 
 SECRET = {
@@ -27,6 +29,7 @@ def outputs(server: Server, path: str) -> list[object]:
     ]
 
 
+@pytest.mark.full
 def test_a_backup_under_a_stream_of_creates_is_restored(
     heatlite: CommandLine, serve: Callable[[], Server], tmp_path: Path
 ) -> None:

@@ -348,6 +348,7 @@ def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_pa
     assert "CANCEL" not in run("action", "show", action, "--history")
 
 
+@pytest.mark.full
 def test_the_list_of_actions_goes_over_pages(run: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(
         "heat_template_version: 2021-04-16\nresources: {a: {type: OS::Heat::Value, properties: {value: v}}}\n"

@@ -52,6 +52,7 @@ def check_removed(server: Server, path: str) -> None:
     assert made(server.home / "files") == []
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("after", [0, 2, 5, 9])
 def test_everything_is_killed(serve: Callable[[], Server], tmp_path: Path, after: int) -> None:
     """After so many files."""
@@ -78,6 +79,7 @@ def test_the_worker_is_killed(serve: Callable[[], Server], tmp_path: Path) -> No
     server.stop()
 
 
+@pytest.mark.full
 def test_killed_while_it_deletes(serve: Callable[[], Server], tmp_path: Path) -> None:
     server = serve()
     path = server.create("crash", TEMPLATE)

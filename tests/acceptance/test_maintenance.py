@@ -95,6 +95,7 @@ def states(run: Callable[..., str]) -> list[str]:
     return [node["state"] for node in json.loads(run("node", "list", "db", "-f", "json"))]
 
 
+@pytest.mark.full
 def test_a_rolling_restart_under_a_lock(
     run: Callable[..., str], site: Server, agents: dict[str, Agent], tmp_path: Path, heatlite: CommandLine
 ) -> None:

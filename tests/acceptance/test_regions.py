@@ -360,6 +360,7 @@ def test_a_stack_of_somebody_else_can_be_used(near: Server, far: Server) -> None
     assert far.stack(theirs)["stack_status"] == "CHECK_COMPLETE"
 
 
+@pytest.mark.full
 def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
     far: Server, way: Way, tmp_path: Path
 ) -> None:

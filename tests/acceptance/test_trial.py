@@ -51,6 +51,7 @@ def expecting(what: str) -> str:
     return f"template: network.yaml\nsteps:\n- {{do: create, expect: {what}}}\n- {{do: delete}}\n"
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("what", "told"),
     [

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import examples
+
 from .conftest import Heat, template, value
 
 HOT: dict[str, Any] = {"heat_template_version": "2021-04-16"}
@@ -456,7 +458,7 @@ def test_nul_in_a_query(refusing: Heat, query: str) -> None:
 
 # -- laws ------------------------------------------------------------------------------------------
 
-QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = """
     limit marker sort_keys sort_dir name id status action tags tags_any not_tags show_deleted with_count timeout_mins
     global_tenant disable_rollback nested_depth with_detail type with_attr resource_status with_description

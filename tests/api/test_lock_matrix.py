@@ -377,6 +377,7 @@ def split(name: str) -> tuple[Verb, Status]:
     return Verb(verb), Status(status)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_matrix(bench: Bench, operation: str, name: str) -> None:
@@ -406,6 +407,7 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
     assert listed_before.count == 1 + (operation == "mark" and expected == MAINTENANCE)
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", LOCKABLE)
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_a_lock_and_an_unlock_change_nothing_of_what_can_be_done(bench: Bench, operation: str, name: str) -> None:
@@ -528,6 +530,7 @@ def said(answer: Any) -> int | str:
     return str(answer.json["error"]["type"]) if answer.status_int >= 400 else int(answer.status_int)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", sorted(HELD))
 @pytest.mark.parametrize("operation", IN_TREES)
 def test_on_a_child_of_a_locked_stack(tree: Tree, operation: str, name: str) -> None:
@@ -559,6 +562,7 @@ NOT_TOUCHING: dict[str, tuple[str, object]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("touching", [True, False], ids=["touching", "not touching"])
 @pytest.mark.parametrize("name", sorted(HELD))
 @pytest.mark.parametrize("operation", IN_TREES)
@@ -592,6 +596,7 @@ def test_on_the_parent_of_a_locked_child(tree: Tree, operation: str, name: str, 
     assert tree.bench.store.stacks.get(leaf.id) == leaf
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("parked", [False, True], ids=["running", "parked"])
 @pytest.mark.parametrize("name", ["UPDATE_IN_PROGRESS", "CHECK_IN_PROGRESS"])
 @pytest.mark.parametrize("operation", IN_TREES)
@@ -743,6 +748,7 @@ def test_signals_where_a_relative_is_locked(bench: Bench, resource: str, name: s
         assert len(bench.content()["event"]) == len(before["event"]) + 1
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 @pytest.mark.parametrize("resource", ["handle", "policy"])
 def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:

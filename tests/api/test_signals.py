@@ -24,6 +24,7 @@ from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks.stacks import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
+from tests.thorough import examples
 
 from .conftest import Heat, template, value
 
@@ -224,7 +225,7 @@ class TestSignatures:
         heat.settle(path, "DELETE_COMPLETE")
         assert denied(send(heat, native))
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
     def test_no_other_url_is_good(self, heat: Heat, data: st.DataObject) -> None:
         """A character changed anywhere; what decodes to the same is the same."""
@@ -337,8 +338,9 @@ def some(field: Field) -> Any:
     return ANYTHING[field.kind]
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(BUILTIN))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(details=DETAILS)
 def test_whatever_is_signalled_is_no_fault_of_the_server(
     every: tuple[Heat, str, wiring.Embedded], name: str, details: dict[str, object] | None

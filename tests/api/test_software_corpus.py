@@ -68,6 +68,7 @@ def played(heat: Heat, path: str) -> str:
     return f"{stack['stack_status']}: {stack['stack_status_reason']}"
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", TEMPLATES, ids=lambda name: name.removeprefix(f"{FOLDER}/"))
 def test_from_creation_to_deletion(heat: Heat, name: str) -> None:
     body = bundle(name)

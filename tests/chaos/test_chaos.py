@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.chaos import Chaos, Plan
-from tests.faults.conftest import FULL
 from tests.faults.servers import NoServer
 
 
-@pytest.mark.skipif(not FULL, reason="takes half a minute; .ci/run has it")
+@pytest.mark.full
 @pytest.mark.parametrize(("database", "broker"), [("SQLite", ""), ("PostgreSQL", "RabbitMQ"), ("MariaDB", "Redis")])
 def test_nothing_is_lost_stuck_or_doubled(tmp_path: Path, database: str, broker: str) -> None:
     if database != "SQLite" and find_spec("celery") is None:

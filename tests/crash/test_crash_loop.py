@@ -13,9 +13,10 @@ from heatlite.engine.state.requests import Request
 from heatlite.store.stacks.stacks import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, file, odd, settle, stack_of, template
-from tests.crash.test_every_commit import WHOLE, objects, place, start, victims
+from tests.crash.test_every_commit import objects, place, start, victims
 from tests.crash.victim import SURVIVED, live
 from tests.databases import sqlite
+from tests.thorough import FULL
 
 __all__ = ["place", "victims"]
 
@@ -31,7 +32,7 @@ def states(server: Embedded) -> dict[str, str]:
     return {stack.name: state(stack.verb, stack.status) for stack in found}
 
 
-@pytest.mark.parametrize("rollback", [False, True] if WHOLE else [False])
+@pytest.mark.parametrize("rollback", [False, True] if FULL else [False])
 def test_it_ends(place: Path, victims: multiprocessing.context.ForkServerContext, rollback: bool) -> None:
     (place / "now" / "files").mkdir(parents=True)
     database = sqlite(place / "now")

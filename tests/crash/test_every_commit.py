@@ -28,6 +28,7 @@ from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, SCENARIOS, lock, record_path, runs, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
 from tests.databases import MEMORY, sqlite
+from tests.thorough import FULL
 
 MOST_COMMITS = 60
 """More than any scenario has; a victim that still dies there has lost its way."""
@@ -252,7 +253,6 @@ def live_on(server: Embedded, place: Path) -> None:
     look_for_lost_snapshots(server, place)
 
 
-WHOLE = "HEATLITE_TEST_NO_SKIP" in os.environ
 SHOWN_ALWAYS = frozenset({"create", "update", "delete", "tree, update", "groups, rolling update"})
 KILLS = [
     pytest.param(name, after, id=f"{name}-{'after' if after else 'before'}")
@@ -260,10 +260,11 @@ KILLS = [
     for after in (False, True)
     # .ci/run kills before every commit of every operation, which is after the one before and what handlers have done
     # between them; any other run, which is to be short, after every commit of some.
-    if (not after if WHOLE else name in SHOWN_ALWAYS if after else name == "update")
+    if (not after if FULL else name in SHOWN_ALWAYS if after else name == "update")
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "after"), KILLS)
 def test_killed_at_every_commit(
     name: str, after: bool, place: Path, victims: multiprocessing.context.ForkServerContext

@@ -18,9 +18,10 @@ from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, FAILURES, release, settle, stack_of, update
-from tests.crash.test_every_commit import MOST_COMMITS, WHOLE, objects, place, start, victims
+from tests.crash.test_every_commit import MOST_COMMITS, objects, place, start, victims
 from tests.crash.victim import STOPPED, SURVIVED, fail
 from tests.databases import sqlite
+from tests.thorough import FULL
 
 __all__ = ["place", "victims"]
 
@@ -30,7 +31,7 @@ CUTS = [
     pytest.param(name, how, id=f"{name}-{how}")
     for name in FAILURES
     for how in CODES
-    if WHOLE or (name, how) in SHOWN_ALWAYS
+    if FULL or (name, how) in SHOWN_ALWAYS
 ]
 
 

@@ -24,6 +24,7 @@ from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
+from tests import thorough
 from tests.databases import MEMORY, PLACES
 from tests.engine.dispatching import DISPATCHING, NAME
 
@@ -39,7 +40,7 @@ READER = Context("demo", user="rob", roles=frozenset({"reader"}))
 
 def examples(count: int) -> int:
     """How many examples a law is tried on: with another database or a broker it is not the law that is new."""
-    return count if PLACES.are_files and NAME is None else max(2, count // 5)
+    return thorough.examples(count) if PLACES.are_files and NAME is None else max(2, count // 5)
 
 
 class HeldClock(Clock):

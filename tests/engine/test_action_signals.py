@@ -15,6 +15,7 @@ from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, resource, template, thing
 from tests.engine.test_hooks import clear, hooks, reach
+from tests.thorough import FULL
 
 
 def stack_state(stack: StackRecord) -> str:
@@ -332,7 +333,7 @@ def world(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     world.let_go()
 
 
-WHOLE = "HEATLITE_TEST_NO_SKIP" in os.environ and "HEATLITE_TEST_ENGINE_DATABASE" not in os.environ
+WHOLE = FULL and "HEATLITE_TEST_ENGINE_DATABASE" not in os.environ
 """Whether every operation is met everywhere: in .ci/run, where no database or broker is asked for by name."""
 
 
@@ -346,6 +347,7 @@ def undisturbed(verb: Verb) -> str:
     return f"{'FAILED' if verb is Verb.ROLLBACK else 'SUCCEEDED'} {verb}_COMPLETE"
 
 
+@pytest.mark.share(3)
 @everywhere()
 def test_what_was_suspended_ends_as_if_it_had_not_been(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -357,6 +359,7 @@ def test_what_was_suspended_ends_as_if_it_had_not_been(world: World, verb: Verb)
     world.remove(stack)
 
 
+@pytest.mark.share(3)
 @everywhere()
 def test_another_engine_goes_on_with_what_was_suspended(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -369,6 +372,7 @@ def test_another_engine_goes_on_with_what_was_suspended(world: World, verb: Verb
     world.remove(stack)
 
 
+@pytest.mark.share(3)
 @everywhere()
 def test_what_is_suspended_can_be_cancelled(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -389,6 +393,7 @@ def test_what_is_suspended_makes_room_for_a_delete(world: World, verb: Verb) -> 
     world.remove(stack)
 
 
+@pytest.mark.share(3)
 @everywhere()
 def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
     """What is under way may finish; whether that is all, is open."""
@@ -401,6 +406,7 @@ def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
     world.remove(stack)
 
 
+@pytest.mark.share(3)
 @everywhere()
 def test_force_waits_for_nobody(world: World, verb: Verb) -> None:
     """Nor does the delete after it; and whoever was at it writes nothing more."""

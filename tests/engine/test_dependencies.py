@@ -14,6 +14,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal, state
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
+from tests.thorough import examples
 
 from .conftest import MEMBER, Engine, resource, template, thing
 
@@ -270,7 +271,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[set[int]], set[int], set[int]]:
 def test_every_graph_ends_as_its_model(engine: Engine) -> None:
     grove = Grove(engine, NODES, bad=NODES)
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
     @given(graphs())
     def run(drawn: tuple[list[set[int]], set[int], set[int]]) -> None:
         graph, bad, cancelled = drawn

@@ -90,6 +90,7 @@ def test_a_second_mark_brings_a_new_reason(engine: Engine) -> None:
 class TestTakenBack:
     """A mark that is taken back leaves what was not whole as it was."""
 
+    @pytest.mark.share(3)
     @pytest.mark.parametrize(("verb", "status"), [one for one in FINAL if Verb.SUSPEND not in one])
     @pytest.mark.parametrize("locks", [False, True])
     def test_what_was_not_whole_is_so_again(self, engine: Engine, verb: Verb, status: Status, locks: bool) -> None:

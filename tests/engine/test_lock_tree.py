@@ -164,6 +164,7 @@ class TestInherited:
 
 
 class TestOwn:
+    @pytest.mark.share(3)
     @pytest.mark.parametrize("above", [ALL, STACKS])
     @pytest.mark.parametrize("own", [ALL, STACKS])
     @pytest.mark.parametrize("name", ["middle", "leaf"])
@@ -219,6 +220,7 @@ class TestOwn:
         engine.who = MEMBER
         refused(tree, lambda: engine.stacks.delete(engine.who, tree["root"], force), Forbidden)
 
+    @pytest.mark.share(3)
     @pytest.mark.parametrize("name", ["middle", "leaf"])
     @pytest.mark.parametrize("what", ["delete", "check", "suspend", "resume", "lock"])
     def test_what_touches_everything_is_refused(self, engine: Engine, tree: Tree, what: str, name: str) -> None:

@@ -254,6 +254,7 @@ def test_it_may_roll_back(engine: Engine) -> None:
     assert engine.rows(stack) == []
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("verb", [verb for verb in Verb if verb is not Verb.LOCK and verb is not Verb.UNLOCK])
 @pytest.mark.parametrize("status", [Status.COMPLETE, Status.FAILED])
 def test_there_may_be_nothing_to_try_again(engine: Engine, verb: Verb, status: Status) -> None:

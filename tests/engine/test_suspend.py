@@ -92,6 +92,7 @@ GOOD = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("verb", "status"),
     [(verb, status) for verb in Verb for status in (Status.COMPLETE, Status.FAILED) if verb is not Verb.INIT],

@@ -103,7 +103,9 @@ def test_no_operation_is_forgotten() -> None:
     assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.PLAYBOOK}
 
 
-@pytest.mark.parametrize(("part", "minutes"), [("flat", 2), ("flat", None), ("nested", 2)])
+@pytest.mark.parametrize(
+    ("part", "minutes"), [("flat", 2), pytest.param("flat", None, marks=pytest.mark.full), ("nested", 2)]
+)
 @pytest.mark.parametrize("verb", OPERATIONS)
 def test_it_ends_when_its_time_is_up(engine: Engine, verb: Verb, part: str, minutes: int | None) -> None:
     began = engine.clock.now()

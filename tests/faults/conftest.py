@@ -17,7 +17,6 @@ from tests.faults.servers import NoServer, Server
 
 EXAMPLE = str(Path(__file__).parents[1] / "example_plugin")
 
-FULL = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
 """Whether everything is tried (.ci/run), or a sample."""
 
 LEASE = 2.0

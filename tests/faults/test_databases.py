@@ -12,12 +12,13 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import state
 from heatlite.store.store import Store
-from tests.faults.conftest import FULL, LEASE, begin
+from tests.faults.conftest import LEASE, begin
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.operations import OPERATIONS, ask, find, prepare
 from tests.faults.proxy import Proxy
 from tests.faults.servers import KINDS, Redis
+from tests.thorough import FULL
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_nobody_answers_a_commit(store: Store, proxy: Proxy, files: Path) -> Non
     assert proxy.unanswered > rounds
 
 
-@pytest.mark.skipif(not FULL, reason="takes its time; .ci/run has it")
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["PostgreSQL", "MariaDB"])
 def test_restarted_under_load(servers: ExitStack, kind: str, tmp_path: Path) -> None:
     """In good order, and by kill -9."""

@@ -17,11 +17,12 @@ from heatlite.store.actions.table import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, eventually
-from tests.faults.conftest import FULL, begin
+from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.operations import OPERATIONS, ask
 from tests.faults.servers import KINDS, Redis, Server
+from tests.thorough import FULL
 
 OUTAGE = 60.0
 """Seconds that a broker is away."""
@@ -47,7 +48,7 @@ def ended(store: Store) -> int:
     return int(count)
 
 
-@pytest.mark.skipif(not FULL, reason="takes its time; .ci/run has it")
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("url", "kind"), [("PostgreSQL", "RabbitMQ"), ("MariaDB", "Redis")], indirect=["url"]
 )
@@ -89,7 +90,7 @@ def test_the_api_is_killed_between_commit_and_dispatch(machines: Machines, store
     assert unheard - set(clients.accepted), "what was committed, and nobody was told of"
 
 
-@pytest.mark.skipif(not FULL, reason="takes its time; .ci/run has it")
+@pytest.mark.full
 @pytest.mark.parametrize("url", ["PostgreSQL"], indirect=True)
 def test_messages_that_come_twice_late_or_never(
     machines: Machines, servers: ExitStack, url: str, redis: Server, store: Store

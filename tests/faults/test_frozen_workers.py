@@ -12,7 +12,7 @@ import pytest
 
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Worker, eventually
-from tests.faults.conftest import FULL, LEASE, begin
+from tests.faults.conftest import LEASE, begin
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.servers import Redis
@@ -50,7 +50,7 @@ def lost(store: Store) -> int:
     return int(count)
 
 
-@pytest.mark.skipif(not FULL, reason="takes its time; .ci/run has it")
+@pytest.mark.full
 def test_frozen_under_load(machines: Machines, store: Store) -> None:
     api, workers = machines.api(), [machines.worker(), machines.worker()]
     with Clients(api, count=4) as clients:
@@ -68,7 +68,7 @@ def test_frozen_under_load(machines: Machines, store: Store) -> None:
 SLOW = {"before": {"before": 1.0}, "after": {"after": 1.0}, "deleted": {"before": 1.0}}
 
 
-@pytest.mark.skipif(not FULL, reason="takes its time; .ci/run has it")
+@pytest.mark.full
 @pytest.mark.parametrize("moment", SLOW)
 def test_frozen_while_a_handler_is_called(machines: Machines, store: Store, moment: str) -> None:
     """Before it has made its object, or after; or the stack is gone already when it does.

@@ -15,10 +15,11 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import state
 from tests.crash.victim import SURVIVED
-from tests.faults.conftest import FULL, LEASE
+from tests.faults.conftest import LEASE
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.operations import OPERATIONS, find, prepare
 from tests.faults.victim import FOR_EVER, run
+from tests.thorough import FULL
 
 AT_ONCE = 3
 """Victims that live at the same time."""

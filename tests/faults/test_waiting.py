@@ -13,14 +13,14 @@ import pytest
 
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Answer, Server, Worker, eventually
-from tests.faults.conftest import FULL, begin
+from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Machines
 from tests.faults.servers import KINDS, Redis
 
 pytestmark = [
     pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)"),
-    pytest.mark.skipif(not FULL, reason="takes its time; .ci/run has it"),
+    pytest.mark.full,
 ]
 
 HOOKS = Path(__file__).parent / "hooks"

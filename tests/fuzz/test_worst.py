@@ -34,12 +34,13 @@ def answer(text: str) -> str:
     return problems[0].text if problems else ""
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WORST)
 def test_worst(name: str) -> None:
     text = WORST[name](SIZE)
-    start = time.process_time()
+    start = time.thread_time()
     answer(text)
-    assert time.process_time() - start < SECONDS
+    assert time.thread_time() - start < SECONDS
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,7 @@ def test_what_grows_is_refused(text: str, told: str) -> None:
     assert told in answer(f"{head}outputs: {{o: {{value: {text}}}}}\n")
 
 
+@pytest.mark.full
 def test_memory() -> None:
     used = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.test_worst", *HUNGRY], cwd=ROOT, check=True, capture_output=True, text=True

@@ -27,6 +27,7 @@ from heatlite.nodes.requests import MOST_ARGS, NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
 from tests.databases import sqlite
+from tests.thorough import examples
 
 from .conftest import Site
 
@@ -106,7 +107,7 @@ class TestMatrix:
         assert (line.state, line.origin, line.user) == (reached, Origin.SERVER, "anonymous")
         assert (due(site) > nudges) == (reached is not S.CANCELLED)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         steps=st.lists(
             st.one_of(st.sampled_from(["approve", "reject", "cancel"]), st.sampled_from([*S])), min_size=1, max_size=6

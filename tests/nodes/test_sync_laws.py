@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
 from heatlite.nodes.sync import Answer, Changes, Step, Told, compare
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
+from tests.thorough import examples
 
 NODE = NodeRecord(
     "n", "s", "r", "p", "a", "http://a", "secret", "i", 3, "1", ["k"], False, NodeState.UP, "", 1.0, 2.0
@@ -111,7 +112,7 @@ def test_an_answer_that_is_not_complete_loses_nothing(
 
 
 @given(records, answers())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_each_change_has_its_history_and_says_who_tells_it(
     before: dict[str, NodeActionRecord], answer: Answer
 ) -> None:

@@ -33,6 +33,7 @@ from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from tests.memory_mailbox import MemoryMailbox
 from tests.ports import NoRegions, NoSoftware
+from tests.thorough import examples
 
 NAMES = "abcde"
 
@@ -285,7 +286,7 @@ crash = st.tuples(st.none() | st.integers(1, 8), st.none() | st.integers(1, 6))
 step = st.tuples(templates(may_fail=True), st.lists(crash, max_size=3), st.none() | st.sampled_from(NAMES))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(step, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
 def test_the_next_good_update_sets_it_right(
     history: list[tuple[dict[str, Wish], list[tuple[int | None, int | None]], str | None]],
@@ -308,7 +309,7 @@ def test_the_next_good_update_sets_it_right(
 guarded = st.tuples(step, st.frozensets(st.sampled_from(NAMES)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(guarded, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
 def test_nothing_deletes_what_is_protected(
     history: list[tuple[tuple[dict[str, Wish], list[tuple[int | None, int | None]], str | None], frozenset[str]]],
@@ -334,7 +335,7 @@ def test_nothing_deletes_what_is_protected(
     world.is_what(last)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(templates(may_fail=False))
 def test_a_second_update_with_the_same_template_plans_nothing(wishes: dict[str, Wish]) -> None:
     cloud.__init__()  # type: ignore[misc]

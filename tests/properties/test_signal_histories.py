@@ -20,6 +20,7 @@ from heatlite.core.errors import ActionImmutable, Conflict, InvalidActionState, 
 from heatlite.core.status import ENDED_ACTIONS, Signal, Status, state
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, Engine, resource, template
+from tests.thorough import examples
 
 DRAWN = os.environ.get("HEATLITE_SIGNAL_HISTORIES")
 VERBS = ("create", "update", "delete", "check")
@@ -140,7 +141,12 @@ def types() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=int(DRAWN or 12), deadline=None, derandomize=not DRAWN, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=int(DRAWN or examples(12)),
+    deadline=None,
+    derandomize=not DRAWN,
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.sampled_from(VERBS), trees, events)
 def test_every_action_ends_exactly_once(verb: str, tree: Tree, happens: list[Event]) -> None:
     memory = Path("/dev/shm")

@@ -1,6 +1,5 @@
 """The dispatcher for many machines, with real brokers: what is announced reaches a worker, whatever the broker does."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +18,7 @@ from heatlite.engine.dispatch.distributed import Distributed
 
 SECONDS = 60
 
-RABBITMQ_TAKES_ITS_TIME = pytest.mark.skipif(
-    "HEATLITE_TEST_NO_SKIP" not in os.environ, reason="to start and stop it takes half a minute: .ci/run does"
-)
+RABBITMQ_TAKES_ITS_TIME = pytest.mark.full
 
 
 class Recorder:

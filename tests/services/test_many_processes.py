@@ -1,7 +1,6 @@
 """API and workers as processes of their own, with a database server and a broker between them."""
 
 import json
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import CommandLine, Process, Server, Worker, eventually
 from tests.brokers import Broker, free_port
+from tests.thorough import FULL
 
 SIMPLE = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::RandomString"}}}
 
@@ -57,7 +57,6 @@ def machines(tmp_path: Path, url: str, broker: Broker) -> Iterator[Machines]:
     made.kill()
 
 
-WHOLE = "HEATLITE_TEST_NO_SKIP" in os.environ
 """Whether to take the time for all there is (.ci/run does): each test starts several processes."""
 
 
@@ -66,11 +65,11 @@ def places(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("server", "broker"), pairs, indirect=True)
 
 
-ANYWHERE = places(("PostgreSQL", "RabbitMQ"), *((("MariaDB", "Redis"),) if WHOLE else ()))
+ANYWHERE = places(("PostgreSQL", "RabbitMQ"), *((("MariaDB", "Redis"),) if FULL else ()))
 EVERYWHERE = places(
     ("PostgreSQL", "RabbitMQ"),
     ("MariaDB", "Redis"),
-    *((("PostgreSQL", "Redis"), ("MariaDB", "RabbitMQ")) if WHOLE else ()),
+    *((("PostgreSQL", "Redis"), ("MariaDB", "RabbitMQ")) if FULL else ()),
 )
 
 
@@ -229,7 +228,7 @@ def test_metrics_of_processes_that_share_a_port_are_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)")
-@pytest.mark.parametrize("server", ["PostgreSQL", "MariaDB"] if WHOLE else ["MariaDB"], indirect=True)
+@pytest.mark.parametrize("server", ["PostgreSQL", "MariaDB"] if FULL else ["MariaDB"], indirect=True)
 def test_without_a_broker_everything_is_done_nevertheless(tmp_path: Path, url: str) -> None:
     machines = Machines(tmp_path, Settings(url, broker=f"redis://127.0.0.1:{free_port()}/0"))
     try:

@@ -19,6 +19,7 @@ from heatlite.resources import BUILTIN
 from heatlite.template.check import check
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
+from tests.thorough import examples
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
 NAMES = [*sorted(BUILTIN), "Example::Local::File"]
@@ -141,7 +142,7 @@ def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_coercion_is_idempotent_and_equal_to_itself(registry: Registry, name: str, data: st.DataObject) -> None:
     schema = registry.get(name).schema

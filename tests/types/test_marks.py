@@ -104,6 +104,7 @@ def stands(standing: dict[str, Standing], tmp_path_factory: pytest.TempPathFacto
     return stands
 
 
+@pytest.mark.share(7)
 @pytest.mark.parametrize(("file", "name"), RESOURCES)
 def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
     with stands(file) as one:
@@ -125,6 +126,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("file", "first", "second"), PAIRS)
 def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:
     with stands(file) as one:
@@ -138,6 +140,7 @@ NESTED = [
 ]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("file", "name"), NESTED)
 def test_a_member_that_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
     """By an update of the stack that it is nested in."""
@@ -249,6 +252,7 @@ def test_a_floating_ip_leads_to_the_port_again_if_a_new_one_was_not_made(trouble
     assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("verb", ["create_load_balancer", "create_pool", "create_member", "delete_listener"])
 def test_a_balancer_that_was_half_made_anew_is_made_by_the_next_update(troubled: Any, verb: str) -> None:
     number = 1 if verb.startswith("delete") else 2

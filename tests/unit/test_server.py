@@ -24,10 +24,8 @@ def test_a_query_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "lost" in str(record.exc_info[1])
 
 
-@pytest.mark.parametrize(
-    "library", ["openstack", "keystoneauth1", "keystonemiddleware", "oslo_policy", "prometheus_client"]
-)
-def test_it_starts_without(library: str) -> None:
-    """What only some installations use is imported when it is used."""
-    code = f"import sys, heatlite.server; sys.exit({library!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_it_starts_without_what_only_some_installations_use() -> None:
+    """Such a library is imported when it is used."""
+    libraries = {"openstack", "keystoneauth1", "keystonemiddleware", "oslo_policy", "prometheus_client"}
+    code = f"import sys, heatlite.server; print(*{libraries!r} & {{*sys.modules}})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"

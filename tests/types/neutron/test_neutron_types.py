@@ -413,6 +413,7 @@ def test_it_is_made_changed_in_place_and_removed(cloudy: Cloudy, case: Case) -> 
     assert cloudy.census() == before
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.replaced], ids=lambda case: case.type.rpartition("::")[2]
 )
@@ -432,6 +433,7 @@ VANISHING = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.share(4)
 @VANISHING
 def test_one_that_has_vanished_is_missed_and_made_again(cloudy: Cloudy, case: Case) -> None:
     stack = cloudy.made(case.resources())
@@ -443,6 +445,7 @@ def test_one_that_has_vanished_is_missed_and_made_again(cloudy: Cloudy, case: Ca
     thing(cloudy, stack)
 
 
+@pytest.mark.share(4)
 @VANISHING
 def test_one_that_has_vanished_is_deleted(cloudy: Cloudy, case: Case) -> None:
     before = cloudy.census()
@@ -453,6 +456,7 @@ def test_one_that_has_vanished_is_deleted(cloudy: Cloudy, case: Case) -> None:
     assert cloudy.census() == before
 
 
+@pytest.mark.share(4)
 @BY_TYPE
 def test_an_answer_that_is_lost_leaves_no_second_object(troubled: Callable[..., Cloudy], case: Case) -> None:
     kinds = [one["type"] for one in case.resources().values()]

@@ -118,6 +118,7 @@ class TestCreate:
         assert shown(cloudy, stack)["status"] == "ACTIVE"
         assert cloudy.clock.now() >= began + 30
 
+    @pytest.mark.full
     def test_many_build_at_once(self, troubled: Callable[..., Cloudy]) -> None:
         """A server that builds holds no thread: there are sixteen at most."""
         cloudy = troubled(build=300)

@@ -120,6 +120,7 @@ def test_bad_arguments(arguments: Json) -> None:
         Template(document).bind(Environment(), {})
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("expression", "data"),
     [
