@@ -37,6 +37,8 @@ _MUTABLE = (
     "moved_in",
 )
 
+_NESTED = "SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL"
+
 
 class Resources:
     """The resource rows. Each method is one statement, or one for some hundred rows."""
@@ -78,19 +80,20 @@ class Resources:
 
     def types(self, root_id: str) -> frozenset[str]:
         """The types that a stack and the live stacks nested in it have, as the registries have mapped them."""
-        nested = Stack.select(Stack.id).where(Stack.root_id == root_id, Stack.deleted_at.is_null())
-        rows = Resource.select(Resource.mapped_type).distinct()
-        found = rows.where((Resource.stack_id == root_id) | Resource.stack_id.in_(nested))
-        return frozenset(str(name) for (name,) in self._database.select(found))
+        sql = f"SELECT DISTINCT mapped_type FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED}))"
+        rows = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
+        return frozenset(str(name) for (name,) in rows)
 
     def any_protected(self, root_id: str) -> bool:
         """Whether a stack, or a live stack nested in it, is protected or has a resource that is."""
-        nested = Stack.select(Stack.id).where(Stack.root_id == root_id, Stack.deleted_at.is_null())
-        of_tree = (Stack.id == root_id) | Stack.id.in_(nested)
-        stacks = Stack.select(Stack.id).where(of_tree, Stack.protection.is_null(False))
-        in_tree = (Resource.stack_id == root_id) | Resource.stack_id.in_(nested)
-        rows = Resource.select(Resource.id).where(in_tree, Resource.protection.is_null(False))
-        return any(self._database.select(select.limit(1)) for select in (stacks, rows))
+        protected = "AND protection IS NOT NULL LIMIT 1"
+        return any(
+            self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
+            for sql in (
+                f"SELECT id FROM stack WHERE (id = ? OR id IN ({_NESTED})) {protected}",
+                f"SELECT id FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED})) {protected}",
+            )
+        )
 
     def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
         """The first resource of the stacks that is protected."""
