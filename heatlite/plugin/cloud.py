@@ -41,6 +41,8 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
+WHOLE = "whole"
+"""Key of the data: the id of what the object is a part of, where the properties give a name."""
 OTHERS = "others"
 """The key in `data` for the ids of what carried the mark before anything was made."""
 
@@ -131,7 +133,15 @@ class CloudResource(Resource[P_co]):
     @property
     def whole(self) -> tuple[Json, ...]:
         """The id of what the object is a part of (`within`), if it is. Raises CloudNotFound, CloudError."""
-        return (self.resolved(self.facts.properties)[self.within],) if self.within else ()
+        if not self.within:
+            return ()
+        kept = self.data.get(WHOLE)
+        return (self.resolved(self.facts.properties)[self.within] if kept is None else kept,)
+
+    def keep_whole(self) -> None:
+        """Keep the id of what a finished object is a part of: its name may change."""
+        if self.within and self.whole[0] != self.facts.properties[self.within]:
+            self.data[WHOLE] = self.whole[0]
 
     @property
     def address(self) -> tuple[Json, ...]:
@@ -318,6 +328,7 @@ class CloudResource(Resource[P_co]):
         args = {**self.create_args(), **self.identity()}
         made = self.map(self.service(f"create_{self.noun}", *self.whole, **args))
         self.physical_id = identity(made)
+        self.keep_whole()
         return self.status_of(made) or None  # what is ready at once need not be asked for again
 
     def check_create_complete(self, token: Json) -> bool | float:
@@ -341,8 +352,9 @@ class CloudResource(Resource[P_co]):
     def handle_delete(self) -> Json:
         self.free()
         if self.physical_id is not None:
+            address = self.address  # a name that leads nowhere does not mean that the object is gone
             with suppress(CloudNotFound):  # gone is deleted
-                self.service(f"delete_{self.noun}", *self.address)
+                self.service(f"delete_{self.noun}", *address)
         return None
 
     def check_delete_complete(self, token: Json) -> bool | float:

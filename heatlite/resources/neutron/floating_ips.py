@@ -177,6 +177,7 @@ class FloatingIPPortForward(
     def handle_create(self) -> Json:
         made = self.map(self.service("create_port_forwarding", floatingip_id=self.whole[0], **self.sent()))
         self.physical_id = str(made["id"])
+        self.keep_whole()
         return None
 
     def let_go(self, gone: Resource[Schema]) -> None:

@@ -1,0 +1,100 @@
+"""Parts of other objects whose whole is given by name: they are told apart by the id that the name had."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from heatlite.core.status import state
+from heatlite.plugin.cloud import WHOLE
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import ref, resource
+from tests.types.conftest import Cloudy
+
+Wholes = Callable[[str], dict[str, Any]]
+
+
+def pools(name: str) -> dict[str, Any]:
+    balancer = resource("OS::Octavia::LoadBalancer", vip_subnet=ref("subnet"))
+    pool = resource(
+        "OS::Octavia::Pool", loadbalancer=ref("lb"), name=name, protocol="HTTP", lb_algorithm="ROUND_ROBIN"
+    )
+    net = resource("OS::Neutron::Net")
+    return {
+        "net": net,
+        "subnet": resource("OS::Neutron::Subnet", network=ref("net"), cidr="10.0.0.0/24"),
+        "lb": balancer,
+        "whole": pool,
+    }
+
+
+def policies(name: str) -> dict[str, Any]:
+    return {"whole": resource("OS::Neutron::QoSPolicy", name=name)}
+
+
+PARTS: list[tuple[Wholes, Any]] = [
+    (pools, resource("OS::Octavia::PoolMember", pool="first", address="10.0.0.9", protocol_port=80)),
+    (policies, resource("OS::Neutron::QoSDscpMarkingRule", policy="first", dscp_mark=10)),
+]
+
+
+@dataclass
+class Pair:
+    """A stack with the whole and one with the part."""
+
+    whole: StackRecord
+    part: StackRecord
+    census: dict[str, int]
+    """The objects without the part."""
+    wholes: Wholes
+
+
+@pytest.fixture(params=PARTS, ids=["member", "rule"])
+def pair(cloudy: Cloudy, request: pytest.FixtureRequest) -> Pair:
+    wholes, part = request.param
+    whole = cloudy.made(wholes("first"), "wholes")
+    census = cloudy.census()
+    return Pair(whole, cloudy.made({"part": part}, "parts"), census, wholes)
+
+
+def final(stack: StackRecord) -> str:
+    return state(stack.verb, stack.status)
+
+
+def rename(cloudy: Cloudy, pair: Pair, name: str) -> None:
+    """Give the whole another name, and forget the ids of names."""
+    cloudy.changed(pair.whole, pair.wholes(name))
+    cloudy.close()
+    cloudy.open()
+
+
+def test_a_part_goes_though_its_whole_has_another_name(cloudy: Cloudy, pair: Pair) -> None:
+    rename(cloudy, pair, "second")
+    assert final(cloudy.delete(pair.part)) == "DELETE_COMPLETE"
+    assert cloudy.census() == pair.census
+
+
+def test_a_name_that_leads_nowhere_is_no_proof_of_a_deletion(cloudy: Cloudy, pair: Pair) -> None:
+    """A row from before the id was kept."""
+    row = cloudy.row(pair.part, "part")
+    assert row.data.pop(WHOLE) == cloudy.row(pair.whole, "whole").physical_id
+    with cloudy.store.transaction():
+        cloudy.store.resources.save_many([row])
+    rename(cloudy, pair, "second")
+    part = cloudy.delete(pair.part)
+    assert final(part) == "DELETE_FAILED"
+    assert "(first) could not be found" in cloudy.row(part, "part").status_reason
+    assert cloudy.census() != pair.census
+    rename(cloudy, pair, "first")
+    assert final(cloudy.delete(part)) == "DELETE_COMPLETE"
+    assert cloudy.census() == pair.census
+
+
+def test_a_part_is_gone_with_its_whole(cloudy: Cloudy, pair: Pair) -> None:
+    if pair.wholes is policies:
+        pytest.skip("a policy goes only once its rules are gone")
+    assert final(cloudy.delete(pair.whole)) == "DELETE_COMPLETE"
+    cloudy.close()
+    cloudy.open()
+    assert final(cloudy.delete(pair.part)) == "DELETE_COMPLETE"
