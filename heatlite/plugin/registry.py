@@ -22,7 +22,7 @@ from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
-from heatlite.template.patterns import read_pattern
+from heatlite.template.patterns import Program
 from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType, ResourceTypeView
 
 GROUP = "heatlite.resources"
@@ -157,7 +157,7 @@ class Registry:
         names = self.names()
         if name is not None:
             try:
-                pattern = read_pattern(name)
+                pattern = Program(name)
                 names = [known for known in names if pattern.begins(known)]
             except ValueError:
                 return []

@@ -1,7 +1,6 @@
 """The function `yaql`: the query language of the library of that name, which is imported only when it is used."""
 
 import functools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from heatlite.core.errors import StackValidationFailed
 from heatlite.template.expression import Call, Function, deferred, fields
 from heatlite.template.functions_hot import brief, wrong
 from heatlite.template.loader import verify_json_value
-from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
+from heatlite.template.patterns import Program
 from heatlite.template.yaql_bounds import Charge, Meter, counted, said
 
 MOST_ITERATIONS: Final = 200
@@ -24,11 +23,8 @@ MOST_CHARACTERS: Final = 10_000
 WORK_OF_QUERY: Final = 200
 """What it is at least to evaluate an expression, in things looked at (`MOST_WORK`); and to parse one:"""
 WORK_OF_PARSING: Final = 600
-MOST_STEPS: Final = 20_000_000
-"""What one search for a pattern may take: some 0.4 s."""
-STEPS_OF_WORK: Final = 16
-"""How many steps of `re` are as much as looking at one thing."""
-_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL
+_GROUP: Final = re.compile(r"\\([1-9][0-9]?)")
+"""A group in a text that replaces matches."""
 
 Query = Callable[[object, Charge], object]
 """An expression that was parsed: gives its result for what ``$.data`` is."""
@@ -146,19 +142,67 @@ def _counting_context() -> Any:
     return Counting(convention=conventions.CamelCaseConvention())
 
 
+class Regex:
+    """What the function `regex` of an expression gives: a pattern whose matching counts as the template's work."""
+
+    def __init__(self, text: str, flags: str = "") -> None:
+        self._program = Program(text, flags)
+
+    def __repr__(self) -> str:
+        return f"regex({self._program.text!r})"
+
+    def search(self, text: str) -> object:
+        """Return the first match in the text, or None. Raises TooMuchWork."""
+        return self._once(text).search(text)
+
+    def finditer(self, text: str) -> Iterator[object]:
+        """Iterate over the matches in the text. Raises TooMuchWork."""
+        found: Iterator[object] = self._often(text).finditer(text)
+        return found
+
+    def split(self, text: str, most: int = 0) -> list[str]:
+        """Split the text at the first `most` matches, or at all. Raises TooMuchWork."""
+        parts: list[str] = self._often(text).split(text, most)
+        return parts
+
+    def sub(self, new: str | Callable[[Any], str], text: str, most: int = 0) -> str:
+        """Replace the first `most` matches, or all; ``\\1`` in a new text is a group. Raises TooMuchWork."""
+        if isinstance(new, str):
+            _meter.get().charge((len(new) + 1) * (len(text) + 1) // 128)
+            replaced: str = self._often(text).sub(functools.partial(_expanded, new), text, most)
+        else:
+            replaced = self._often(text).sub(new, text, most)
+        return replaced
+
+    def _once(self, text: str) -> Any:
+        _meter.get().charge(len(text) + len(self._program.text))
+        return self._program.on(text)
+
+    def _often(self, text: str) -> Any:
+        """As many searches as there are characters, each of which may look at the rest of the text."""
+        _meter.get().charge(len(text) ** 2 // 128)
+        return self._once(text)
+
+
+def _expanded(new: str, match: Any) -> str:
+    return _GROUP.sub(lambda found: match.group(int(found[1])) or "", new)
+
+
 def _bounded(root: Any) -> Any:
-    """The library's functions; those whose work neither limit of the library bounds are held to bounds of ours."""
+    """Return the library's functions, with those of regular expressions on `Regex` instead of `re`."""
     import yaql.standard_library.regex as regexes
     from yaql.language import specs, yaqltypes
 
     context = root.create_child_context()
 
-    def regex(pattern: str, ignore_case: bool = False, multi_line: bool = False, dot_all: bool = False) -> object:
-        flags = re.IGNORECASE * ignore_case | re.MULTILINE * multi_line | re.DOTALL * dot_all
-        return read_pattern(pattern, flags).compiled()
+    def regex(pattern: str, ignore_case: bool = False, multi_line: bool = False, dot_all: bool = False) -> Regex:
+        return Regex(pattern, "i" * ignore_case + "m" * multi_line + "s" * dot_all)
+
+    def is_regex(value: object) -> bool:
+        return isinstance(value, Regex)
 
     def matches(string: str, regexp: str) -> bool:
-        return _occurs(read_pattern(regexp), string)
+        return Regex(regexp).search(string) is not None
 
     def matching(string: str, pattern: str) -> bool:
         return matches(string, pattern)
@@ -167,12 +211,14 @@ def _bounded(root: Any) -> Any:
         return not matches(string, pattern)
 
     class Guard:
-        """Stands where the library registers its functions of regular expressions, and bounds those of `regex`."""
+        """Takes what the library registers, and lets a `Regex` stand where a pattern of `re` is expected."""
 
         @staticmethod
         def register_function(function: object) -> None:
             definition = specs.get_function_definition(function, convention=context.convention)
-            definition.payload = _guarded(definition.payload)
+            for parameter in definition.parameters.values():
+                if getattr(parameter.value_type, "python_type", None) is re.Pattern:
+                    parameter.value_type = yaqltypes.PythonType(Regex, nullable=False)
             context.register_function(definition)
 
     regexes.register(Guard)
@@ -180,6 +226,7 @@ def _bounded(root: Any) -> Any:
     text = yaqltypes.String()
     for function, parameters, mark in (
         (regex, {"pattern": text}, specs.name("regex")),
+        (is_regex, {}, specs.name("isRegex")),
         (matches, {"string": text, "regexp": text}, specs.method),
         (matching, {"string": text, "pattern": text}, specs.name("#operator_=~")),
         (not_matching, {"string": text, "pattern": text}, specs.name("#operator_!~")),
@@ -189,30 +236,6 @@ def _bounded(root: Any) -> Any:
             definition = specs.parameter(name, kind)(definition)
         context.register_function(mark(definition))
     return context
-
-
-def _guarded(function: Callable[..., object]) -> Callable[..., object]:
-    """A function of the library that is given what `regex` made, and a text: with its work counted."""
-
-    def call(*given: object, **named: object) -> object:
-        arguments = (*given, *named.values())
-        texts = [len(value) for value in arguments if isinstance(value, str)]
-        for value in arguments:
-            if isinstance(value, re.Pattern):
-                pattern = read_pattern(value.pattern, value.flags & _FLAGS)
-                steps = pattern.search_steps(" " * max(texts, default=0))
-                if steps >= MOST_STEPS:
-                    raise TooMuchWork(f"the pattern {value.pattern!r}: it goes back too often")
-                # What is put in may be as long as what is found, as often as it is found.
-                _meter.get().charge(steps // STEPS_OF_WORK + math.prod(size + 1 for size in texts) // 128)
-        return function(*given, **named)
-
-    return call
-
-
-def _occurs(pattern: Pattern, text: str) -> bool:
-    _meter.get().charge(len(text) + len(pattern.text))
-    return pattern.occurs(text)
 
 
 def _plain(value: object) -> object:

@@ -224,7 +224,7 @@ def _text(value: object) -> None:
     if isinstance(value, (tuple, list, Mapping, Set)):
         for part in _parts(value):
             _text(part)
-    elif value is not None and not isinstance(value, (str, bool, int, float, datetime, timedelta, tzinfo, re.Pattern)):
+    elif value is not None and not isinstance(value, (str, bool, int, float, datetime, timedelta, tzinfo)):
         raise ValueError("the value has no text: make a list of it")
 
 

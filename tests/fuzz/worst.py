@@ -191,6 +191,7 @@ WORST: Final[dict[str, Maker]] = {
     "patterns with many ways": _pattern("(a|aa|b)*(a|b|ab)+c", "ab" * 40),
     "patterns, just in bounds": _pattern("(?:[a-z]+[0-9]?)+x?", "abc0" * 20),
     "patterns with look-ahead": _pattern("(?:(?=.*a.*b)[ab])*", "ab" * 20),
+    "patterns with many states": _pattern("(.*a.{300}|.*b.{200}b)", "abbabaabaabbabbabab" * 5),
     "patterns to prepare": _pattern("(?i)[a-z][b-y][c-x]", "a"),
     "patterns with wide sets": _pattern("[一-鿿]*[ぁ-龠]+", "a"),
     "one pattern": _one_pattern("a*", "a"),

@@ -1,4 +1,4 @@
-"""Regular expressions of strangers: the language of `re`, within bounds."""
+"""Regular expressions of templates: Python's language as far as RE2 serves it, within limits."""
 
 import re
 import time
@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatlite.template.patterns import Pattern, TooMuchWork, read_pattern
+from heatlite.template.patterns import Pattern, Program, TooMuchWork, read_pattern
 
-
-def expected(text: str, value: str) -> bool:
-    return re.fullmatch(text, value) is not None
+WINDOWS_PASSWORD = (
+    r"(?=^.{6,255}$)((?=.*\d)(?=.*[A-Z])(?=.*[a-z])|(?=.*\d)(?=.*[^A-Za-z0-9])(?=.*[a-z])"
+    r"|(?=.*[^A-Za-z0-9])(?=.*[A-Z])(?=.*[a-z])|(?=.*\d)(?=.*[A-Z])(?=.*[^A-Za-z0-9]))^.*"
+)
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,8 @@ def expected(text: str, value: str) -> bool:
     [
         ("", ["", "a"]),
         ("[a-z][a-z0-9]*", ["a", "a1", "1a", ""]),
-        (r"(\d{1,3}\.){3}\d{1,3}", ["192.168.1.20", "192.168.1", "1.2.3.4444"]),
+        (r"(\d{1,3}\.){3}\d{1,3}", ["192.168.1.20", "192.168.1", "1.2.3.4444", "١٩٢.1.1.1"]),
         (r"^([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}$", ["a-b.c.org", "a--b.org", "org", "a.o", "a-b.c.org\n"]),
-        (r"(?=.*[A-Z])(?=.*[0-9])(?!.*\s).{8,}", ["Passw0rd1", "passw0rd1", "Passw0 rd1"]),
         (r"(a|b|ab)*c", ["ababc", "abab", "c"]),
         (r"(a+)+b", ["aaab", "aaa", "b"]),
         (r"(?i)[a-z]+É(x|y)*", ["abcéXy", "ABCÉ", "abce"]),
@@ -33,36 +33,40 @@ def expected(text: str, value: str) -> bool:
         (r"(?m)(^a$\n?)+", ["a\na\n", "a\nb"]),
         (r"(\b\w+\b\W*)+", ["ab, cd", ", ab"]),
         (r"(\Ba|b)+\Z", ["ba", "ab"]),
-        (r"((?<=a)b|a|(?<!a)c)+", ["ab", "b", "aab", "ac", "abc"]),
-        (r"(?a)(\w|\d)+", ["abc", "é"]),
-        (r"(\w|\d)+", ["abc", "é"]),
-        (r"(?x) ( a | b )* # text", ["ab", " "]),
+        (r"(\w|\d)+", ["abc", "é", "٣", "²", "_-"]),
+        (r"\s+\S\D\W", ["\x0b\u2003é-%", " ax漢", "\x1c٣a "]),
+        (r"[^\w]+[\s\S]*", ["- a", "é", "--é"]),
         (r"(a{2,4}?){2,3}", ["aaaa", "aaa", "a" * 12, "a" * 13]),
-        (r"(a{0,3}b?){2}", ["aab", "aaabaaab", "aaaabb"]),
         (r"(|a)+", ["", "aaa"]),
-        (r"(?:a|(?!))+", ["aa"]),
         (r"[一-鿿a-z\d]+", ["漢字a1", "漢 字"]),
-        (r"([^一-鿿]|a)+", ["abc", "漢"]),
+        (r"[_0-9a-zA-Z\u4e00-\u9fa5]+", ["a漢", "é"]),
+        (r"\U0001F600\x41\u0042?", ["😀A", "😀AB"]),
         (r"(?i)[a-f][g-l][m-r][s-z]+(x|y)*", ["AGMSS", "agmx", "agmſ", "1gms"]),
-        (r"(?:(a)|b)(?(1)c|d)", ["ac", "bd", "ad"]),
-        (r"(.)\1", ["aa", "ab"]),
-        (r"(?>a+)b", ["aab", "aa"]),
-        (r"a++b", ["aab", "aa"]),
+        ("[x[:alpha:]]", ["a]", "[]", "b"]),
+        ("[]a]+", ["]a", "b"]),
+        ("a{,3}", ["", "aaa", "aaaa", "a{,3}"]),
+        (r"(?P<n>a)\$", ["a$", "a"]),
+        # look-ahead
+        (r"(?=.*[A-Z])(?=.*[0-9])(?!.*\s).{8,}", ["Passw0rd1", "passw0rd1", "Passw0 rd1"]),
+        (r"((?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{6,20})", ["Passw0rd1", "passw0rd1", "Aa1"]),
+        (r"^((?=.*\d)|(?=.*[a-z]).{3})$", ["Passw0rd1", "a12", "abc", "a12a", ""]),
+        ('^(?!.*["\\r\\n\\f]).*$', ["abc", 'a"b']),
+        ("(?=a)b|c|(?=d)d+|^(?!f).", ["b", "c", "ddd", "a", "d", "f"]),
+        ("(?=(?:a|b))[a-z]+", ["ac", "ca"]),
+        ("(?=a)", ["", "a"]),
+        ("(?=)", ["", "a"]),
+        (r"[a-z]+(?=[.-][a-z])*\.[a-z]+(?!x)?", ["a.com", "a-b.com", "acom"]),
+        (WINDOWS_PASSWORD, ["Passw0rd", "password", "Pw0rd", "pass word1", "PASS-w1", "P0-" * 80]),
     ],
 )
-def test_it_is_the_language_of_re(text: str, values: list[str]) -> None:
-    assert [read_pattern(text).matches(value) for value in values] == [expected(text, value) for value in values]
-
-
-def test_what_re_itself_would_take_all_memory_for() -> None:
-    text = "(?:(?:a?){60000}){60000}"
-    assert [read_pattern(text).matches(value) for value in ("", "aa", "b")] == [True, True, False]
+def test_the_same_values_match_as_with_python(text: str, values: list[str]) -> None:
+    expected = [re.fullmatch(text, value) is not None for value in values]
+    assert [read_pattern(text).matches(value) for value in values] == expected
 
 
 PIECES = st.sampled_from(
-    ["a", "b", ".", "[ab]", "[^a]", r"\w", "é", "(?:)", "^", "$", r"\b", r"\B", r"\Z", "(?=a)", "(?!b)", "(?<=a)",
-     "(?<!b)", "(?i:A)", "\n", "[a-é]"]
-)  # fmt: skip
+    ["a", "b", ".", "[ab]", "[^a]", "é", "(?:)", "^", "$", r"\w", r"\W", r"\d", r"\s", r"\Z", "(?i:A)", "\n", "[a-é]"]
+)
 EXPRESSIONS = st.recursive(
     PIECES,
     lambda inner: st.one_of(
@@ -71,41 +75,31 @@ EXPRESSIONS = st.recursive(
         st.tuples(inner, st.sampled_from(["*", "+", "?", "*?", "{2}", "{1,3}", "{0,2}?", "{2,}"])).map(
             lambda both: f"(?:{both[0]}){both[1]}"
         ),
-        inner.map(lambda part: f"(?={part})"),
-        inner.map(lambda part: f"(?!{part})"),
     ),
     max_leaves=8,
 )
+CONDITIONS = st.lists(st.tuples(st.sampled_from(["(?=", "(?!"]), EXPRESSIONS), max_size=3).map(
+    lambda given: "".join(f"{opening}{inside})" for opening, inside in given)
+)  # fmt: skip
+VALUES = st.text(alphabet="abAé1 ", max_size=7)
 
 
-@given(EXPRESSIONS, st.text(alphabet="abAé\n ", max_size=7))
-def test_following_all_ways_at_once_finds_what_re_finds(text: str, value: str) -> None:
-    at_once = Pattern(text)
-    at_once._pattern = None
-    try:
-        found = at_once.matches(value)
-    except TooMuchWork:
-        return
-    assert found == expected(text, value), (text, value)
-    assert at_once.begins(value) == (re.match(text, value) is not None), (text, value)
-    assert at_once.occurs(value) == (re.search(text, value) is not None), (text, value)
+@given(CONDITIONS, EXPRESSIONS, VALUES)
+def test_random_expressions_match_as_with_python(conditions: str, text: str, value: str) -> None:
+    whole = f"{conditions}(?:{text})" if conditions else text
+    assert read_pattern(whole).matches(value) == (re.fullmatch(whole, value) is not None), (whole, value)
+
+
+@given(EXPRESSIONS, VALUES)
+def test_the_beginning_matches_as_with_python(text: str, value: str) -> None:
+    assert Program(text).begins(value) == (re.match(text, value) is not None), (text, value)
 
 
 @given(st.text(alphabet="ab()[]{}|*+?.^$\\1,-:=!<>iP", max_size=20), st.text(alphabet="ab1", max_size=6))
-def test_a_text_is_a_pattern_or_a_value_error(text: str, value: str) -> None:
-    with warnings.catch_warnings():
+def test_any_text_is_a_pattern_or_a_value_error(text: str, value: str) -> None:
+    with warnings.catch_warnings(), suppress(ValueError):
         warnings.simplefilter("ignore", FutureWarning)
-        try:
-            made = Pattern(text)
-        except ValueError:
-            with pytest.raises((re.error, OverflowError)):
-                re.compile(text)
-            return
-        try:
-            found = made.matches(value)
-        except TooMuchWork:
-            return
-        assert found == expected(text, value)
+        read_pattern(text).matches(value)
 
 
 @pytest.mark.parametrize(
@@ -113,18 +107,16 @@ def test_a_text_is_a_pattern_or_a_value_error(text: str, value: str) -> None:
     [
         ("(a+)+$", "a" * 5000 + "!"),
         ("(a|aa)+$", "a" * 5000 + "!"),
-        ("(a|a?)+$", "a" * 300 + "!"),
         ("(.*a){20}", "a" * 5000 + "!"),
         ("(x+x+)+y", "x" * 5000),
         (".*.*.*=.*", " " * 200_000),
-        ("((a{0,100}){0,100}){0,100}b", "a" * 5000),
-        (r"(.+)\1+x", "ab" * 5000),
+        ("((a{0,10}){0,10}){0,10}b", "a" * 5000),
         ("(?=(a+)+$)a*!", "a" * 5000 + "!"),
         ("(?:a|b|ab)*c", "ab" * 200_000),
-        ("(?:(?=.*a.*b.*c.*d)a)*", "a" * 10_000),
         ("(" * 90 + "a" + ")*" * 90 + "b", "a" * 500),
-        ("(?:(?:(?:a?){60000}){60000}){60000}b", "a" * 500),
-        ("(?:|){60000}" * 200 + "b", "a"),
+        ("(?:.*a.{300})|(?:.*b.{200}b)", "abbabaabaabbabbabab" * 10_000),
+        (r"(?:\w{0,9}\s?){9}!", "né " * 10_000),
+        (r"\w{1000}", "é" * 1000),
     ],
 )
 def test_no_pattern_takes_long(text: str, value: str) -> None:
@@ -141,26 +133,44 @@ def test_no_pattern_takes_long(text: str, value: str) -> None:
     [
         "[Ā-\uffff]" * 2000,
         "(?i)" + "[Ā-\uffff]" * 2000,
-        "(?i)" + "[a-z]" * 4000,
         "(?i)" + "ſ" * 20_000,
         "a|" * 10_000,
         "(a)" * 5000,
-        "a{1,60000}" * 2000,
+        "a{1,1000}" * 2000,
+        "(?:(?:(?:a?){60000}){60000}){60000}b",
         r"\w" * 10_000,
         "(?:a{0,3}b?)*" * 2000,
-        "(?<=" + "(?:a|b)" * 3000 + ")",
-        "x{4294967294}" * 1000,
+        "(?=" + "(?:a|b)" * 3000 + ")",
+        "(?=" * 5000,
+        "(?=a)" * 5000,
+        "(" * 5000 + "(?=a)" + ")" * 5000,
     ],
 )
 def test_no_pattern_takes_long_to_prepare(text: str) -> None:
     start = time.process_time()
-    made = read_pattern(text)
-    with suppress(TooMuchWork):
-        made.matches("ab" * 20)
+    with suppress(ValueError):
+        read_pattern(text).matches("ab" * 20)
     assert time.process_time() - start < 1
 
 
-def test_what_is_no_pattern() -> None:
-    for text in ("(", "[", "*", "a**", "(?<=a*)b", "(" * 5000 + ")" * 5000, "x{99999999999}", r"\p{L}", "(?P<1>a)"):
-        with pytest.raises(ValueError):
-            read_pattern(text)
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("(", "missing )"),
+        ("[", "missing ]"),
+        ("*", "no argument for repetition"),
+        ("a**", "bad repetition operator"),
+        ("(?:a?){1001}", "invalid repetition size"),
+        (r"(.)\1", "invalid escape"),
+        (r"\p{L}", "bad escape"),
+        (r"[\pL]", "bad escape"),
+        ("(?<=a)b", "look-around is only supported as look-ahead at the beginning"),
+        ("a(?=b)b", "look-around is only supported as look-ahead at the beginning"),
+        ("(?:a(?=b)|c)d", "look-around is only supported as look-ahead at the beginning"),
+        ("(?=a", "missing )"),
+        ("(?=a)" * 101, "more than 100 groups"),
+    ],
+)
+def test_invalid_and_unsupported_patterns(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        Pattern(text)
