@@ -1,4 +1,4 @@
-"""Work of operators on the database: open, upgrade, back up, restore, check it, and rotate its keys."""
+"""Administration of the database: open, upgrade, back up, restore, check, keys."""
 
 import logging
 import os
@@ -54,7 +54,7 @@ def open_store(settings: Settings) -> Store:
 
 
 def check_keys(store: Store, warns: bool = True) -> None:
-    """Check that the keys fit the stored secrets, before anything is written with them.
+    """Check that the keys fit the stored secrets, before they encrypt anything.
 
     Logs a warning if there is no key. Raises BadSetting, UnreadableSecret.
     """
@@ -97,7 +97,10 @@ def back_up(settings: Settings, target: Path, overwrite: bool) -> backup.Backup:
 
 
 def restore(settings: Settings, source: Path, force: bool) -> backup.Restored:
-    """Replace the SQLite database by a backup, see `backup.restore`. Raises EngineBusy."""
+    """Replace the SQLite database by a backup, see `backup.restore`.
+
+    Raises EngineBusy.
+    """
     try:
         return backup.restore(settings.database, settings.encryption_keys, source, force)
     except EngineRunning as error:

@@ -1,4 +1,4 @@
-"""Checks before a server starts: address, port, settings, libraries, database and broker."""
+"""Checks before a server starts: address, port, libraries, database, broker."""
 
 import socket
 from ipaddress import ip_address
@@ -83,7 +83,7 @@ def check_distributed(settings: Settings, command: str) -> None:
 
 
 def _check_port(settings: Settings) -> None:
-    """Bind the port once: gunicorn would retry for seconds, and then fail without a reason."""
+    """Bind the port once. gunicorn would retry for seconds, and give no reason."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -48,7 +48,10 @@ class Log(Logger):  # type: ignore[misc]
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """The gunicorn application. What it is the face of starts in the worker process, after the fork."""
+    """The gunicorn application.
+
+    What it is the face of starts in the worker process, after the fork.
+    """
 
     instant = INSTANT
     """Paths whose answers need neither a thread nor the database."""
@@ -153,8 +156,9 @@ def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], proce
 
 
 def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
-    """Serve the metrics of a worker process at `metrics_port`, if configured. Returns a function that stops it.
+    """Serve the metrics of a worker process at `metrics_port`, if configured.
 
+    Returns a function that stops it.
     Raises NoPort.
     """
     if not settings.metrics or not settings.metrics_port:

@@ -1,1 +1,4 @@
-"""The HTTP face. Handlers decide nothing: reads go to the store, writes to the engine."""
+"""The HTTP face.
+
+Handlers decide nothing: reads go to the store, writes to the engine.
+"""

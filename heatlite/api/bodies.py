@@ -1,4 +1,7 @@
-"""Request bodies: bytes in, what the engine takes out. Every fault is a 400 that says where it is."""
+"""Request bodies: bytes in, what the engine takes out.
+
+Every fault is a 400 that says where it is.
+"""
 
 import dataclasses
 import json
@@ -182,8 +185,9 @@ class Protection(NamedTuple):
 
 
 def read(req: Request) -> Json:
-    """The body as JSON; None where there is none. Raises HTTPBadRequest, RequestLimitExceeded.
+    """The body as JSON; None where there is none.
 
+    Raises HTTPBadRequest, RequestLimitExceeded.
     Nothing beyond the limit is ever read, however long the body is or says it is.
     """
     raw = _bytes(req)
@@ -249,7 +253,10 @@ def _children(node: Json) -> list[Json]:
 
 
 def _check_escapes(value: Json) -> None:
-    """Text that no database takes: NUL and half surrogate pairs. Only escapes can bring them in."""
+    """Text that no database takes: NUL and half surrogate pairs.
+
+    Only escapes can bring them in.
+    """
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
@@ -482,7 +489,10 @@ def action_signal(req: Request) -> tuple[Signal, bool]:
 
 
 def software_config(req: Request) -> SoftwareConfig:
-    """The body of a software config (heat-api §11). What an input or output leaves out gets its default."""
+    """The body of a software config (heat-api §11).
+
+    What an input or output leaves out gets its default.
+    """
     body = checked(req, SOFTWARE_CONFIG)
     return SoftwareConfig(
         name=_as_text(body.get("name")) or "",

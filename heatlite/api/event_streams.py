@@ -57,8 +57,9 @@ class Connection(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """One client. `seen` is, for each stack of the tree, the id of the last event that need not be sent any more.
+    """One client.
 
+    `seen` is, for each stack of the tree, the id of the last event that need not be sent any more.
     One number for the whole tree would not do: on a database server events of two stacks may be committed in another
     order than that of their ids. Those of one stack never are, because each writer holds the stack.
     """
@@ -82,7 +83,10 @@ class _Stream:
     """When the client last took something."""
 
     def put(self, text: str) -> None:
-        """Send as much as the client takes now; the rest waits. Raises OSError when he is gone."""
+        """Send as much as the client takes now; the rest waits.
+
+        Raises OSError when he is gone.
+        """
         data = text.encode()
         self.unsent += b"%X\r\n%b\r\n" % (len(data), data) if self.chunked else data
         self.flush()
@@ -106,7 +110,10 @@ class _Stream:
 
 
 class Streams:
-    """All streams of this process. `wake` when something was committed; `close` ends them."""
+    """All streams of this process.
+
+    `wake` when something was committed; `close` ends them.
+    """
 
     def __init__(
         self, store: Store, most: int, heartbeat: float = HEARTBEAT, longest: float = inf, ask_again: float = ASK_AGAIN
@@ -214,7 +221,10 @@ class Streams:
         self._store.close()
 
     def _ask(self) -> None:
-        """Now and then ask the door again about whoever follows. A thread of its own: Keystone may take its time."""
+        """Now and then ask the door again about whoever follows.
+
+        A thread of its own: Keystone may take its time.
+        """
         while not self._closing.wait(self._ask_again):
             for stream in [*self._streams]:
                 try:

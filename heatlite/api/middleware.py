@@ -91,7 +91,10 @@ class RequestMiddleware:
         req.admit()
 
     def guard(self, template: str, rules: Mapping[str, str]) -> None:
-        """Ask for these rules, by method, at a route. One that nobody has guarded answers nobody."""
+        """Ask for these rules, by method, at a route.
+
+        One that nobody has guarded answers nobody.
+        """
         self._rules[template] = rules
 
     def guarded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:

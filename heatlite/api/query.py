@@ -1,4 +1,7 @@
-"""Reading query strings. Texts are Heat's (heat-observed); unknown keys are left alone."""
+"""Reading query strings.
+
+Texts are Heat's (heat-observed); unknown keys are left alone.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +21,10 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def truth(name: str, value: object, error: type[Invalid] = HTTPBadRequest) -> bool:
-    """A JSON boolean, or the text true or false in any case; nothing else, not even 1. Raises `error`."""
+    """A JSON boolean, or the text true or false in any case; nothing else, not even 1.
+
+    Raises `error`.
+    """
     text = str(value).lower() if isinstance(value, (bool, str)) else ""
     if text not in ("true", "false"):
         raise error(f'Unrecognized value "{value}" for "{name}", acceptable values are: true, false.')
@@ -45,7 +51,10 @@ def values(req: Request, name: str) -> tuple[str, ...]:
 
 
 def text(req: Request, name: str, blank: bool = False) -> str | None:
-    """The last value of a key. With `blank` an empty one counts as none, as in Heat's lists."""
+    """The last value of a key.
+
+    With `blank` an empty one counts as none, as in Heat's lists.
+    """
     found = values(req, name)
     return (found[-1] or None if blank else found[-1]) if found else None
 
@@ -88,7 +97,10 @@ def check_known(req: Request, names: Collection[str]) -> None:
 
 
 def several(req: Request, name: str) -> tuple[str, ...]:
-    """A list as `words` reads it, which may not be empty where the key is there. Raises HTTPBadRequest."""
+    """A list as `words` reads it, which may not be empty where the key is there.
+
+    Raises HTTPBadRequest.
+    """
     found = words(req, name)
     if name in req.params and not found:
         raise HTTPBadRequest(f"{name} has no value; leave it out to have all.")

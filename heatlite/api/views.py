@@ -1,4 +1,7 @@
-"""Records → wire shapes (heat-api §4–§7). Pure functions; `base` is how clients reach the server."""
+"""Records → wire shapes (heat-api §4–§7).
+
+Pure functions; `base` is how clients reach the server.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -76,8 +79,9 @@ def created(url: str, stack: StackRecord) -> JsonMap:
 
 
 def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: bool = False) -> JsonMap:
-    """A stack as a list shows it, with its project if asked. The description is always empty there, as in Heat.
+    """A stack as a list shows it, with its project if asked.
 
+    The description is always empty there, as in Heat.
     `agents`: in which projects the agents of stacks have accounts, by stack.
     """
     return {

@@ -1,1 +1,1 @@
-"""The command line: a client of the HTTP API. It sees none of the server's rooms."""
+"""The command line: a client of the HTTP API without the server's packages."""

@@ -1,4 +1,4 @@
-"""The API's answers as plain values, and its refusals as Refused."""
+"""Client of the API: answers as plain values, errors as Refused."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Object = Mapping[str, Json]
 
 
 def split_endpoint(url: str, project: str | None) -> tuple[str, str]:
-    """An endpoint's server and the path that all requests begin with.
+    """Split an endpoint into the server's address and the path of the project.
 
-    ``http://h:8004`` gets ``/v1/<project>`` appended (project `default` if not given); one that already names a
-    version, as OS_ENDPOINT does, is taken as it is unless another project is asked for.
+    Appends ``/v1/<project>`` (`default` if not given) to ``http://h:8004``. An endpoint with a version, as OS_ENDPOINT,
+    stays as it is unless `project` is given.
     """
     parts = urlsplit(url if "://" in url else f"http://{url}")
     base, version, given = parts.path.rstrip("/").partition("/v1")
@@ -25,17 +25,17 @@ def split_endpoint(url: str, project: str | None) -> tuple[str, str]:
 
 
 def part(name: str) -> str:
-    """A name as one part of a path."""
+    """Quote a name as one segment of a path."""
     return quote(name, safe="")
 
 
 def text(value: Json) -> str:
-    """A field as text; null is the empty text."""
+    """Convert a field to text; null to an empty text."""
     return "" if value is None else str(value)
 
 
 def objects(answer: Json, key: str) -> list[Object]:
-    """The list of objects that an answer carries under `key`."""
+    """Return the list of objects under `key` of an answer. Raises CommandError."""
     found = answer.get(key) if isinstance(answer, Mapping) else None
     if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
         raise CommandError(f"The server's answer has no list of {key}; is it a Heat API?")
@@ -43,7 +43,7 @@ def objects(answer: Json, key: str) -> list[Object]:
 
 
 def an_object(answer: Json, key: str | None = None) -> Object:
-    """The object that an answer is, or carries under `key`."""
+    """Return the answer, or its value under `key`, as an object. Raises CommandError."""
     found = answer if key is None else answer.get(key) if isinstance(answer, Mapping) else None
     if not isinstance(found, Mapping):
         raise CommandError(f"The server's answer has no {key or 'object'}; is it a Heat API?")
@@ -51,13 +51,13 @@ def an_object(answer: Json, key: str | None = None) -> Object:
 
 
 def health_of(resource: Object) -> str:
-    """The health of a resource beside its status: ``unknown``; "" where there is nothing to say."""
+    """Return the health of a resource beside its status: ``unknown`` or an empty text."""
     return text(an_object(resource, "health").get("state")) if resource.get("health") else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack as `show` tells it, without outputs."""
+    """A stack without outputs."""
 
     name: str
     id: str
@@ -72,12 +72,12 @@ class Stack:
 
     @property
     def in_progress(self) -> bool:
-        """Whether something is being done to the stack."""
+        """True during an operation."""
         return self.status.endswith("_IN_PROGRESS")
 
     @property
     def failed(self) -> bool:
-        """Whether what was last done to it failed."""
+        """True if the last operation failed."""
         return self.status.endswith("_FAILED")
 
 
@@ -92,7 +92,7 @@ def _stack(fields: Object) -> Stack:
 
 
 def _message(answer: Answer) -> str:
-    """What an error says, from Heat's fault format or whatever else came."""
+    """Return the message of an error in Heat's fault format or another form."""
     if isinstance(answer.data, Mapping):
         error = answer.data.get("error")
         if isinstance(error, Mapping):
@@ -106,14 +106,17 @@ def _message(answer: Answer) -> str:
 
 
 class Client:
-    """The API of one project. Every method raises Refused where the server says no, Unreachable where none is."""
+    """The API of one project.
+
+    Every method raises Refused for an error of the server, and Unreachable.
+    """
 
     def __init__(self, transport: Transport, prefix: str) -> None:
         self._transport = transport
         self._prefix = prefix
 
     def request(self, method: str, path: str, body: Json = None, query: Mapping[str, str] | None = None) -> Json:
-        """One request below the project. Returns the decoded answer."""
+        """Send a request to a path below the project. Returns the decoded answer."""
         target = f"{self._prefix}{path}"
         if query:
             target += f"?{urlencode(query)}"
@@ -125,20 +128,20 @@ class Client:
     # -- stacks --------------------------------------------------------------------------------
 
     def stacks(self) -> list[Object]:
-        """All stacks of the project, newest first."""
+        """List the stacks of the project, newest first."""
         return objects(self.request("GET", "/stacks"), "stacks")
 
     def show(self, name: str) -> Object:
-        """A stack by name or id, with outputs."""
+        """Return a stack by name or id, with outputs."""
         return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
 
     def find(self, name: str) -> Stack:
-        """A stack by name or id."""
+        """Return a stack by name or id."""
         query = {"resolve_outputs": "False"}
         return _stack(an_object(self.request("GET", f"/stacks/{part(name)}", query=query), "stack"))
 
     def find_or_none(self, name: str) -> Stack | None:
-        """A stack by name or id, None if there is none."""
+        """Return a stack by name or id, or None."""
         try:
             return self.find(name)
         except Refused as error:
@@ -147,7 +150,7 @@ class Client:
             raise
 
     def again(self, stack: Stack) -> Stack | None:
-        """How the stack stands now; None once it is gone."""
+        """Return the current state of the stack, or None once it is gone."""
         try:
             data = self.request("GET", stack.path, query={"resolve_outputs": "False"})
         except Refused as error:
@@ -157,30 +160,32 @@ class Client:
         return _stack(an_object(data, "stack"))
 
     def action(self, stack: Stack, name: str, value: Json = None) -> None:
-        """One of the stack's actions: lock, unlock …"""
+        """Start an action of the stack: lock, unlock …"""
         self.request("POST", f"{stack.path}/actions", {name: value})
 
     # -- what is in a stack ----------------------------------------------------------------------
 
     def resources(self, stack: Stack) -> list[Object]:
-        """The stack's resources."""
+        """List the resources of the stack."""
         return objects(self.request("GET", f"{stack.path}/resources"), "resources")
 
     def events(self, stack: Stack, after: str | None = None, nested: int = 0) -> list[Object]:
-        """The stack's events, oldest first; only those after the event with the id `after`. With those of so many
-        levels of nested stacks."""
+        """List the events of the stack, oldest first, after the event with the id `after`.
+
+        `nested` is the number of levels of nested stacks to include.
+        """
         query = {"sort_dir": "asc", **({"nested_depth": str(nested)} if nested else {})}
         if after is not None:
             query["marker"] = after
         return objects(self.request("GET", f"{stack.path}/events", query=query), "events")
 
     def last_event(self, stack: Stack, nested: int = 0) -> str | None:
-        """The id of the newest event."""
+        """Return the id of the newest event."""
         query = {"sort_dir": "desc", "limit": "1", **({"nested_depth": str(nested)} if nested else {})}
         found = objects(self.request("GET", f"{stack.path}/events", query=query), "events")
         return text(found[0].get("id")) if found else None
 
 
 def failures(resources: Iterable[Object]) -> Iterator[Object]:
-    """Those resources whose status is a failure."""
+    """Yield the resources with a failed status."""
     return (item for item in resources if text(item.get("resource_status")).endswith("_FAILED"))

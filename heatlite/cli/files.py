@@ -1,11 +1,11 @@
-"""From files on this machine to the body of a request.
+"""Collects the local files of a template into the body of a request.
 
-The server never reads our files. So what a template or an environment names by a path travels along in `files`, under
-its absolute ``file://`` address, and the name becomes that address, as the real clients do: templates as JSON,
-`get_file` contents as they are (base64 if they are no UTF-8). Other addresses (``https://…``) stay; the server decides.
+The server never reads local files. Files that a template or environment names by path are sent in `files` under their
+absolute ``file://`` address, and the address replaces the path, as in Heat's clients. Templates are sent as JSON,
+`get_file` contents as they are (base64 unless UTF-8). Other addresses (``https://…``) stay for the server.
 
-A template of another author could name any file of its user. So files outside of the folder of the template or
-environment on the command line are told apart (`Bundle.outside`), and sent with consent only.
+A template from another author could name any file of its user. Files outside of the folders of the template and the
+environments on the command line are therefore listed in `Bundle.outside`, and sent with consent only.
 """
 
 import base64
@@ -24,10 +24,10 @@ from heatlite.template.loader import Path as Place
 from heatlite.template.loader import Source, load
 
 MAX_FILE_SIZE = 4 * 1024 * 1024
-"""Bytes; a body larger than this is refused by the server anyway."""
+"""Bytes. The server rejects larger bodies anyway."""
 
 _TEMPLATE_NAMES = (".yaml", ".template")
-"""How the name of a type ends that is a template (Heat's rule)."""
+"""Suffixes of type names that are template files (Heat's rule)."""
 
 _NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_hook"})
 """Keys of a resource_registry whose values are not types."""
@@ -35,23 +35,23 @@ _NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A template with all that it needs, ready to be sent."""
+    """A template with all of its files, ready to be sent."""
 
     template: Source
-    """With paths replaced by addresses; its places are those in the file."""
+    """The template with addresses for paths. Its places are those in the file."""
     files: dict[str, str]
     environments: list[Source]
     environment: JsonMap
-    """All of them merged."""
+    """All environments merged."""
     environment_files: list[str] = field(default_factory=list)
-    """Their names in `files`, where the server has to merge them."""
+    """Names in `files` of environments that the server has to merge."""
     children: dict[str, Source] = field(default_factory=dict)
-    """By their names in `files`: the templates that stand for types, with their places."""
+    """Templates that implement types, by their names in `files`."""
     outside: dict[Path, Path] = field(default_factory=dict)
-    """Files outside of the folders that files may be sent from → the document that names each."""
+    """Files outside of the permitted folders → the document that names each."""
 
     def body(self, parameters: Mapping[str, str]) -> JsonMap:
-        """The part of a request that all routes with a template have in common."""
+        """Return the fields of a request that all routes with a template share."""
         body: JsonMap = {"template": self.template.data, "files": dict(self.files), "parameters": dict(parameters)}
         if self.environment_files:
             body["environment_files"] = list(self.environment_files)
@@ -61,7 +61,7 @@ class Bundle:
 
 
 def parameters(given: list[str]) -> dict[str, str]:
-    """``["a=1"]`` → ``{"a": "1"}``."""
+    """Convert ``["a=1"]`` to ``{"a": "1"}``. Raises CommandError."""
     out = {}
     for item in given:
         name, equals, value = item.partition("=")
@@ -72,15 +72,15 @@ def parameters(given: list[str]) -> dict[str, str]:
 
 
 def read(path: Path, wanted_by: Path | None = None) -> bytes:
-    """A file's content. Raises CommandError naming the file that asks for it.
+    """Read a file. Raises CommandError, which names the document that refers to it.
 
-    What a document names has to be a regular file: a pipe or a device may never end. A user may name a pipe.
+    A document may name regular files only: a pipe or a device may never end. A user may name a pipe.
     """
     suffix = f" (named in {wanted_by})" if wanted_by else ""
     try:
         with open(path, "rb", opener=_open_now if wanted_by else None) as stream:
             if wanted_by and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise CommandError(f"{path}: no regular file{suffix}")
+                raise CommandError(f"{path}: not a regular file{suffix}")
             content: bytes = stream.read(MAX_FILE_SIZE + 1)
     except FileNotFoundError:
         raise CommandError(f"{path}: no such file{suffix}") from None
@@ -97,11 +97,14 @@ def _open_now(path: str, flags: int) -> int:
 
 
 def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
-    """A YAML or JSON file. Raises CommandError where it cannot be read, HTTPBadRequest where it is none of them."""
+    """Load a YAML or JSON file.
+
+    Raises CommandError if it cannot be read, HTTPBadRequest if it is neither.
+    """
     try:
         text = read(path, wanted_by).decode()
     except UnicodeDecodeError as error:
-        reason = f"no UTF-8 text (byte {error.start})"
+        reason = f"not UTF-8 text (byte {error.start})"
         raise HTTPBadRequest(reason, (Problem((), reason, error="HTTPBadRequest", source=str(path)),)) from None
     return load(text, str(path), kind)
 
@@ -109,11 +112,11 @@ def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None)
 class _Gatherer:
     """Walks documents and collects the files that they name.
 
-    What is wrong with them goes to `faults`; where there is no such list, the first of it is raised.
+    Adds problems to `faults`; without such a list, raises the first one.
     """
 
     def __init__(self, faults: list[Problem] | None, folders: Sequence[Path]) -> None:
-        """`folders`: what files may be sent from beside the folder of the document on the command line."""
+        """`folders` are permitted besides the folder of the document on the command line."""
         self.files: dict[str, str] = {}
         self.children: dict[str, Source] = {}
         self.outside: dict[Path, Path] = {}
@@ -123,28 +126,31 @@ class _Gatherer:
         self._faults = faults
 
     def document(self, path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
-        """A document whose files are to be collected. Raises as `load_file` does."""
+        """Load a document from the command line or one that another names.
+
+        Raises as `load_file`.
+        """
         if wanted_by is None:
             self._root = path.parent.resolve()
         self._documents[path] = source = load_file(path, kind, wanted_by)
         return source
 
     def _locate(self, name: str, base: Path) -> Path | None:
-        """The file that a name in a document of the folder `base` stands for; None for an address elsewhere."""
+        """Return the file for a name relative to `base`, or None for a remote address."""
         parts = urlsplit(name)
         if parts.scheme == "file":
             return Path(unquote(parts.path))
         return None if "://" in name else base / name
 
     def _address(self, path: Path, document: Path) -> str:
-        """The address under which a file is sent that a document names."""
+        """Return the address of a file that a document names."""
         real = path.resolve()
         if not any(real.is_relative_to(folder) for folder in (self._root, *self._folders)):
             self.outside.setdefault(real, document)
         return real.as_uri()
 
     def _wrong(self, error: CommandError, document: Path, where: Place) -> None:
-        """A file that cannot be read, named in `document` at `where`."""
+        """Record a file that cannot be read, named in `document` at `where`."""
         if self._faults is None:
             raise error
         line, column = self._documents[document].locate(where)
@@ -175,7 +181,7 @@ class _Gatherer:
             return name
         address = self._address(path, document)
         if address not in self.files:
-            self.files[address] = ""  # a template that names itself ends here; the server refuses it
+            self.files[address] = ""  # ends the recursion of a template that names itself; the server rejects it
             try:
                 self.children[address] = source = self.document(path, wanted_by=document)
             except CommandError as error:
@@ -190,7 +196,7 @@ class _Gatherer:
         return address
 
     def template(self, value: Json, document: Path, where: Place = ()) -> Json:
-        """The template (or the part of it at `where`) with addresses for paths."""
+        """Return the template, or its part at `where`, with addresses for paths."""
         if isinstance(value, Mapping):
             out: JsonMap = {}
             for key, item in value.items():
@@ -207,7 +213,10 @@ class _Gatherer:
         return value
 
     def registry(self, value: Mapping[str, Json], document: Path, base: Path, where: Place) -> JsonMap:
-        """A resource_registry with addresses for paths; `base_url` moves the folder they start from."""
+        """Return a resource_registry with addresses for paths.
+
+        `base_url` changes the folder of relative paths.
+        """
         moved = value.get("base_url")
         if isinstance(moved, str):
             base = self._locate(moved, base) or base
@@ -234,7 +243,7 @@ def _merge_registry(below: Mapping[str, Json], above: Mapping[str, Json]) -> Jso
 
 
 def _merge(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonMap:
-    """Two environments in one: by name in each section, down to the single type in the registry."""
+    """Merge two environments by name in each section; in the registry, by type."""
     out: JsonMap = dict(below)
     for section, value in above.items():
         old = out.get(section)
@@ -246,13 +255,14 @@ def _merge(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonMap:
 
 
 def gather(template: Path, environments: Sequence[Path] = (), folders: Sequence[Path] = ()) -> Bundle:
-    """Read a template, its environments and every file that they name. Raises CommandError.
+    """Read a template, its environments and every file that they name.
 
-    Files in the folder of the template, of an environment that names them, and in `folders` may be sent without
-    asking; `Bundle.outside` has the others.
+    Raises CommandError.
+    Files in the folders of the template and the environments, and in `folders`, need no consent; `Bundle.outside` has
+    the others.
 
-    Environments are merged here, later ones over earlier ones, so that parameters of the command line win over them;
-    the server would let `environment_files` win. Only environments with merge strategies travel as files.
+    Merges the environments, later ones over earlier ones, so that parameters of the command line override them: on
+    the server, `environment_files` would win. Only environments with merge strategies are sent as files.
     """
     try:
         return _gather(template, environments, None, folders)
@@ -261,10 +271,9 @@ def gather(template: Path, environments: Sequence[Path] = (), folders: Sequence[
 
 
 def gather_all(template: Path, environments: Sequence[Path], faults: list[Problem]) -> Bundle:
-    """As `gather`, but what is wrong with the files goes to `faults`, and broken environments are left out.
+    """Gather files, add problems to `faults`, and omit broken environments.
 
-    Raises HTTPBadRequest where the template itself cannot be parsed, and CommandError where it or an environment cannot
-    be read.
+    Raises HTTPBadRequest if the template cannot be parsed, CommandError if it or an environment cannot be read.
     """
     return _gather(template, environments, faults)
 

@@ -1,4 +1,4 @@
-"""What a command works with: where the server is, and what only the whole program can do."""
+"""Sessions with a server, and the interface to the rest of the program."""
 
 import argparse
 import os
@@ -15,84 +15,95 @@ from heatlite.core.json import JsonMap
 from heatlite.template.types import TypeCatalog
 
 Projects = Mapping[str, frozenset[str]]
-"""Project → roles in it."""
+"""Projects → roles in them."""
 
 
 class Host(Protocol):
-    """The program around the command line; it sees the server's rooms, which the command line does not."""
+    """The program around the command line, which may import the server's packages."""
 
     def running_server(self, settings: config.Settings) -> str | None:
-        """The address of the server that works on this database; None if there is none."""
+        """Return the address of the server that runs on this database, or None."""
 
     def connect(self, settings: config.Settings, reads_only: bool) -> Transport:
-        """A way to the server that works on this database: one that runs, else one in this process.
+        """Connect to the running server of this database, or start one in this process.
 
-        With `reads_only` the one in this process has no engine: it starts nothing, and it disturbs nobody's.
+        With `reads_only`, the one in this process has no engine, and starts no work.
         """
 
     def serve(self, settings: config.Settings) -> None:
-        """Be the server, until interrupted."""
+        """Run the server until interrupted."""
 
     def serve_api(self, settings: config.Settings) -> None:
-        """Be the API of workers in other processes, until interrupted."""
+        """Run the API without an engine until interrupted."""
 
     def work(self, settings: config.Settings) -> None:
-        """Be one of those workers, until interrupted."""
+        """Run an engine without the API until interrupted."""
 
     def upgrade(self, settings: config.Settings) -> None:
-        """Bring the database to the form that this version needs."""
+        """Run the missing migrations of the database."""
 
     def migration_status(self, settings: config.Settings) -> Sequence[tuple[str, bool]]:
-        """The steps of the database's form, oldest first, and whether each is applied."""
+        """List the migrations, oldest first, with True for those applied."""
 
     def back_up(self, settings: config.Settings, target: Path, overwrite: bool) -> Path | None:
-        """Copy the SQLite database and its key file; the copy of that, None where there is none."""
+        """Copy the SQLite database and its key file.
+
+        Returns the copy of the key file, or None.
+        """
 
     def restore(
         self, settings: config.Settings, source: Path, force: bool
     ) -> tuple[bool, Path | None, Sequence[tuple[str, str, str, str]]]:
-        """Put a backup in the place of the SQLite database: whether that was done, where the database of before is
-        now, and what `inconsistencies` would tell of the backup."""
+        """Replace the SQLite database by a backup.
+
+        Returns True if that was done, the new place of the previous database, and the inconsistencies of the backup.
+        """
 
     def new_key(self) -> str:
-        """A key for `encryption_keys`."""
+        """Generate a key for `encryption_keys`."""
 
     def rotate_keys(self, settings: config.Settings) -> tuple[int, Sequence[str], bool]:
-        """Encrypt all stored secrets with the first key: how many rows, the names of those that no key opens, and
-        whether nothing is left of what was there before."""
+        """Encrypt all stored secrets with the first key.
+
+        Returns the number of rows, the names of rows that no key decrypts, and True if no old secret remains in the
+        file.
+        """
 
     def add_user(self, settings: config.Settings, user: str, password: str, projects: Projects) -> Path:
-        """Write a user's password and his roles; the file."""
+        """Write the password and roles of a user. Returns the file."""
 
     def give_token(self, settings: config.Settings, user: str, projects: Projects, expires: float | None) -> str:
-        """Give out a token, and note it."""
+        """Create a token, and store its digest."""
 
     def inconsistencies(self, settings: config.Settings) -> Sequence[tuple[str, str, str, str]]:
-        """What should not be in the database: the rule that is broken, the kind of entity, its id, a detail."""
+        """List broken invariants of the database: rule, kind of entity, its id, a detail."""
 
     def simulated_objects(self, settings: config.Settings, project: str) -> Mapping[str, int]:
-        """How many objects of each kind a project has in the simulated cloud beside the database."""
+        """Count the objects of a project in the simulated cloud by kind."""
 
     def types(self) -> TypeCatalog:
-        """The resource types that are installed here."""
+        """Return the installed resource types."""
 
     def asking(self, settings: config.Settings, project: str) -> AbstractContextManager[TypeCatalog]:
-        """The same; inside, templates are checked against the settings' cloud, as a project sees it."""
+        """Return the types; within the context, templates are checked against the cloud."""
 
     def json_schema(self) -> JsonMap:
-        """A JSON Schema of templates with these types."""
+        """Return a JSON Schema of templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A client, and whether the work is done in this process (and so ends with it)."""
+    """A client.
+
+    `embedded` is True if this process does the work, which then pauses at its end.
+    """
 
     client: Client
     embedded: bool
 
 
 def settings(arguments: argparse.Namespace) -> config.Settings:
-    """The settings, with the flags that the command has. Raises BadSetting."""
+    """Read the settings, overridden by the flags of the command. Raises BadSetting."""
     names = ("database", "host", "port", "cloud", "simulation", "username")
     flags = {name: getattr(arguments, name, None) for name in names}
     file: Path | None = getattr(arguments, "config", None)
@@ -100,19 +111,19 @@ def settings(arguments: argparse.Namespace) -> config.Settings:
 
 
 def endpoint(arguments: argparse.Namespace) -> str | None:
-    """The server that the user names, if any."""
+    """Return the server that the user has named, if any."""
     named: str | None = arguments.endpoint or os.environ.get("HEATLITE_ENDPOINT")
     return named
 
 
 def project(arguments: argparse.Namespace) -> str | None:
-    """The project that the user names, if any."""
+    """Return the project that the user has named, if any."""
     named: str | None = arguments.project or os.environ.get("HEATLITE_PROJECT")
     return named
 
 
 def address(arguments: argparse.Namespace, host: Host) -> tuple[str, str]:
-    """The server that is named, that works on this database, or that the settings mean; and the path of the project."""
+    """Return the address of the server, and the path of the project."""
     named = endpoint(arguments)
     if named is None:
         chosen = settings(arguments)
@@ -122,7 +133,7 @@ def address(arguments: argparse.Namespace, host: Host) -> tuple[str, str]:
 
 @contextmanager
 def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False) -> Iterator[Session]:
-    """The API: of the server that is named, else of the one on this database, else in this process."""
+    """Open a session with the named server, a running one, or one in this process."""
     named = endpoint(arguments)
     if named is not None:
         url, prefix = split_endpoint(named, project(arguments))

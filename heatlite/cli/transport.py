@@ -1,6 +1,6 @@
-"""How a request reaches the API: over HTTP, or by calling a WSGI application in this process.
+"""Transports of requests: HTTP, or a WSGI application in this process.
 
-Both follow redirects with method and body kept, as the real clients do (Heat answers a look-up by name with 302).
+Both follow redirects with the same method and body, as Heat's clients do (a look-up by name answers 302).
 """
 
 import getpass
@@ -31,12 +31,15 @@ TIMEOUT_SECONDS = 120.0
 
 
 class Unreachable(CommandError):
-    """Nobody answers at the address."""
+    """No server answers at the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. `data` is the decoded JSON, or the text if it is no JSON; header names are lower case."""
+    """A response.
+
+    `data` is the decoded JSON, or the text if it is not JSON; header names are lower case.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -44,15 +47,15 @@ class Answer:
 
 
 class Transport(ABC):
-    """A way to the API. Used as a context manager; leaving it closes what it has opened."""
+    """A transport to the API. As a context manager, it closes itself."""
 
     @abstractmethod
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """One request, one answer; `target` is path and query. Raises Unreachable."""
+        """Send one request. `target` is path and query. Raises Unreachable."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what the transport holds."""
+        """Release the resources of the transport."""
 
     def request(self, method: str, target: str, body: Json = None) -> Answer:
         """Send `body` (None: no body) as JSON and follow redirects. Raises Unreachable."""
@@ -65,8 +68,8 @@ class Transport(ABC):
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:
                 return answer
-            # The address in Location is the server's idea of itself, which may differ from how we reach it
-            # (a tunnel, a container). We stay on the way that has just worked.
+            # Location has the server's own address, which may differ from ours (a tunnel, a container).
+            # Use its path with the address that has just worked.
             parts = urlsplit(location)
             target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         raise CommandError(f"{method} {target}: redirected more than {MAX_REDIRECTS} times.")
@@ -92,24 +95,27 @@ def _decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
 
 
 class HTTPTransport(Transport):
-    """To a server. Each request has a connection of its own: no idle one can be closed under us."""
+    """HTTP. Each request has its own connection, since a server may close idle ones."""
 
     def __init__(self, url: str, credentials: Mapping[str, str] = {}) -> None:
-        """`credentials` are the headers that prove who asks (`credentials`)."""
+        """`credentials` are the headers from `credentials`.
+
+        Raises CommandError for a wrong address.
+        """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
             parts, host, port = urlsplit(""), None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise CommandError(f"{origin(url)!r} is no address of a server; one looks like http://127.0.0.1:8004.")
+            raise CommandError(f"{origin(url)!r} is not the address of a server; an example is http://127.0.0.1:8004.")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.url = origin(url)
         self._credentials = credentials
         self._connect = partial(kind, host, port, timeout=TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is kept."""
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         connection = self._connect()
@@ -127,7 +133,10 @@ class HTTPTransport(Transport):
 
 
 def credentials(settings: Settings) -> dict[str, str]:
-    """The headers that prove to a server who asks; a password that is not in the settings is asked for."""
+    """Return the headers for authentication.
+
+    Asks for a password that is not in the settings.
+    """
     if settings.token is not None:
         return {"X-Auth-Token": settings.token}
     if settings.username is None:
@@ -135,21 +144,21 @@ def credentials(settings: Settings) -> dict[str, str]:
     password = settings.password
     if password is None:
         if not sys.stdin.isatty():
-            raise CommandError("There is a username, but no password: set HEATLITE_PASSWORD.")
+            raise CommandError("The username has no password: set HEATLITE_PASSWORD.")
         password = getpass.getpass(f"Password of {settings.username}: ")
     pair = b64encode(f"{settings.username}:{password}".encode())
     return {"Authorization": f"Basic {pair.decode()}"}
 
 
 class WSGITransport(Transport):
-    """To an application in this process (PEP 3333)."""
+    """A WSGI application in this process (PEP 3333)."""
 
     def __init__(self, app: "WSGIApplication", close: Callable[[], None] | None = None) -> None:
         self._app = app
         self._close = close
 
     def close(self) -> None:
-        """Stop what runs behind the application, if the caller gave a way to."""
+        """Stop the server behind the application, if the caller gave a function for it."""
         if self._close is not None:
             self._close()
 

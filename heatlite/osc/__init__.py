@@ -1,1 +1,4 @@
-"""Commands for `openstack`. They stand in for nothing of heatclient's; they add what it does not know."""
+"""Commands for `openstack`.
+
+They stand in for nothing of heatclient's; they add what it does not know.
+"""

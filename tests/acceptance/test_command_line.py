@@ -192,7 +192,7 @@ def test_lock_refuses_and_lists_and_replays(run: Callable[..., str]) -> None:
     assert entries.keys() == {"update", "mark_unhealthy", "delete"}
     shown = run("lock-status", "story")
     assert "disk swap" in shown
-    assert f"Refused or ignored since {status['lock']['locked_at']} (--replay ID does it now" in shown
+    assert f"Refused or ignored since {status['lock']['locked_at']} (--replay ID repeats it" in shown
     assert "before that" not in shown
 
     assert "[story]: UNLOCK_COMPLETE" in run("unlock", "story")
@@ -256,7 +256,7 @@ def test_checks(run: Callable[..., str]) -> None:
     run(*UP)
     assert "[story]: CHECK_COMPLETE" in run("check", "story", "--every", "10m")
     told = run("check", "story", "--at", "2100-01-01T08:00:00+02:00")
-    assert told == "story: to be checked at 2100-01-01T06:00:00Z\n"
+    assert told == "story: check scheduled at 2100-01-01T06:00:00Z\n"
     kept = json.loads(run("action", "list", "--status", "INIT", "-f", "json"))
     assert [item["name"][:12] for item in kept] == ["stack_check_"] * 2
     assert "a CHECK every 600 seconds already" in run("check", "story", "--every", "1h", code=1)
@@ -279,7 +279,7 @@ def test_interrupted_work_is_taken_up_again(run: Callable[..., str], tmp_path: P
         "resources: {slow: {type: OS::Heat::TestResource, properties: {wait_secs: 1.5}}}\n"
     )
     code, errors = interrupted(["up", str(path)], "slow.slow")
-    assert "go on with: heatlite up" in errors
+    assert "continue with: heatlite up" in errors
     assert code == 130
     assert "[slow]: CREATE_COMPLETE" in run("up", str(path))
     assert run("ls", "-f", "value", "-c", "stack_status") == "UPDATE_COMPLETE\n"
@@ -343,7 +343,7 @@ def test_who_waits_for_an_action_leaves_it_alone(run: Callable[..., str], tmp_pa
     code, errors = interrupted(["action", "wait", action], ": R")
     assert code == 130
     assert f"nothing is lost; wait again with: heatlite action wait {action}" in errors
-    assert "It has not ended within 0 seconds." in run("action", "wait", action, "--timeout", "0", code=124)
+    assert "Not ended within 0 seconds." in run("action", "wait", action, "--timeout", "0", code=124)
     assert ": SUCCEEDED" in run("action", "wait", action, "--timeout", "60")
     assert "CANCEL" not in run("action", "show", action, "--history")
 
@@ -365,7 +365,7 @@ def test_the_list_of_actions_goes_over_pages(run: Callable[..., str], tmp_path: 
         return shown.stdout.splitlines(), shown.stderr
 
     everything = run("action", "list", "-f", "value", "-c", "id").splitlines()
-    assert limited(2) == (everything[:2], "There are more: --limit 4 shows as many, --limit 0 all.\n")
+    assert limited(2) == (everything[:2], "There are more rows: use --limit 4, or --limit 0 for all.\n")
     assert limited(3) == (everything, "")
 
 

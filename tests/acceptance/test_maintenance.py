@@ -102,7 +102,7 @@ def test_a_rolling_restart_under_a_lock(
     machines = tmp_path / "log"
     before = run("resources", "db", "-f", "json", "-c", "resource_name", "-c", "physical_resource_id")
     run("lock", "db", "--level", "stacks", "--reason", "kernel update")
-    assert run("node", "playbook", "put", PLAYBOOK, "-n", "restart").startswith("restart is kept; ")
+    assert run("node", "playbook", "put", PLAYBOOK, "-n", "restart").startswith("restart is stored; ")
     planned = run("node", "playbook", "run", "db", "restart", "--dry-run", "-f", "value", "-c", "stage", "-c", "node")
     assert planned.splitlines() == [f"{stage} {name}" for stage in ("restart", "note") for name in NODES]
     _, action_id, status = run("node", "playbook", "run", "db", "restart").split()

@@ -68,7 +68,7 @@ def test_two_wait_for_one_deletion_that_is_suspended(heat: Heat, capsys: pytest.
             assert f"resume it (heatlite action signal {action['id']} RESUME" in message
             assert message.endswith(", or cancel it.")
             second = pool.submit(Here(heat), "down s")
-            resumed = f"is SUSPENDED. It goes on with: heatlite action signal {action['id']} RESUME;"
+            resumed = f"is SUSPENDED. Continue it with: heatlite action signal {action['id']} RESUME;"
             until(lambda: tells(2, resumed))
             assert not first.done() and not second.done()
         finally:

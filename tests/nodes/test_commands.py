@@ -38,7 +38,7 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     assert node(f"cancel {action.id} {granted.id}") == 0
     shown = capsys.readouterr()
     assert f"{granted.id} test/success on b: CANCELLED" in shown.out
-    assert "Its agent is asked to end it." in shown.err
+    assert "The agent was asked to cancel it." in shown.err
     with site.store.transaction():
         ended = replace(site.now(action), state=NodeActionState.CANCELLED, error="ended by TERM")
         site.ledger.record([ended])
@@ -81,10 +81,10 @@ def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("run s a", "Name a KIND, or a file with --script"),
+        ("run s a", "Give a KIND, or a file with --script"),
         ("run s a script --arg word", "--arg word: has to be NAME=VALUE"),
         ("run s a script --args [1]", "--args has to be a JSON object"),
-        ("run s a script --args {", "--args is no JSON"),
+        ("run s a script --args {", "--args is not JSON"),
         ("run s a --script /nowhere", "/nowhere: cannot be read"),
         ("run s nowhere script", "The Node (nowhere) could not be found in stack s"),
         ("token s a", "its metadata has no heatlite_agent"),

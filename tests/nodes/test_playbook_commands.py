@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_they_are_kept(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert node(f"playbook put {file}") == node(f"playbook put {file} -n again") == 0
-    assert "restart is kept; run it with: heatlite node playbook run STACK restart\n" in capsys.readouterr().out
+    assert "restart is stored; run it with: heatlite node playbook run STACK restart\n" in capsys.readouterr().out
     assert node("playbook list -f value -c name") == node("playbook show again") == node("playbook delete again") == 0
     assert capsys.readouterr().out == "again\nrestart\n" + GOOD
     assert node("playbook show again") == 1
@@ -62,7 +62,7 @@ def test_a_run(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> No
     _, action_id, status = asked.out.split()
     assert (status, asked.err) == (
         "INIT",
-        f"Somebody has to approve it: heatlite node playbook approve {action_id.rstrip(':')}\n",
+        f"It needs an approval: heatlite node playbook approve {action_id.rstrip(':')}\n",
     )
     action_id = action_id.rstrip(":")
     assert node(f"playbook approve {action_id[:8]}") == 0
@@ -96,6 +96,6 @@ def test_a_failure_is_watched(node: Here, file: Path, capsys: pytest.CaptureFixt
     assert "s.b]: NODE_ACTION_FAILED  script" in lines
     assert lines[-2] == "s]: PLAYBOOK_FAILED  Playbook: Stage one: script on node b is FAILED"
     assert lines[-1].endswith(": FAILED  Stage one: script on node b is FAILED")
-    assert told.err == f"What became of each node: heatlite node actions --run {run_id}\n"
+    assert told.err == f"Result of each node: heatlite node actions --run {run_id}\n"
     assert run(["action", "show", str(run_id), "-f", "json", "--project", "demo"], node) == 0  # type: ignore[arg-type]
     assert [one["node"] for one in json.loads(capsys.readouterr().out)["outputs"]["failed"]] == ["b"]

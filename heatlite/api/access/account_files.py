@@ -46,7 +46,10 @@ class Watched(Generic[T]):
     """What a file says, as it is now."""
 
     def __init__(self, path: Path, what: str, parse: Callable[[str, Path], T]) -> None:
-        """`what` it is, for errors. Raises BadSetting for a file that cannot be read, or that `parse` refuses."""
+        """`what` it is, for errors.
+
+        Raises BadSetting for a file that cannot be read, or that `parse` refuses.
+        """
         self._path = path
         self._what = what
         self._parse = parse
@@ -179,7 +182,10 @@ def add_token(path: Path, user: str, projects: Projects, expires: float | None) 
 
 
 def digest(token: str) -> str:
-    """What is kept of a token. It is random and long, so one round of SHA-256 is enough."""
+    """What is kept of a token.
+
+    It is random and long, so one round of SHA-256 is enough.
+    """
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -197,7 +203,10 @@ def _quoted(text: str) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file as a whole: whoever reads it meanwhile has the old one. Its owner alone may."""
+    """Write a file as a whole: whoever reads it meanwhile has the old one.
+
+    Its owner alone may.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # 0600

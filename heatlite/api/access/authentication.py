@@ -37,11 +37,17 @@ class Authenticator(Protocol):
     """The header WWW-Authenticate for whoever has not proved it."""
 
     def identify(self, req: Request) -> Identity | None:
-        """None: he does not say who he is, or cannot prove it. Raises Unavailable where nobody can tell now."""
+        """None: he does not say who he is, or cannot prove it.
+
+        Raises Unavailable where nobody can tell now.
+        """
 
 
 class AccessControl:
-    """Lets requests into projects. Without an authenticator everybody is let in everywhere, as an administrator."""
+    """Lets requests into projects.
+
+    Without an authenticator everybody is let in everywhere, as an administrator.
+    """
 
     def __init__(
         self,
@@ -148,7 +154,9 @@ class AccessControl:
         return Context(project, user, frozenset({role}), req.request_id, queued=req.queued)
 
     def _context(self, req: Request, identity: Identity, project: str) -> Context:
-        """Him in one of his own projects. Whether he is an administrator is the policy's word, and shows in his roles
+        """Him in one of his own projects.
+
+        Whether he is an administrator is the policy's word, and shows in his roles
         from here on."""
         caller = Context(
             project=project,

@@ -1,4 +1,6 @@
-"""The ways to prove who one is, and which one the settings choose. Libraries that only one of them needs are imported
+"""The ways to prove who one is, and which one the settings choose.
+
+Libraries that only one of them needs are imported
 with it."""
 
 from pathlib import Path
@@ -59,7 +61,10 @@ def _policy(settings: Settings) -> Policy:
 
 
 def add_user(settings: Settings, user: str, password: str, projects: Projects) -> Path:
-    """Write a user's password and roles; the file. Raises BadSetting and MissingLibrary."""
+    """Write a user's password and roles; the file.
+
+    Raises BadSetting and MissingLibrary.
+    """
     try:
         from heatlite.api.access.passwords import hash_password
     except ImportError as error:

@@ -1,4 +1,7 @@
-"""`auth` = ``keystone``: whoever has a token of OpenStack's Keystone. Its own middleware looks at the token."""
+"""`auth` = ``keystone``: whoever has a token of OpenStack's Keystone.
+
+Its own middleware looks at the token.
+"""
 
 import logging
 import time
@@ -68,7 +71,10 @@ class Keystone:
         """Digest of a token → until when the middleware asks nobody about it."""
 
     def identify(self, req: Request) -> Identity | None:
-        """See `door.Authenticator`. A token that was seen lately waits for no other that Keystone is asked about."""
+        """See `door.Authenticator`.
+
+        A token that was seen lately waits for no other that Keystone is asked about.
+        """
         if not all(str(req.env.get(header, "")).isascii() for header in TOKENS):
             return None  # no token has such letters, and none could be sent
         environ = {**req.env, SEEN: []}

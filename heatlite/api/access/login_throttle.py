@@ -54,7 +54,10 @@ class _Failures:
 
 
 class _FailureCounter:
-    """Counts what fails by key, and how long a key has to wait for it. Safe for threads."""
+    """Counts what fails by key, and how long a key has to wait for it.
+
+    Safe for threads.
+    """
 
     def __init__(self, now: Callable[[], float], free: int, longest: float) -> None:
         self._now = now
@@ -92,8 +95,9 @@ class _FailureCounter:
 
 
 class LoginThrottle:
-    """Counts wrong passwords, and bounds how many are checked at once. Safe for threads; each process has its own.
+    """Counts wrong passwords, and bounds how many are checked at once.
 
+    Safe for threads; each process has its own.
     By name and address, so that nobody is kept out by what is tried from elsewhere; and by address alone, or one
     password could be tried with all names.
     """
@@ -115,7 +119,9 @@ class LoginThrottle:
         self.by_address.failed(address)
 
     def passed(self, name: str, address: str) -> None:
-        """A password was right: nothing is held against that name. An attacker may have an account, too, so the address
+        """A password was right: nothing is held against that name.
+
+        An attacker may have an account, too, so the address
         keeps its count."""
         self.by_name.forget((name, address))
 

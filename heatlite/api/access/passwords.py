@@ -30,7 +30,10 @@ class Basic:
     challenge = 'Basic realm="heatlite", charset="UTF-8"'
 
     def __init__(self, users_file: Path, now: Callable[[], float], trusted: Sequence[Network] = ()) -> None:
-        """`trusted` are the proxies that are believed where a request comes from. Raises BadSetting."""
+        """`trusted` are the proxies that are believed where a request comes from.
+
+        Raises BadSetting.
+        """
         self._passwords = Watched(users_file, "The list of users", parse_passwords)
         self._roles = Watched(roles_file(users_file), "The list of roles", parse_roles)
         self._now = now
@@ -98,7 +101,10 @@ def credentials(header: str) -> tuple[str, bytes]:
 
 
 def hash_password(password: str) -> str:
-    """As it lies in the file. Raises BadSetting for a password that bcrypt cannot tell from others."""
+    """As it lies in the file.
+
+    Raises BadSetting for a password that bcrypt cannot tell from others.
+    """
     raw = password.encode()
     if not raw or len(raw) > LONGEST or b"\0" in raw:
         raise BadSetting(f"A password has 1 to {LONGEST} bytes, and no NUL.")

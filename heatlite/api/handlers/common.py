@@ -20,7 +20,10 @@ class StackFinder:
         self._stacks = store.stacks
 
     def find(self, req: Request, stack_name: str, stack_id: str) -> StackRecord:
-        """Return the stack of the caller's project, even if it was deleted. Raises StackNotFound."""
+        """Return the stack of the caller's project, even if it was deleted.
+
+        Raises StackNotFound.
+        """
         stack = self._stacks.get(stack_id)
         if stack is None or stack.project != req.caller.project or stack.name != stack_name:
             raise StackNotFound(name=stack_name)
@@ -41,7 +44,10 @@ def set_status(resp: Response, status: HTTPStatus) -> None:
 
 
 def redirect(req: Request, resp: Response, url: str) -> None:
-    """Answer 302. Clients repeat the request there with any method, so the query is kept."""
+    """Answer 302.
+
+    Clients repeat the request there with any method, so the query is kept.
+    """
     set_status(resp, HTTPStatus.FOUND)
     resp.location = f"{url}?{req.query_string}" if req.query_string else url
 

@@ -19,7 +19,10 @@ EVENT_STREAM = "text/event-stream"
 
 
 def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
-    """Read the query of a list. No names: the events of all resources and of the stack."""
+    """Read the query of a list.
+
+    No names: the events of all resources and of the stack.
+    """
     return EventQuery(
         resource_name=resource_names,
         resource_action=query.values(req, "resource_action"),

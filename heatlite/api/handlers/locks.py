@@ -45,7 +45,10 @@ class Lock:
         resp.status = HTTPStatus.NO_CONTENT
 
     def on_post_replay(self, req: Request, resp: Response, stack_name: str, stack_id: str, suppressed_id: str) -> None:
-        """Repeat a suppressed request and return its answer. A success removes it from the list."""
+        """Repeat a suppressed request and return its answer.
+
+        A success removes it from the list.
+        """
         stack = self._finder.find_live(req, stack_name, stack_id)
         target, entry, replay = self._maintenance.replay(req.caller, stack, entry_id(suppressed_id))
         written: list[bytes] = []

@@ -36,7 +36,10 @@ ARN = (
 
 
 def list_query(req: Request) -> StackQuery:
-    """Read the query of a list. `show_hidden` has no effect, but is checked as in Heat."""
+    """Read the query of a list.
+
+    `show_hidden` has no effect, but is checked as in Heat.
+    """
     query.flag(req, "show_hidden", blank=True)
     return StackQuery(
         filters=query.filters(req, FILTERS),
@@ -137,7 +140,10 @@ class StackLookup:
         redirect(req, resp, f"{views.project_url(req.base, project)}/stacks/{place}")
 
     def _url(self, req: Request, stack_name: str) -> str:
-        """Return the URL of the stack. An id also finds a deleted stack; a name only a live one."""
+        """Return the URL of the stack.
+
+        An id also finds a deleted stack; a name only a live one.
+        """
         stack: StackRecord | None = None
         if UUID.fullmatch(stack_name):
             stack = self._stacks.get(stack_name)

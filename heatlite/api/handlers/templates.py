@@ -20,7 +20,10 @@ class Validate:
         self._stacks = stacks
 
     def on_post(self, req: Request, resp: Response) -> None:
-        """Validate a template. Reports the first problem, or with `all_errors` every problem."""
+        """Validate a template.
+
+        Reports the first problem, or with `all_errors` every problem.
+        """
         show_nested = query.flag(req, "show_nested")
         ignored = query.words(req, "ignore_errors")
         for code in ignored:

@@ -64,7 +64,10 @@ def node_action(
     history: Iterable[NodeTransitionRecord],
     depended_by: Iterable[str],
 ) -> JsonMap:
-    """Return a node action with all fields. Its history is oldest first; lines of the agent have the agent's time."""
+    """Return a node action with all fields.
+
+    Its history is oldest first; lines of the agent have the agent's time.
+    """
     return {
         **node_action_summary(base, record, veil),
         "args": veil.json(record.args),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
+from heatlite.cli.arguments import LIMIT, LISTING, WAIT_TIMEOUT, CommandGroup, argument, only, repeatable
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.output import render
 from heatlite.cli.output.progress import FIRST_PAUSE, LONGEST_PAUSE
@@ -15,21 +16,41 @@ COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_
 HISTORY_COLUMNS = ("time", "from", "to", "attempt", "owner", "reason")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 TIMED_OUT = 124
-"""Exit code where the time to wait is over, as timeout(1) has it."""
+"""Exit code after a timeout, as of timeout(1)."""
+
+ACTION = argument("action", metavar="ACTION", help="id, name, or the beginning of the id")
+
+commands = CommandGroup("action", "list, show, signal and wait for actions")
 
 
 def find(client: Client, action: str) -> Object:
-    """An action by its id, its name, or the beginning of its id."""
+    """Return an action by its id, its name, or the beginning of its id."""
     return an_object(client.request("GET", f"/actions/{part(action)}"), "action")
 
 
 def line(action: Object) -> str:
+    """Return the state of an action as a line of text."""
     status, reason = text(action.get("status")), text(action.get("status_reason"))
     return f"{text(action.get('name'))} {text(action.get('id'))}: {status}  {reason}".rstrip()
 
 
+@commands.command(
+    "list",
+    "list actions, newest first",
+    *LISTING,
+    only("--status", "STATUS", "with this status (repeatable, or separated by commas)"),
+    only("--action", "ACTION", "of this kind: STACK_UPDATE … (repeatable, or separated by commas)"),
+    only("--name", "NAME", "with this name (repeatable, or separated by commas)"),
+    only("--target", "STACK", "of this stack, by name or id (repeatable)"),
+    repeatable(
+        "--sort",
+        metavar="KEY[:asc|:desc]",
+        help="name, target, action, created_at, status (repeatable, or separated by commas)",
+    ),
+    LIMIT,
+)
 def list_(arguments: argparse.Namespace, host: Host) -> int:
-    """The project's actions, newest first unless --sort says otherwise."""
+    """List the actions of the project, newest first unless --sort is given."""
     query: dict[str, str] = {}
     for name in ("name", "action", "status", "sort"):
         if getattr(arguments, name):
@@ -38,12 +59,15 @@ def list_(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.target:
             query["target"] = ",".join(session.client.find(stack).id for stack in arguments.target)
         found, are_more = pages(session.client, "/actions", "actions", query, arguments.limit)
-    tell(found, are_more, COLUMNS, arguments)
+    print_page(found, are_more, COLUMNS, arguments)
     return 0
 
 
 def pages(client: Client, path: str, key: str, query: dict[str, str], limit: int = 0) -> tuple[list[Object], bool]:
-    """What a list has under `key`, page by page: all of it, or the first `limit`; and whether there are more."""
+    """Read a list page by page: all rows, or the first `limit`.
+
+    Returns the rows, and True if there are more.
+    """
     found: list[Object] = []
     while True:
         if limit:
@@ -56,23 +80,30 @@ def pages(client: Client, path: str, key: str, query: dict[str, str], limit: int
         query |= following
 
 
-def tell(found: list[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Print what `pages` has found."""
+def print_page(found: list[Object], are_more: bool, columns: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Print the result of `pages`."""
     render.rows(found, columns, arguments.format, arguments.column)
     if are_more:
-        print(f"There are more: --limit {2 * arguments.limit} shows as many, --limit 0 all.", file=sys.stderr)
+        print(f"There are more rows: use --limit {2 * arguments.limit}, or --limit 0 for all.", file=sys.stderr)
 
 
 def _following_marker(page: object) -> dict[str, str]:
-    """The marker of the next page, if there is one."""
+    """Return the marker of the next page, if there is one."""
     for one in objects(page, "links") if isinstance(page, dict) and "links" in page else ():
         if one.get("rel") == "next":
             return {key: value for key, value in parse_qsl(urlsplit(text(one.get("href"))).query) if key == "marker"}
     return {}
 
 
+@commands.command(
+    "show",
+    "show an action",
+    *LISTING,
+    ACTION,
+    argument("--history", action="store_true", help="show its status transitions instead"),
+)
 def show(arguments: argparse.Namespace, host: Host) -> int:
-    """Everything about one action; with --history its moves instead."""
+    """Show an action; with --history, its transitions."""
     with connect(arguments, host, reads_only=True) as session:
         found = find(session.client, arguments.action)
         if arguments.history:
@@ -84,20 +115,28 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
+@commands.command(
+    "signal",
+    "cancel, suspend or resume an action",
+    ACTION,
+    argument("signal", choices=("CANCEL", "SUSPEND", "RESUME"), type=str.upper),
+    argument("--force", action="store_true", help="with CANCEL: force-cancel even if a worker holds the action"),
+)
 def signal(arguments: argparse.Namespace, host: Host) -> int:
-    """Ask an action to stop, to rest, or to go on."""
+    """Cancel, suspend or resume an action."""
     body = {"signal": arguments.signal, **({"force": True} if arguments.force else {})}
     with connect(arguments, host) as session:
         answer = session.client.request("POST", f"/actions/{part(arguments.action)}", body)
     asked = an_object(answer, "action")
     print(line(asked))
     if asked.get("control") and asked.get("status") not in ENDED:
-        print(f"It was asked to {text(asked.get('control'))} and does that as soon as it can.", file=sys.stderr)
+        print(f"The action will {text(asked.get('control'))} as soon as possible.", file=sys.stderr)
     return 0
 
 
+@commands.command("wait", "wait until an action has ended: exit code 0 if it SUCCEEDED, else 1", ACTION, WAIT_TIMEOUT)
 def wait(arguments: argparse.Namespace, host: Host) -> int:
-    """Wait until an action has ended, and say each status that it takes."""
+    """Wait until an action has ended. Prints each status."""
     with connect(arguments, host) as session:
         action_id = text(find(session.client, arguments.action).get("id"))
         last = follow(
@@ -106,41 +145,41 @@ def wait(arguments: argparse.Namespace, host: Host) -> int:
             lambda action: (text(action.get("status")), line(action)),
             ENDED,
             arguments.timeout,
-            ("The action goes on", f"heatlite action wait {action_id}"),
+            ("The action continues", f"heatlite action wait {action_id}"),
         )
     return TIMED_OUT if last not in ENDED else 0 if last == "SUCCEEDED" else 1
 
 
 def follow(
     session: Session,
-    look: Callable[[], Object],
-    told: Callable[[Object], tuple[str, str]],
+    poll: Callable[[], Object],
+    describe: Callable[[Object], tuple[str, str]],
     ended: Collection[str],
     timeout: float | None,
-    word: tuple[str, str],
+    hint: tuple[str, str],
 ) -> str:
-    """Look at something until its state is one of `ended` or the seconds are over, and print each state that it takes;
-    the last one.
+    """Poll an object until its state is one of `ended`, or the timeout is over.
 
-    `told`: the state, and the line that says it. `word`: what it does when nobody waits, and the command that waits
-    again; KeyboardInterrupt goes on after that is said.
+    Prints each new state, and returns the last one. `describe` returns a state and its line; `timeout` is in seconds.
+    After Ctrl-C, prints `hint` (the effect on the work, and the command that waits again), and raises
+    KeyboardInterrupt.
     """
     ends = None if timeout is None else time.monotonic() + timeout
     pause, before = FIRST_PAUSE, None
     try:
         while True:
-            state, line = told(look())
+            state, line = describe(poll())
             if state != before:
                 before, pause = state, FIRST_PAUSE
                 print(line, flush=True)
             if state in ended:
                 return state
             if ends is not None and time.monotonic() >= ends:
-                print(f"heatlite: It has not ended within {timeout:g} seconds.", file=sys.stderr)
+                print(f"heatlite: Not ended within {timeout:g} seconds.", file=sys.stderr)
                 return state
             time.sleep(pause if ends is None else min(pause, max(0.0, ends - time.monotonic())))
             pause = min(pause * 1.5, LONGEST_PAUSE)
     except KeyboardInterrupt:
-        goes_on = "The work stops here, and nothing is lost" if session.embedded else word[0]
-        print(f"Interrupted. {goes_on}; wait again with: {word[1]}", file=sys.stderr)
+        goes_on = "The work pauses here; nothing is lost" if session.embedded else hint[0]
+        print(f"Interrupted. {goes_on}; wait again with: {hint[1]}", file=sys.stderr)
         raise

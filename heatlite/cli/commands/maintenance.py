@@ -1,10 +1,11 @@
-"""Commands on health, on protection and on the maintenance lock."""
+"""Commands on health, protection, keys and the maintenance lock."""
 
 import argparse
 import re
 from collections.abc import Callable
 from datetime import timedelta
 
+from heatlite.cli.arguments import EXPIRES, LISTING, REASON, STACK, CommandGroup, argument
 from heatlite.cli.client import Object, Stack, an_object, objects, part, text
 from heatlite.cli.errors import CommandError
 from heatlite.cli.output import progress, render
@@ -14,13 +15,21 @@ from heatlite.core.json import JsonMap
 
 SUPPRESSED_COLUMNS = ("id", "time", "count", "stack", "request", "target", "requested_by", "effect")
 MORE_COLUMNS = (*SUPPRESSED_COLUMNS, "last_time", "detail")
-"""Beside those that are shown, what `--column` can ask for."""
+"""All columns that `--column` can choose."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
+RESOURCE = argument("resource", metavar="RESOURCE", help="name or physical id")
+PROTECTED = argument("resource", metavar="RESOURCE", nargs="?", help="name (default: the stack itself)")
+
+commands = CommandGroup()
+
 
 def moment(given: str, clock: Clock, flag: str = "--expires") -> str:
-    """``+2h``, ``30m``, ``1d`` from now, or an ISO 8601 time, as UTC text. Raises CommandError."""
+    """Convert an ISO 8601 time, or ``+2h``, ``30m``, ``1d`` from now, to UTC text.
+
+    Raises CommandError.
+    """
     relative = re.fullmatch(r"\+?(\d{1,6})([smhd])", given)
     try:
         if relative:
@@ -47,22 +56,25 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
     return 0
 
 
+@commands.command("mark-unhealthy", "mark a resource unhealthy: the next update replaces it", STACK, RESOURCE, REASON)
 def mark_unhealthy(arguments: argparse.Namespace, host: Host) -> int:
-    """Say that a resource is broken; the next update replaces it."""
+    """Mark a resource unhealthy. The next update replaces it."""
     return _mark(arguments, host, unhealthy=True)
 
 
+@commands.command("mark-healthy", "remove such a mark", STACK, RESOURCE, REASON)
 def mark_healthy(arguments: argparse.Namespace, host: Host) -> int:
-    """Take the mark back."""
+    """Remove the mark of a resource."""
     return _mark(arguments, host, unhealthy=False)
 
 
+@commands.command("rotate-keys", "generate new keys for signed URLs and tokens of a stack", STACK)
 def rotate_keys(arguments: argparse.Namespace, host: Host) -> int:
-    """Draw new keys for the signed URLs and tokens of a stack, and of those nested in it."""
+    """Generate new keys for signed URLs and tokens of a stack and its nested stacks."""
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         session.client.request("POST", f"{stack.path}/actions", {"rotate_keys": None})
-    print(f"{stack.name}: new keys. Signed URLs and tokens of before prove nothing any more.")
+    print(f"{stack.name}: new keys. Earlier signed URLs and tokens are invalid.")
     return 0
 
 
@@ -91,18 +103,26 @@ def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
     return 0
 
 
+@commands.command(
+    "protect",
+    "protect a stack from deletion, or a resource from deletion and replacement",
+    STACK,
+    PROTECTED,
+    argument("--reason", help="reason, shown in events and error messages"),
+)
 def protect(arguments: argparse.Namespace, host: Host) -> int:
     """Protect a stack from deletion, or a resource from deletion and replacement."""
     return _protection(arguments, host, "protect")
 
 
+@commands.command("unprotect", "remove such a protection", STACK, PROTECTED, REASON)
 def unprotect(arguments: argparse.Namespace, host: Host) -> int:
-    """Lift that."""
+    """Remove the protection of a stack or a resource."""
     return _protection(arguments, host, "unprotect")
 
 
 def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int:
-    """Make a request that may start something on the stack, and see it through."""
+    """Make a request, and wait for the operation that it may start."""
     after = session.client.last_event(stack)
     request()
     done = progress.wait(session, stack, after, f"heatlite events -f {stack.name}")
@@ -110,15 +130,22 @@ def _start(session: Session, stack: Stack, request: Callable[[], object]) -> int
 
 
 def _seconds(given: str) -> float:
-    """``30s``, ``10m``, ``1h``, ``1d``. Raises CommandError."""
+    """Convert ``30s``, ``10m``, ``1h``, ``1d`` to seconds. Raises CommandError."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", given)
     if found is None:
         raise CommandError(f"--every {given}: a pause is given as 30s, 10m, 1h or 1d.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])}).total_seconds()
 
 
+@commands.command(
+    "check",
+    "check that every object exists and is healthy",
+    STACK,
+    argument("--every", metavar="PAUSE", help="repeat after this pause: 30s, 10m, 1h, 1d"),
+    argument("--at", metavar="TIME", help="start time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"),
+)
 def check(arguments: argparse.Namespace, host: Host) -> int:
-    """Look whether every object is there and well: now, or at a time, and with --every again and again."""
+    """Check every object now or at a time; with --every, repeatedly."""
     value: JsonMap = {}
     if arguments.every is not None:
         value["interval"] = _seconds(arguments.every)
@@ -129,10 +156,19 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.at is None:
             return _start(session, stack, lambda: session.client.action(stack, "check", value or None))
         session.client.action(stack, "check", value)
-    print(f"{stack.name}: to be checked at {value['not_before']}")
+    print(f"{stack.name}: check scheduled at {value['not_before']}")
     return 0
 
 
+@commands.command(
+    "lock",
+    "lock a stack for maintenance",
+    STACK,
+    argument("--level", choices=("all", "stacks"), default="all", help="stacks; or all, their resources too (default)"),
+    argument("--reason", help="reason, shown in error messages"),
+    argument("--expires", metavar="TIME", help=EXPIRES),
+    aliases=["action-lock"],
+)
 def lock(arguments: argparse.Namespace, host: Host) -> int:
     """Lock a stack for maintenance, or change its lock."""
     value: JsonMap = {"level": arguments.level}
@@ -145,23 +181,34 @@ def lock(arguments: argparse.Namespace, host: Host) -> int:
         return _start(session, stack, lambda: session.client.action(stack, "lock", value))
 
 
+@commands.command("unlock", "remove the maintenance lock", STACK, aliases=["action-unlock"])
 def unlock(arguments: argparse.Namespace, host: Host) -> int:
-    """Lift the maintenance lock."""
+    """Remove the maintenance lock."""
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         return _start(session, stack, lambda: session.client.action(stack, "unlock"))
 
 
 def _row(entry: Object) -> Object:
-    """An entry with its stack and its effect as texts."""
+    """Return an entry with its stack and effect as text."""
     effect = an_object(entry.get("effect"))
     shown = ", ".join(f"{key}: {text(value)}" for key, value in effect.items() if value not in ([], {}, None))
     shown += "" if entry.get("replayable") else " (too large to be replayed)"
     return {**entry, "stack": an_object(entry.get("stack")).get("name"), "effect": shown}
 
 
+@commands.command(
+    "lock-status",
+    "show the lock and the requests that it suppressed",
+    STACK,
+    *LISTING,
+    (
+        argument("--replay", metavar="ID", help="repeat a suppressed request"),
+        argument("--drop", metavar="ID", help="drop a suppressed request"),
+    ),
+)
 def lock_status(arguments: argparse.Namespace, host: Host) -> int:
-    """The lock and what it has refused; replay or drop one of those."""
+    """Show the lock and the suppressed requests; or replay or drop one of them."""
     reads_only = arguments.replay is None and arguments.drop is None
     with connect(arguments, host, reads_only) as session:
         client = session.client
@@ -193,11 +240,11 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
     before = [entry for entry in suppressed if entry not in meanwhile]
     for listed, when in ((meanwhile, f"since {since}"), (before, "before that" if since else "while it was locked")):
         if listed:
-            print(f"\nRefused or ignored {when} (--replay ID does it now, --drop ID forgets it):")
+            print(f"\nRefused or ignored {when} (--replay ID repeats it, --drop ID removes it):")
             render.rows(listed, columns, "table", arguments.column)
     dropped = found.get("dropped")
     if dropped is not None:
         lost = an_object(dropped)
         count, last = text(lost.get("count")), text(lost.get("last_time"))
-        print(f"\nThe list was full: {count} older entries were dropped to make room, the last one at {last}.")
+        print(f"\nThe list was full: {count} older entries were dropped, the last one at {last}.")
     return 0

@@ -1,12 +1,13 @@
-"""Commands on playbooks: list, show, put, delete; run, approve and reject their runs, and watch these."""
+"""Commands on playbooks: list, show, put, delete; run, approve and reject."""
 
 import argparse
 import sys
 import time
 from pathlib import Path
 
+from heatlite.cli.arguments import LISTING, STACK, CommandGroup, argument, number
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
-from heatlite.cli.commands.actions import ENDED, find, line, pages
+from heatlite.cli.commands.actions import ACTION, ENDED, find, line, pages
 from heatlite.cli.errors import CommandError, describe
 from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, Session, connect
@@ -16,19 +17,26 @@ from heatlite.core.json import JsonMap
 COLUMNS = ("name", "created_by", "created_at", "updated_at")
 PLAN_COLUMNS = ("stage", "kind", "at_once", "node", "state", "id")
 NESTED = 100
-"""How many levels of nested stacks the nodes of a run may lie in."""
+"""Levels of nested stacks whose events a run shows."""
+
+NAME = argument("playbook", metavar="NAME", help="name")
+WAIT = argument("--wait", action="store_true", help="watch the run until it has ended (exit code 1: it failed)")
+
+commands = CommandGroup("playbook", "store playbooks, and run them on the nodes of a stack")
 
 
+@commands.command("list", "list the playbooks of the project", *LISTING)
 def list_(arguments: argparse.Namespace, host: Host) -> int:
-    """The project's playbooks."""
+    """List the playbooks of the project."""
     with connect(arguments, host, reads_only=True) as session:
         found, _ = pages(session.client, "/node_playbooks", "node_playbooks", {})
     render.rows(found, COLUMNS, arguments.format, arguments.column)
     return 0
 
 
+@commands.command("show", "print a playbook", NAME)
 def show(arguments: argparse.Namespace, host: Host) -> int:
-    """A playbook as it was put."""
+    """Print a playbook."""
     with connect(arguments, host, reads_only=True) as session:
         path = f"/node_playbooks/{part(arguments.playbook)}"
         found = an_object(session.client.request("GET", path), "node_playbook")
@@ -36,24 +44,42 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
+@commands.command(
+    "put",
+    "create or replace a playbook",
+    argument("file", type=Path, metavar="FILE", help="YAML or JSON"),
+    argument("-n", "--name", help="name (default: the file's)"),
+)
 def put(arguments: argparse.Namespace, host: Host) -> int:
-    """Keep a playbook."""
+    """Create or replace a playbook."""
     document, name = _text(arguments.file), arguments.name or arguments.file.stem
     with connect(arguments, host) as session:
         session.client.request("PUT", f"/node_playbooks/{part(name)}", {"document": document})
-    print(f"{name} is kept; run it with: heatlite node playbook run STACK {name}")
+    print(f"{name} is stored; run it with: heatlite node playbook run STACK {name}")
     return 0
 
 
+@commands.command("delete", "delete a playbook; its runs continue", NAME)
 def delete(arguments: argparse.Namespace, host: Host) -> int:
-    """Forget a playbook."""
+    """Delete a playbook."""
     with connect(arguments, host) as session:
         session.client.request("DELETE", f"/node_playbooks/{part(arguments.playbook)}")
     return 0
 
 
+@commands.command(
+    "run",
+    "create a run of a playbook on a stack, to be approved",
+    *LISTING,
+    STACK,
+    argument("playbook", metavar="NAME|FILE", help="stored playbook, or a file (with / or .yaml in its name)"),
+    argument("--dry-run", action="store_true", help="only show the stages and their nodes"),
+    argument("--granted", action="store_true", help="approve it at once"),
+    argument("--timeout", type=number, metavar="SECONDS", help="time limit from the approval on"),
+    WAIT,
+)
 def run(arguments: argparse.Namespace, host: Host) -> int:
-    """Put a run, or say what one would do."""
+    """Create a run, or preview it."""
     body: JsonMap = {}
     if _is_file(arguments.playbook):
         body["document"] = _text(Path(arguments.playbook))
@@ -76,12 +102,13 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
         print(line(asked), flush=True)
         if not arguments.granted:
             approve_it = f"heatlite node playbook approve {text(asked.get('id'))}"
-            print(f"Somebody has to approve it: {approve_it}", file=sys.stderr)
+            print(f"It needs an approval: {approve_it}", file=sys.stderr)
         return _wait(session, stack, asked, after) if arguments.wait else 0
 
 
+@commands.command("approve", "approve a run", ACTION, WAIT)
 def approve(arguments: argparse.Namespace, host: Host) -> int:
-    """Have a run begin, as it was read just now."""
+    """Approve a run as it was read now."""
     with connect(arguments, host) as session:
         client = session.client
         found = find(client, arguments.action)
@@ -94,8 +121,9 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
         return _wait(session, stack, approved, after) if arguments.wait else 0
 
 
+@commands.command("reject", "reject an unapproved run", ACTION)
 def reject(arguments: argparse.Namespace, host: Host) -> int:
-    """End a run that nobody has approved."""
+    """Reject an unapproved run."""
     with connect(arguments, host) as session:
         action_id = text(find(session.client, arguments.action).get("id"))
         path = f"/node_playbook_runs/{part(action_id)}/reject"
@@ -104,26 +132,26 @@ def reject(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _wait(session: Session, stack: Stack, action: Object, after: str | None) -> int:
-    """Show what happens to the nodes until the run has ended; the exit code."""
+    """Show events of the nodes until the run has ended. Returns the exit code."""
     client, action_id = session.client, text(action.get("id"))
     try:
         with progress.view() as shown:
             ended = _follow(client, stack, action_id, after, shown)
     except KeyboardInterrupt:
-        goes_on = "Nothing is sent to nodes until an engine runs" if session.embedded else "The run goes on"
+        goes_on = "Nothing is sent to nodes until an engine runs" if session.embedded else "The run continues"
         print(f"Interrupted. {goes_on}; watch it with: heatlite events -f {stack.name}", file=sys.stderr)
         raise
     print(line(ended))
     if ended.get("status") == "SUCCEEDED":
         return 0
-    print(f"What became of each node: heatlite node actions --run {action_id}", file=sys.stderr)
+    print(f"Result of each node: heatlite node actions --run {action_id}", file=sys.stderr)
     return 1
 
 
 def _follow(client: Client, stack: Stack, action_id: str, after: str | None, shown: progress.View) -> Object:
-    pause, rest = progress.FIRST_PAUSE, progress.Rest(stack.name)
+    pause, notice = progress.FIRST_PAUSE, progress.SuspensionNotice(stack.name)
     while True:
-        # The status is read before the events, so that whatever led to it is among them.
+        # Read the status before the events, so that these include its cause.
         now = find(client, action_id)
         news = client.events(stack, after, NESTED)
         for event in news:
@@ -131,13 +159,13 @@ def _follow(client: Client, stack: Stack, action_id: str, after: str | None, sho
             shown.add(stack, event)
         if now.get("status") in ENDED:
             return now
-        rest.tell(now if now.get("status") == "SUSPENDED" else None)
+        notice.update(now if now.get("status") == "SUSPENDED" else None)
         pause = progress.FIRST_PAUSE if news else min(pause * 1.5, progress.LONGEST_PAUSE)
         time.sleep(pause)
 
 
 def _planned(plan: Object) -> list[Object]:
-    """A line for each node of each stage."""
+    """Return a row for each node of each stage."""
     return [
         {
             "stage": stage.get("name"),
@@ -157,8 +185,8 @@ def _is_file(given: str) -> bool:
 
 
 def _text(file: Path) -> str:
-    """A playbook's text. Raises CommandError with all that is wrong with it."""
-    from heatlite.template.playbook import read_playbook  # other commands do without it, and it takes time to load
+    """Return the text of a playbook. Raises CommandError with all of its problems."""
+    from heatlite.template.playbook import read_playbook  # a slow import that other commands do not need
 
     try:
         document = file.read_text("utf-8")
@@ -166,7 +194,7 @@ def _text(file: Path) -> str:
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{file}: no UTF-8 text") from None
+        raise CommandError(f"{file}: not UTF-8 text") from None
     except Invalid as error:
         raise CommandError("\n".join(map(describe, error.problems)) or error.message) from None
     return document

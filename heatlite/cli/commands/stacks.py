@@ -1,4 +1,4 @@
-"""Commands on stacks: up, plan, down, ls, show, events, resources, outputs."""
+"""Commands on stacks: up, plan, down, retry, ls, show, resources, outputs, events."""
 
 import argparse
 import os
@@ -9,7 +9,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 
+from heatlite.cli.arguments import (
+    COLUMN,
+    ENVIRONMENT,
+    FILE,
+    LISTING,
+    PARAMETER,
+    STACK,
+    CommandGroup,
+    argument,
+    minutes,
+    repeatable,
+)
 from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
 from heatlite.cli.commands.validate import of_file, of_server
 from heatlite.cli.errors import CommandError, Refused, describe
@@ -40,42 +53,65 @@ EVENT_COLUMNS = (
 )
 OUTPUT_COLUMNS = ("output_key", "output_value", "description")
 
+NAME = argument("-n", "--name", help="name of the stack (default: the template's file name)")
+SEND_FROM = repeatable(
+    "--send-from",
+    type=Path,
+    metavar="DIR",
+    help="also send files below this folder that the template names (repeatable; default: those below its own)",
+)
+ADOPT_CLOUD = argument(
+    "--adopt-cloud", action="store_true", help="move the stack to the configured cloud, if it recorded another"
+)
+TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD)
+
+commands = CommandGroup()
+
 
 def stack_name(arguments: argparse.Namespace) -> str:
-    """The name given, else one made from the file's name by the rule for stack names."""
+    """Return the given name, or a valid one made from the file's name."""
     if arguments.name:
         return str(arguments.name)
     name = re.sub(r"[^a-zA-Z0-9_.-]", "-", arguments.file.stem)[:255]
     if not name[:1].isalpha():
-        raise CommandError(f"No stack name can be made from {arguments.file.name}; give one with -n NAME.")
+        raise CommandError(f"No stack name can be made from {arguments.file.name}. Use -n NAME.")
     return name
 
 
 def _body(arguments: argparse.Namespace) -> JsonMap:
     bundle = gather(arguments.file, arguments.environment, arguments.send_from)
-    _ask_for(bundle)
+    _confirm_files(bundle)
     return bundle.body(parameters(arguments.parameter))
 
 
-def _ask_for(bundle: Bundle) -> None:
-    """List what would be sent from elsewhere than the template's folder. Raises CommandError unless the user consents.
+def _confirm_files(bundle: Bundle) -> None:
+    """Ask for consent, on a terminal, to send files from other folders.
 
-    Only a terminal can be asked.
+    Raises CommandError without consent.
     """
     if not bundle.outside:
         return
-    print("These files are outside of the folder of the template, and would be sent to the server:", file=sys.stderr)
+    print("These files outside of the template's folder would be sent to the server:", file=sys.stderr)
     for path, document in sorted(bundle.outside.items()):
         print(f"  {path} (named in {document})", file=sys.stderr)
     if not sys.stdin.isatty() or not _confirmed("Send them?"):
         folder = os.path.commonpath([path.parent for path in bundle.outside])
         raise CommandError(
-            f"Nothing was sent. If you trust the template with these: --send-from {shlex.quote(folder)}"
+            f"Nothing was sent. If you trust the template with these files: --send-from {shlex.quote(folder)}"
         )
 
 
+@commands.command(
+    "up",
+    "create or update a stack, and wait for it",
+    *TEMPLATE,
+    argument("--timeout", type=minutes, metavar="MINUTES", help="time limit of the create or update"),
+    argument("--confirm", action="store_true", help="show the plan and ask; the server then executes that plan only"),
+    argument("--rollback", action="store_true", help="roll back after a failure"),
+    argument("--tags", metavar="A,B", help="tags of the stack"),
+)
 def up(arguments: argparse.Namespace, host: Host) -> int:
-    """Create the stack, or update it; wait; print its outputs."""
+    """Create or update the stack, wait, and print its outputs."""
     name = stack_name(arguments)
     body = _body(arguments)
     body["disable_rollback"] = not arguments.rollback
@@ -85,7 +121,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         body["tags"] = arguments.tags
     with connect(arguments, host) as session:
         client = session.client
-        _tell_cloud(arguments, client)
+        _check_cloud(arguments, client)
         again = f"heatlite up {arguments.file} -n {name}"
         stack = client.find_or_none(name)
         if stack is not None and stack.in_progress:
@@ -94,7 +130,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.adopt_cloud and stack is not None:
             body["adopt_cloud"] = True
         after = None
-        with _all_told(arguments, host, client, body):
+        with _explained(arguments, host, client, body):
             if arguments.confirm:
                 found, digest = plans.fetch(client, stack, name, body)
                 plans.draw(found)
@@ -110,7 +146,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
                 client.request("PUT", stack.path, body)
         done = progress.wait(session, stack, after, again)
         if done is None:
-            raise CommandError(f"The stack {name} is gone: somebody has deleted it.")
+            raise CommandError(f"The stack {name} is gone: it was deleted meanwhile.")
         if progress.is_failure(done):
             return 1
         for item in _outputs(client, done):
@@ -121,13 +157,16 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
     return 0
 
 
-def _tell_cloud(arguments: argparse.Namespace, client: Client) -> None:
-    """Say so where nothing real is made. Raises CommandError where the server makes it elsewhere than asked for."""
+def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
+    """Print a note for a simulated cloud.
+
+    Raises CommandError if the server uses another cloud than asked for.
+    """
     cloud = an_object(client.request("GET", "/build_info")).get("cloud")
     wanted = arguments.cloud
     if wanted is not None and wanted != cloud:
         where = f"in the cloud {cloud}" if cloud else "without a cloud"
-        raise CommandError(f"The server that works on this database makes resources {where}, not in {wanted}.")
+        raise CommandError(f"The server of this database makes resources {where}, not in {wanted}.")
     if cloud == SIMULATED:
         print("The cloud is simulated: nothing in it is real.", file=sys.stderr)
 
@@ -137,8 +176,9 @@ def _confirmed(question: str = "Do it?") -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+@commands.command("plan", "show the changes that `up` would make", *TEMPLATE, *LISTING)
 def plan(arguments: argparse.Namespace, host: Host) -> int:
-    """Say what `up` would do, without doing it."""
+    """Show the changes that `up` would make."""
     name = stack_name(arguments)
     body = _body(arguments)
     with connect(arguments, host, reads_only=True) as session:
@@ -146,7 +186,7 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
         stack = client.find_or_none(name)
         if arguments.adopt_cloud and stack is not None:
             body["adopt_cloud"] = True
-        with _all_told(arguments, host, client, body):
+        with _explained(arguments, host, client, body):
             found, _ = plans.fetch(client, stack, name, body)
     if arguments.format == "table" and not arguments.column:
         plans.draw(found)
@@ -156,27 +196,29 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
 
 
 @contextmanager
-def _all_told(arguments: argparse.Namespace, host: Host, client: Client, body: JsonMap) -> Iterator[None]:
-    """Where the server refuses a template for its first fault, tell all that is wrong with it, and where: what can be
-    seen here, and what only the server can, which knows the cloud."""
+def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: JsonMap) -> Iterator[None]:
+    """Extend the error for a rejected template: list all problems with their places.
+
+    The server reports the first one only. The others are found here, or by the server if they need the cloud.
+    """
     try:
         yield
     except Refused as error:
         if error.status != HTTPStatus.BAD_REQUEST:
             raise
-        from heatlite.template.review import in_order  # other commands do without the language
+        from heatlite.template.review import in_order  # a slow import that other commands do not need
 
         given = parameters(arguments.parameter)
         found = of_file(arguments.file, arguments.environment, given, host.types())
         known = {problem.text for problem in found}
-        found += [problem for problem in _seen_there(arguments, client, body) if problem.text not in known]
+        found += [problem for problem in _problems_of_server(arguments, client, body) if problem.text not in known]
         faults = in_order(problem for problem in found if problem.severity == "error")
         lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
         raise Refused("\n".join([*lines, *map(describe, faults)]), error.status) from None
 
 
-def _seen_there(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
-    """All that the server has against the body; nothing where it refuses to tell: its first fault is told anyway."""
+def _problems_of_server(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
+    """Return all problems that the server finds in the body; none if it fails."""
     sent = {name: value for name, value in body.items() if name not in ("plan_digest", "adopt_cloud")}
     try:
         bundle = gather(arguments.file, arguments.environment)
@@ -186,8 +228,14 @@ def _seen_there(arguments: argparse.Namespace, client: Client, body: JsonMap) ->
     return of_server(objects(answer, "problems"), bundle)
 
 
+@commands.command(
+    "down",
+    "delete a stack, and wait until it is gone",
+    STACK,
+    argument("--force", action="store_true", help="leave behind, and list, objects that cannot be deleted"),
+)
 def down(arguments: argparse.Namespace, host: Host) -> int:
-    """Delete the stack and wait until it is gone; with --force it goes in any case."""
+    """Delete the stack and wait until it is gone. With --force, ignore failures."""
     with connect(arguments, host) as session:
         client = session.client
         stack = client.find(arguments.stack)
@@ -207,8 +255,9 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
     return 1 if done is not None and done.failed else 0
 
 
+@commands.command("retry", "continue a failed create or update", STACK)
 def retry(arguments: argparse.Namespace, host: Host) -> int:
-    """Go on with a create or an update where it failed, and wait for it."""
+    """Continue a failed create or update, and wait for it."""
     with connect(arguments, host) as session:
         client = session.client
         stack = client.find(arguments.stack)
@@ -218,24 +267,27 @@ def retry(arguments: argparse.Namespace, host: Host) -> int:
     return 1 if done is not None and done.failed else 0
 
 
+@commands.command("ls", "list stacks", *LISTING)
 def ls(arguments: argparse.Namespace, host: Host) -> int:
-    """List the project's stacks."""
+    """List the stacks of the project."""
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.stacks()
     render.rows(found, STACK_COLUMNS, arguments.format, arguments.column)
     return 0
 
 
+@commands.command("show", "show a stack", STACK, *LISTING)
 def show(arguments: argparse.Namespace, host: Host) -> int:
-    """Everything about one stack."""
+    """Show a stack."""
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.show(arguments.stack)
     render.one(found, arguments.format, arguments.column)
     return 0
 
 
+@commands.command("resources", "list the resources of a stack", STACK, *LISTING)
 def resources(arguments: argparse.Namespace, host: Host) -> int:
-    """List a stack's resources."""
+    """List the resources of a stack."""
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.resources(session.client.find(arguments.stack))
     found.sort(key=lambda item: text(item.get("resource_name")))
@@ -249,16 +301,25 @@ def _outputs(client: Client, stack: Stack) -> list[Object]:
     return objects(shown, "outputs") if shown.get("outputs") else []
 
 
+@commands.command("outputs", "list the outputs of a stack", STACK, *LISTING)
 def outputs(arguments: argparse.Namespace, host: Host) -> int:
-    """List a stack's outputs with their values."""
+    """List the outputs of a stack with their values."""
     with connect(arguments, host, reads_only=True) as session:
         found = _outputs(session.client, session.client.find(arguments.stack))
     render.rows(found, OUTPUT_COLUMNS, arguments.format, arguments.column)
     return 0
 
 
+@commands.command(
+    "events",
+    "list the events of a stack",
+    STACK,
+    argument("-f", "--follow", action="store_true", help="print new events until Ctrl-C"),
+    argument("--format", choices=("log", *render.FORMATS), default="log"),
+    COLUMN,
+)
 def events(arguments: argparse.Namespace, host: Host) -> int:
-    """List a stack's events, oldest first; with --follow go on as more come."""
+    """List the events of a stack, oldest first. With --follow, continue with new ones."""
     with connect(arguments, host, reads_only=True) as session:
         stack = session.client.find(arguments.stack)
         found = session.client.events(stack)

@@ -1,4 +1,4 @@
-"""`heatlite test FILE`: a template's life on a simulated cloud, held against what it is to be (docs/trials.md)."""
+"""`heatlite test FILE`: runs templates on a simulated cloud and checks each step."""
 
 import argparse
 import re
@@ -13,6 +13,7 @@ from typing import Final, cast
 
 import yaml
 
+from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.errors import CommandError, Refused
 from heatlite.cli.files import gather
@@ -83,12 +84,14 @@ _SCHEMA: Final[JsonMap] = {
     },
 }
 TIMEOUT: Final = 60.0
-"""Seconds for a step whose file does not say."""
+"""Seconds for a step, unless the file has `timeout`."""
+
+commands = CommandGroup()
 
 
 @dataclass
 class Case:
-    """One step as it went."""
+    """The result of a step."""
 
     name: str
     faults: list[str] = field(default_factory=list)
@@ -98,7 +101,7 @@ class Case:
 
 @dataclass
 class Trial:
-    """A file of steps, and what became of them."""
+    """A file of steps with their results."""
 
     path: Path
     written: JsonMap
@@ -106,14 +109,24 @@ class Trial:
 
     @property
     def failed(self) -> bool:
-        """Whether anything is not as it should be."""
+        """True if a step has a fault."""
         return any(case.faults for case in self.cases)
 
 
+@commands.command(
+    "test",
+    "test templates on a simulated cloud, step by step",
+    argument("files", type=Path, nargs="+", metavar="FILE", help="steps and expected results (repeatable)"),
+    argument("--junit", type=Path, metavar="FILE", help="write a JUnit XML report for CI systems"),
+    server=False,
+)
 def test(arguments: argparse.Namespace, host: Host) -> int:
-    """Run files of steps. Exit code 1 where anything is not as expected."""
+    """Run files of steps.
+
+    The exit code is 1 if a result differs from the expected one.
+    """
     trials = []
-    print("On a simulated cloud: nothing of this is real.")
+    print("The cloud is simulated: nothing in it is real.")
     for path in arguments.files:
         trial = Trial(path, _read(path))
         _run(trial, host)
@@ -125,7 +138,7 @@ def test(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def _read(path: Path) -> JsonMap:
-    import jsonschema  # takes longer to load than most commands take
+    import jsonschema  # loading takes longer than most commands run
 
     try:
         written = yaml.safe_load(path.read_text("utf-8"))
@@ -162,14 +175,14 @@ def _run(trial: Trial, host: Host) -> None:
         for number, step in enumerate(steps, 1):
             case = Case(text(step.get("name")) or f"{number} {step['do']}", skipped=trial.failed)
             trial.cases.append(case)
-            if not case.skipped:  # what comes after a fault would only repeat it
+            if not case.skipped:  # later faults follow from the first one
                 began = time.perf_counter()
                 case.faults = list(stage.play(step))
                 case.seconds = time.perf_counter() - began
 
 
 class _Stage:
-    """Carries the steps of a file out, one after the other."""
+    """Executes the steps of a file one after the other."""
 
     def __init__(self, trial: Trial, client: Client, host: Host, settings: config.Settings) -> None:
         self._trial = trial
@@ -178,10 +191,10 @@ class _Stage:
         self._settings = settings
         self._stack: Stack | None = None
         self._ids: dict[str, str] = {}
-        """Name of a resource → its physical id, as the step before has left it."""
+        """Names of resources → physical ids after the previous step."""
 
     def play(self, step: JsonMap) -> Iterator[str]:
-        """Do a step, and tell all that is not as it should be."""
+        """Execute a step. Yields its faults."""
         expected = cast(JsonMap, step.get("expect") or {})
         before = self._ids
         try:
@@ -235,7 +248,10 @@ class _Stage:
         return self._stack
 
     def _settled(self) -> Stack | None:
-        """The stack once nothing is under way any more; None once it is gone."""
+        """Wait until no operation is in progress.
+
+        Returns the stack, or None once it is gone.
+        """
         end = time.monotonic() + cast(float, self._trial.written.get("timeout", TIMEOUT))
         pause = 0.005
         while True:
@@ -312,7 +328,7 @@ def _map(value: Json) -> JsonMap:
 
 
 def _differs(what: str, found: Json, wanted: Json) -> Iterator[str]:
-    """Where a value is not as wanted: equal, or as ``{matches: PATTERN}`` says, anywhere in its text."""
+    """Yield a fault unless the value is equal or matches ``{matches: PATTERN}``."""
     if isinstance(wanted, Mapping) and wanted.keys() == {"matches"}:
         if re.search(str(wanted["matches"]), cell(found)) is None:
             yield f"{what} is {cell(found)!r}; it was to match {wanted['matches']}"
@@ -329,7 +345,7 @@ def _tell(trial: Trial) -> None:
 
 
 def _write_junit(path: Path, trials: Sequence[Trial]) -> None:
-    """The report that CI systems read (JUnit's XML)."""
+    """Write a JUnit XML report, which CI systems read."""
     suites = ElementTree.Element("testsuites", name="heatlite test")
     for trial in trials:
         cases = trial.cases
@@ -349,7 +365,7 @@ def _write_junit(path: Path, trials: Sequence[Trial]) -> None:
                 suite, "testcase", classname=trial.path.stem, name=case.name, time=f"{case.seconds:.3f}"
             )
             if case.skipped:
-                ElementTree.SubElement(one, "skipped", message="a step before it has failed")
+                ElementTree.SubElement(one, "skipped", message="an earlier step has failed")
             if case.faults:
                 ElementTree.SubElement(one, "failure", message=case.faults[0]).text = "\n".join(case.faults)
     try:

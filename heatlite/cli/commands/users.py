@@ -1,9 +1,10 @@
-"""Commands that write the files of accounts: user add, user token."""
+"""Commands that write account files: user add, user token."""
 
 import argparse
 import getpass
 import sys
 
+from heatlite.cli.arguments import CommandGroup, argument, repeatable
 from heatlite.cli.commands.maintenance import moment
 from heatlite.cli.errors import CommandError
 from heatlite.cli.session import Host, Projects, settings
@@ -12,39 +13,58 @@ from heatlite.core.context import ADMIN
 
 DEFAULT_PROJECT, DEFAULT_ROLE = "default", "member"
 
+USER = argument("user", metavar="USER", help="name")
+PROJECT = repeatable(
+    "--project",
+    metavar="PROJECT[=ROLE,ROLE]",
+    help="roles in a project: reader, member, heat_stack_user, or admin, which administers all projects"
+    " (repeatable; default: default=member)",
+)
 
+commands = CommandGroup("user", "users of a server with `auth` basic or tokens")
+
+
+@commands.command("add", "set the password of a user, and roles", USER, PROJECT, server=False)
 def add(arguments: argparse.Namespace, host: Host) -> int:
-    """Set a user's password, which is asked for or read from stdin, and his roles in some projects."""
+    """Set the password of a user, from the terminal or stdin, and roles in projects."""
     projects = _projects(arguments.project)
     path = host.add_user(settings(arguments), arguments.user, _new_password(arguments.user), projects)
-    print(f"Wrote {path}. A server with auth = basic knows {arguments.user} from now on.")
-    _tell_of_admin(arguments.user, projects)
+    print(f"Wrote {path}. A server with auth = basic accepts {arguments.user} from now on.")
+    _warn_of_admin(arguments.user, projects)
     return 0
 
 
+@commands.command(
+    "token",
+    "create a token for a user, and print it once",
+    USER,
+    PROJECT,
+    argument("--expires", metavar="TIME", help="expiry time: 2026-11-21T18:00:00Z, +2h, +30d"),
+    server=False,
+)
 def token(arguments: argparse.Namespace, host: Host) -> int:
-    """Give out a token, which is printed now and never again."""
+    """Create a token, and print it once."""
     expires = None if arguments.expires is None else from_text(moment(arguments.expires, Clock()))
     projects = _projects(arguments.project)
     print(host.give_token(settings(arguments), arguments.user, projects, expires))
-    _tell_of_admin(arguments.user, projects)
+    _warn_of_admin(arguments.user, projects)
     return 0
 
 
-def _tell_of_admin(user: str, projects: Projects) -> None:
-    """Say what the role `admin` means, which is not what it looks like."""
+def _warn_of_admin(user: str, projects: Projects) -> None:
+    """Print a note on the role `admin`: it counts in all projects."""
     if any(ADMIN in roles for roles in projects.values()):
         print(f"{user} is an administrator of all projects: the role admin in one counts for all.", file=sys.stderr)
 
 
 def _projects(given: list[str]) -> Projects:
-    """``PROJECT=ROLE,ROLE``, each of them with its roles. Raises CommandError."""
+    """Read entries ``PROJECT=ROLE,ROLE``. Raises CommandError."""
     out = {}
     for entry in given or [DEFAULT_PROJECT]:
         project, equals, roles = entry.partition("=")
         found = frozenset(role for role in (roles if equals else DEFAULT_ROLE).split(",") if role)
         if not project or "/" in project or not found:
-            raise CommandError(f"--project {entry}: it is given as PROJECT or PROJECT=ROLE,ROLE.")
+            raise CommandError(f"--project {entry}: the form is PROJECT or PROJECT=ROLE,ROLE.")
         out[project] = found
     return out
 
@@ -53,6 +73,6 @@ def _new_password(user: str) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")
     password = getpass.getpass(f"New password of {user}: ")
-    if password != getpass.getpass("The same again: "):
-        raise CommandError("These were two different passwords; nothing is written.")
+    if password != getpass.getpass("Repeat the password: "):
+        raise CommandError("The passwords differ; nothing is written.")
     return password

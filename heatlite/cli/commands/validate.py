@@ -1,6 +1,6 @@
-"""``heatlite validate``: every problem of a template and its environments, each with its place.
+"""``heatlite validate``: every problem of a template, with its place.
 
-What knows the language is imported where it is needed: to load it takes longer than most other commands take.
+Imports of the template language are local: loading it takes longer than most commands run.
 """
 
 import argparse
@@ -11,26 +11,41 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, CommandGroup, argument, cloud
 from heatlite.cli.client import Object
 from heatlite.cli.errors import CommandError
 from heatlite.cli.files import Bundle, gather_all, parameters
-from heatlite.cli.output.report import render
+from heatlite.cli.output.report import FORMATS, render
 from heatlite.cli.session import Host, settings
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json
 from heatlite.template.loader import Source
 from heatlite.template.types import TypeCatalog
 
-_TOLD = ("message", "hint", "type", "file", "severity", "path")
+_FIELDS = ("message", "hint", "type", "file", "severity", "path")
 
 MISUSED = 2
-"""Exit code for a file that is not there and a parameter without a name, as for any misspelt command line."""
+"""Exit code for a missing file or an invalid parameter, as for any usage error."""
+
+commands = CommandGroup()
 
 
+@commands.command(
+    "validate",
+    "list every problem of templates or playbooks",
+    argument("files", type=Path, nargs="+", metavar="FILE", help="template (repeatable)"),
+    ENVIRONMENT,
+    PARAMETER,
+    argument("--format", choices=FORMATS, default="text"),
+    argument("--strict", action="store_true", help="exit code 1 for warnings, too"),
+    cloud("check names in the template against this cloud"),
+    server=False,
+)
 def validate(arguments: argparse.Namespace, host: Host) -> int:
-    """Print all problems; the exit code is 1 if there are errors among them, or with --strict anything at all.
+    """Print all problems.
 
-    A cloud is asked only where one is named: this works without a network.
+    The exit code is 1 for errors, with --strict for warnings, too.
+    Uses the network only if a cloud is named.
     """
     from heatlite.template.review import in_order
 
@@ -44,7 +59,7 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
     except CommandError as error:
         print(f"heatlite: {error}", file=sys.stderr)
         return MISUSED
-    # What is wrong with a file as a whole is shown at its beginning; and an environment is read for each template.
+    # A problem of a whole file is shown at its beginning. Environments are read once for each template.
     found = in_order(
         dict.fromkeys(
             replace(problem, line=problem.line or 1, column=problem.column or 1) if problem.source != "-P" else problem
@@ -59,9 +74,9 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
 
 
 def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], types: TypeCatalog) -> list[Problem]:
-    """What is wrong with a template, its environments and all that they name; or with a playbook for nodes.
+    """Return the problems of a template and its environments, or of a playbook.
 
-    Raises CommandError where the template or an environment cannot be read at all.
+    Raises CommandError if the template or an environment cannot be read.
     """
     from heatlite.template import playbook
 
@@ -75,16 +90,16 @@ def of_file(file: Path, environments: Sequence[Path], given: dict[str, str], typ
     return problems(bundle, given, types, faults, complete=len(bundle.environments) == len(environments))
 
 
-def of_server(told: Sequence[Object], bundle: Bundle) -> list[Problem]:
-    """What a server has found wrong with what was sent to it, with the places in the files here."""
+def of_server(reported: Sequence[Object], bundle: Bundle) -> list[Problem]:
+    """Convert problems that the server reported, with their places in the local files."""
     from heatlite.template.places import Places, path_of
 
     documents = {"template": bundle.template.data, "environment": bundle.environment}
     documents |= {name: child.data for name, child in bundle.children.items()}
     places = Places(bundle.template, bundle.environments, bundle.files, bundle.children)
     found = []
-    for one in told:
-        text, hint, error, source, severity, where = (str(one[key]) for key in _TOLD)
+    for one in reported:
+        text, hint, error, source, severity, where = (str(one[key]) for key in _FIELDS)
         path = path_of(cast(Json, documents.get(source, {})), where)
         problem = places.located(Problem(path, text, hint, error, source, severity=severity))
         found.append(problem if problem.source != "environment" else replace(problem, source="-P"))
@@ -94,9 +109,10 @@ def of_server(told: Sequence[Object], bundle: Bundle) -> list[Problem]:
 def problems(
     bundle: Bundle, given: dict[str, str], types: TypeCatalog, faults: Sequence[Problem], complete: bool
 ) -> list[Problem]:
-    """What is wrong with the environments, and with the template as they and `given` parameters make it.
+    """Return the problems of the environments, and of the template with them.
 
-    `faults` came up while the files were read; `complete`: no environment was among them.
+    `given` are parameters. `faults` are problems of reading the files. `complete` is True if every environment could be
+    read.
     """
     from heatlite.template.environment import Environment
     from heatlite.template.places import Places

@@ -1,4 +1,4 @@
-"""What an update would do, as people read it."""
+"""Plans of updates as text and rows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from heatlite.cli.output import render
 from heatlite.core.json import JsonMap
 
 MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "refuse": "!", "restrict": "!"}
-"""By action; ``!``: the update would fail there."""
+"""Marks of actions. ``!``: the update would fail there."""
 
 _STYLES = {"+": "green", "~": "yellow", "±": "magenta", "-": "red", "!": "bold red"}
 
 WORDS = {"create": "added", "update": "updated", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
-"""Heat's words."""
+"""Heat's words for actions."""
 
 COLUMNS = ("change", "resource_name", "resource_type", "cause", "health", "properties")
 
-_ORDERS = {"delete_first": "the old one goes first", "rebuild": "made anew in place"}
+_ORDERS = {"delete_first": "the old one is deleted first", "rebuild": "rebuilt in place"}
 
 
 def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap) -> tuple[list[Object], str | None]:
-    """What a create (no stack yet) or an update would do, and the digest that an update can be bound to."""
+    """Return the plan of a create or an update, and the digest of an update."""
     query = {"plan": "True"}
     if stack is None:
         answer = client.request("POST", "/stacks/preview", {"stack_name": name, **body}, query)
@@ -32,7 +32,7 @@ def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap) -> tupl
 
 
 def draw(plan: Sequence[Object]) -> None:
-    """Print what changes, in the order in which it does, and how much of each there is."""
+    """Print the changes in the order of execution, and their counts."""
     for item in plan:
         mark = MARKS.get(text(item.get("action")))
         if mark is not None:
@@ -73,7 +73,7 @@ def _difference(item: Object, mark: str) -> str:
 
 
 def rows(plan: Sequence[Object]) -> list[Object]:
-    """One row for each resource, under COLUMNS."""
+    """Return one row for each resource, with COLUMNS."""
     return [
         {
             "change": WORDS.get(action := text(item.get("action")), action),

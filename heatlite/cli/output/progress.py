@@ -1,4 +1,4 @@
-"""Follow what is being done to a stack: its events as they come, until it is done."""
+"""Follow an operation on a stack: prints events until its end."""
 
 import sys
 import time
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 1.0
-"""Seconds between two looks: short at first, because most stacks are done at once; then longer and longer."""
+"""Seconds between polls: short at first, as most operations are fast, then longer."""
 
 LONG_PAUSE = 0.1
-"""Seconds. Who waits as long is told if what he waits for is suspended."""
+"""Seconds between polls from which on a suspended action is reported."""
 
 
 def line(stack: Stack, event: Object) -> str:
-    """``2026-11-21 02:44:00Z [stack.resource]: CREATE_COMPLETE  state changed``, as `openstack … -f log` prints it."""
+    """Format an event as `openstack … -f log` does.
+
+    ``2026-11-21 02:44:00Z [stack.resource]: CREATE_COMPLETE  state changed``
+    """
     when = text(event.get("event_time")).replace("T", " ")
     where = stack.name if is_about_stack(stack, event) else f"{stack.name}.{text(event.get('resource_name'))}"
     reason = text(event.get("resource_status_reason"))
@@ -32,18 +35,18 @@ def line(stack: Stack, event: Object) -> str:
 
 
 def is_about_stack(stack: Stack, event: Object) -> bool:
-    """Whether the event tells of the stack itself and not of a resource (Heat's rule for telling them apart)."""
+    """Return True for an event of the stack itself, by Heat's rule."""
     return event.get("resource_name") == stack.name and event.get("physical_resource_id") == stack.id
 
 
 class View(AbstractContextManager["View"], ABC):
-    """Where events are shown. Remembers the last failure of each resource."""
+    """Shows events. Records the last failure of each resource."""
 
     def __init__(self) -> None:
         self.failed: dict[str, Object] = {}
 
     def add(self, stack: Stack, event: Object) -> None:
-        """One more event."""
+        """Record and show an event."""
         status = text(event.get("resource_status"))
         if not is_about_stack(stack, event) and status.endswith("_FAILED") and not status.startswith("NODE_ACTION_"):
             self.failed[text(event.get("resource_name"))] = event
@@ -51,7 +54,7 @@ class View(AbstractContextManager["View"], ABC):
 
     @abstractmethod
     def show(self, stack: Stack, event: Object) -> None:
-        """Put an event on the screen."""
+        """Show an event."""
 
     def __enter__(self) -> Self:
         return self
@@ -63,16 +66,16 @@ class View(AbstractContextManager["View"], ABC):
 
 
 class Lines(View):
-    """One line for each event."""
+    """Prints one line for each event."""
 
     def show(self, stack: Stack, event: Object) -> None:
         print(line(stack, event), flush=True)
 
 
 class Tree(View):
-    """A tree that changes in place: the stack, below it what failed, what runs, and what was done last.
+    """Draws a tree of the stack with failed, running and last changed resources.
 
-    It never grows beyond the screen, so a stack of ten thousand resources is as quick to draw as one of ten.
+    Never exceeds the screen, so the time to draw does not depend on the size of the stack.
     """
 
     def __init__(self) -> None:
@@ -130,30 +133,30 @@ def _rank(status: str) -> int:
 
 
 def view() -> View:
-    """A tree on a terminal, lines elsewhere."""
+    """Return a tree for a terminal, else lines."""
     return Tree() if render.is_rich() else Lines()
 
 
-class Rest:
-    """Says on stderr that what somebody waits for is suspended, and that it goes on, each once."""
+class SuspensionNotice:
+    """Prints to stderr, once each, that the action is suspended and that it continues."""
 
     def __init__(self, name: str) -> None:
-        """`name`: of the stack."""
+        """`name` is the name of the stack."""
         self._name = name
         self._suspended: Object | None = None
 
-    def tell(self, suspended: Object | None) -> None:
-        """`suspended`: the action that is, as it was seen now; None: none is."""
+    def update(self, suspended: Object | None) -> None:
+        """Take note of the action that is suspended now, or None."""
         before, self._suspended = self._suspended, suspended
         if suspended is not None and before is None:
             action_id = text(suspended.get("id"))
             print(
-                f"{self._name}: {_named(suspended)} is SUSPENDED. It goes on with: heatlite action signal {action_id}"
-                f" RESUME; it is given up with: heatlite action signal {action_id} CANCEL",
+                f"{self._name}: {_named(suspended)} is SUSPENDED. Continue it with: heatlite action signal {action_id}"
+                f" RESUME; cancel it with: heatlite action signal {action_id} CANCEL",
                 file=sys.stderr,
             )
         elif suspended is None and before is not None:
-            print(f"{self._name}: {_named(before)} goes on.", file=sys.stderr)
+            print(f"{self._name}: {_named(before)} continues.", file=sys.stderr)
 
 
 def _named(action: Object) -> str:
@@ -167,13 +170,13 @@ def _suspended(client: Client, stack: Stack) -> Object | None:
 
 
 def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stack | None:
-    """Show the events after the one with the id `after` until nothing is being done to the stack.
+    """Show the events after `after` until no operation is in progress.
 
-    Returns how the stack stands then; None if it is gone without a trace.
+    Returns the final state of the stack, or None if it is gone.
     """
-    pause, rest = FIRST_PAUSE, Rest(stack.name)
+    pause, notice = FIRST_PAUSE, SuspensionNotice(stack.name)
     while True:
-        # The state is read before the events, so that whatever led to it is among them.
+        # Read the state before the events, so that these include its cause.
         now = client.again(stack)
         news: Iterable[Object] = () if now is None else client.events(now, after)
         for event in news:
@@ -182,25 +185,26 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
         if now is None or not now.in_progress:
             return now
         if pause >= LONG_PAUSE:
-            rest.tell(_suspended(client, stack))
+            notice.update(_suspended(client, stack))
         time.sleep(pause)
         pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack | None:
-    """Show what happens to the stack until it is done; returns how it stands then, None if it is gone.
+    """Show the events of the operation until its end.
 
-    What has failed is said on stderr. `again` is the command that takes interrupted work up again; KeyboardInterrupt
-    goes on after a word on what becomes of the work.
+    Returns the final state of the stack, None if it is gone.
+    Prints failures to stderr. After Ctrl-C, prints the effect on the work, with `again` as the command that continues
+    it, and raises KeyboardInterrupt.
     """
     try:
         with view() as shown:
             done = follow(session.client, stack, after, shown)
     except KeyboardInterrupt:
         if session.embedded:
-            word = f"Interrupted. The work stops here, and nothing is lost; go on with: {again}"
+            word = f"Interrupted. The work pauses here; nothing is lost; continue with: {again}"
         else:
-            word = f"Interrupted. The server goes on; watch it with: heatlite events -f {stack.name}"
+            word = f"Interrupted. The server continues; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
         raise
     if done is not None and is_failure(done):
@@ -209,14 +213,14 @@ def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack
 
 
 def is_failure(stack: Stack) -> bool:
-    """Whether the last operation did not do what was asked; a rollback is a failure of what came before it."""
+    """Return True if the last operation failed. A rollback means a failure before it."""
     return stack.failed or stack.status.startswith("ROLLBACK_")
 
 
 def _report(client: Client, stack: Stack, failed: Mapping[str, Object]) -> None:
-    """Say on stderr what failed: the stack, then each resource with its type, status and reason.
+    """Print the failed stack and its failed resources to stderr.
 
-    A rollback has removed resources that failed; of those only their events (`failed`) are left.
+    A rollback has deleted failed resources; only their events (`failed`) remain.
     """
     print(f"{stack.name}: {stack.status}  {stack.status_reason}", file=sys.stderr)
     found = {text(item.get("resource_name")): item for item in failures(client.resources(stack))}

@@ -1,4 +1,4 @@
-"""Rows and objects as text: a table for people, JSON, YAML or bare values for programs."""
+"""Rows and objects as text: tables, JSON, YAML or bare values."""
 
 import json
 import os
@@ -11,18 +11,18 @@ from heatlite.cli.errors import CommandError
 from heatlite.core.json import Json
 
 LONGEST_CELL = 60
-"""Characters of a line in a drawn table's cell; longer text is folded."""
+"""Characters of a line in a table cell; longer text is folded."""
 
 FORMATS = ("table", "json", "yaml", "value")
 
 
 def is_rich() -> bool:
-    """Whether to draw: on a terminal that can, with rich (extra `cli`) at hand."""
+    """Return True on a capable terminal with rich (extra `cli`) installed."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
 
 
 def cell(value: Json) -> str:
-    """A value in a table or on a line of its own: text as it is, everything else as JSON."""
+    """Format a value: text as it is, everything else as JSON."""
     return text(value) if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -51,7 +51,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) 
             table.add_column(name, overflow="fold", max_width=LONGEST_CELL)
         for row in rows:
             table.add_row(*(Text(item, style=style(item)) for item in row))
-        # A table that is wider than the terminal stays whole: it is the terminal that breaks its lines.
+        # Do not fold a table that is wider than the terminal; the terminal wraps its lines.
         boundless = Console(width=10_000)
         Console(width=Measurement.get(boundless, boundless.options, table).maximum).print(table)
         return
@@ -64,7 +64,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) 
 
 
 def style(status: str) -> str:
-    """The colour of a status; none for any other text."""
+    """Return the colour of a status; empty for other texts."""
     status = status.removeprefix("NODE_ACTION_")
     if status in ("FAILED", "LOST", "UNREACHABLE") or status.endswith("_FAILED"):
         return "red"
@@ -74,7 +74,7 @@ def style(status: str) -> str:
 
 
 def line(shown: str, colour: str) -> None:
-    """Print a line, in colour where there is one."""
+    """Print a line, with colour if possible."""
     if is_rich():
         from rich.console import Console
         from rich.text import Text
@@ -85,7 +85,7 @@ def line(shown: str, colour: str) -> None:
 
 
 def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Sequence[str]) -> None:
-    """Print a list of objects: the columns `names`, or those of them that are `wanted`."""
+    """Print a list of objects with the columns `names`, or only those in `wanted`."""
     columns = _columns(names, wanted)
     if form == "table":
         if items:
@@ -99,7 +99,7 @@ def rows(items: Sequence[Object], names: Sequence[str], form: str, wanted: Seque
 
 
 def one(item: Object, form: str, wanted: Sequence[str]) -> None:
-    """Print an object, a line for each of its fields."""
+    """Print an object with one line for each field."""
     columns = _columns(list(item), wanted)
     if form == "table":
         _table(["field", "value"], [[name, cell(item[name])] for name in columns], header=False)

@@ -1,4 +1,4 @@
-"""Problems on paper: text for people, JSON for programs, SARIF 2.1.0 for code-scanning services."""
+"""Problem reports: text, JSON, and SARIF 2.1.0 for code-scanning services."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 _RULES = {
     "CircularDependencyException": "Resources depend on each other in a circle.",
-    "ConditionNeverHolds": "A condition is false whatever the parameters are.",
+    "ConditionNeverHolds": "A condition is false for all parameters.",
     "DuplicateKey": "A key stands twice in one map; only the last one counts.",
     "FileNotRead": "A file that the template or an environment names cannot be read.",
     "HTTPBadRequest": "A file is no valid template or environment.",
@@ -32,13 +32,16 @@ _RULES = {
     "UserParameterMissing": "A parameter has neither a value nor a default.",
     "YamlValue": "YAML 1.1 reads something else than what stands there.",
 }
-"""What each kind of problem is about."""
+"""Descriptions of the kinds of problems."""
 
 
 def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> str:
-    """The problems in one of FORMATS, in their order; `checked` are the files that were asked for."""
+    """Format the problems in one of FORMATS.
+
+    `checked` are the files on the command line.
+    """
     if form == "json":
-        from heatlite.template.review import to_dict  # other commands do without the language, which takes time to load
+        from heatlite.template.review import to_dict  # a slow import that other commands do not need
 
         return json.dumps({"problems": [to_dict(problem) for problem in problems]}, indent=2)
     if form == "sarif":
@@ -47,7 +50,7 @@ def render(problems: Sequence[Problem], form: str, checked: Sequence[str]) -> st
 
 
 def sarif(problems: Sequence[Problem]) -> JsonMap:
-    """A SARIF log with one run."""
+    """Return a SARIF log with one run."""
     rules = sorted({problem.error for problem in problems})
     return {
         "$schema": _SARIF_SCHEMA,
@@ -70,12 +73,7 @@ def sarif(problems: Sequence[Problem]) -> JsonMap:
 
 def _result(problem: Problem, rule: int) -> JsonMap:
     text = f"{problem.text} ({problem.hint})" if problem.hint else problem.text
-    result: JsonMap = {
-        "ruleId": problem.error,
-        "ruleIndex": rule,
-        "level": problem.severity,
-        "message": {"text": text},
-    }
+    result: JsonMap = {"ruleId": problem.error, "ruleIndex": rule, "level": problem.severity, "message": {"text": text}}
     if problem.source != "-P":
         place: JsonMap = {"artifactLocation": {"uri": _uri(problem.source)}}
         if problem.line:
@@ -85,7 +83,7 @@ def _result(problem: Problem, rule: int) -> JsonMap:
 
 
 def _uri(name: str) -> str:
-    """A path as services want it: relative to the folder that the command ran in, where it is below it."""
+    """Return a path relative to the current folder if it is below it, as a URI."""
     if "://" in name:
         return name
     path = PurePath(name)

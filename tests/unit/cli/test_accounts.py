@@ -47,7 +47,7 @@ def test_a_password_is_asked_for_twice(terminal: list[str], capsys: pytest.Captu
     assert run(["user", "add", "mia"], host) == 1
     assert host.added is None
     shown = capsys.readouterr()
-    assert "two different passwords" in shown.err
+    assert "The passwords differ" in shown.err
     assert "sesame" not in shown.out + shown.err
 
 

@@ -127,15 +127,15 @@ def test_the_seeds_names_are_the_same_commands() -> None:
     [
         ("", "the following arguments are required: COMMAND"),
         ("up", "the following arguments are required: FILE"),
-        ("up a.yaml --timeout 0", "'0' is no whole number of minutes from 1"),
+        ("up a.yaml --timeout 0", "'0' is not a whole number of minutes from 1"),
         ("lock s --level some", "invalid choice: 'some'"),
         ("lock-status s --replay 1 --drop 2", "not allowed with argument"),
         ("ls -f xml", "invalid choice: 'xml'"),
         ("action", "the following arguments are required: COMMAND"),
-        ("action list --limit -1", "'-1' is no whole number"),
+        ("action list --limit -1", "'-1' is not a whole number"),
         ("action signal 1a2b STOP", "invalid choice: 'STOP'"),
-        ("action wait 1a2b --timeout nan", "'nan' is no number of seconds"),
-        ("action wait 1a2b --timeout -1", "'-1' is no number of seconds"),
+        ("action wait 1a2b --timeout nan", "'nan' is not a number of seconds"),
+        ("action wait 1a2b --timeout -1", "'-1' is not a number of seconds"),
     ],
 )
 def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,11 +149,11 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
     ("line", "message"),
     [
         ("up absent.yaml", "heatlite: absent.yaml: no such file"),
-        ("up 1.yaml", "heatlite: No stack name can be made from 1.yaml; give one with -n NAME."),
+        ("up 1.yaml", "heatlite: No stack name can be made from 1.yaml. Use -n NAME."),
         ("up 1.yaml -n one -P a", "heatlite: -P a: a parameter is given as NAME=VALUE."),
         ("ls", "heatlite: No server answers at http://127.0.0.1:1. Start one with: heatlite serve"),
         ("ls --endpoint http://127.0.0.1:1/v1/p", "heatlite: No server answers at http://127.0.0.1:1."),
-        ("ls --endpoint nonsense://x", "heatlite: 'nonsense://x' is no address of a server"),
+        ("ls --endpoint nonsense://x", "heatlite: 'nonsense://x' is not the address of a server"),
         ("ls --config absent.toml", "heatlite: absent.toml: cannot be read: No such file or directory."),
         ("serve --port -1", "heatlite: --port: port has to be greater than 0, not -1."),
         ("serve --port 70000", "heatlite: --port: a port is at most 65535, not 70000."),
@@ -183,7 +183,7 @@ def test_serve_and_db_get_the_settings(place: Path, capsys: pytest.CaptureFixtur
 
 def test_fsck(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fsck"], Recorder()) == 0
-    assert capsys.readouterr().out == "Nothing is orphaned.\n"
+    assert capsys.readouterr().out == "No orphaned rows.\n"
     assert run(["fsck", "-f", "json"], Recorder()) == 0
     assert capsys.readouterr().out == "[]\n"
     assert run(["fsck", "--database", "sqlite:///bad.db", "-f", "value"], Recorder()) == 1
@@ -212,7 +212,8 @@ def test_files_from_elsewhere_are_sent_with_consent_only(
         assert f"  {place}/private/id_rsa (named in {template})" in shown
         assert ("Send them? [y/N]" in shown) == stdin.isatty()
         assert ("No server answers" in shown) == sent
-        assert (f"Nothing was sent. If you trust the template with these: --send-from {place}/private" in shown) != sent
+        refusal = f"Nothing was sent. If you trust the template with these files: --send-from {place}/private"
+        assert (refusal in shown) != sent
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert run([*words, "--send-from", "private"], Recorder()) == 1
     assert capsys.readouterr().err.startswith("heatlite: No server answers")
@@ -233,9 +234,9 @@ def test_keys(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     shown = capsys.readouterr()
     assert shown.out == (
         "Rows encrypted with the first key: 1\n"
-        "Something else uses the database: what was there before may still lie in the file. Do it again alone.\n"
+        "Another process uses the database: old secrets may remain in the file. Run it again alone.\n"
     )
-    assert "No key opens what is encrypted in action one, stack two. Add the key" in shown.err
+    assert "No key decrypts action one, stack two. Add the key" in shown.err
     monkeypatch.setenv("HEATLITE_ENCRYPTION_KEYS", "a,b")
     assert run(["keys", "rotate"], Recorder()) == 0
     assert capsys.readouterr() == ("Rows encrypted with the first key: 2\n", "")
@@ -369,14 +370,14 @@ ROWS: list[dict[str, str | int | list[int] | None]] = [
 NAMES = ("name", "n", "text")
 
 
-def test_who_waits_is_told_once_of_a_rest_and_once_that_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    rest, action = progress.Rest("web"), {"id": "1a", "action": "STACK_UPDATE"}
+def test_a_suspension_and_its_end_are_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    notice, action = progress.SuspensionNotice("web"), {"id": "1a", "action": "STACK_UPDATE"}
     for seen in (None, action, action, None, None, action):
-        rest.tell(seen)
+        notice.update(seen)
     first, over, again = capsys.readouterr().err.splitlines()
     assert first == again
-    assert first.startswith("web: STACK_UPDATE 1a is SUSPENDED. It goes on with: heatlite action signal 1a RESUME;")
-    assert over == "web: STACK_UPDATE 1a goes on."
+    assert first.startswith("web: STACK_UPDATE 1a is SUSPENDED. Continue it with: heatlite action signal 1a RESUME;")
+    assert over == "web: STACK_UPDATE 1a continues."
 
 
 

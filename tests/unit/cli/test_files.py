@@ -121,7 +121,7 @@ def test_merge_strategies_are_the_servers_work(folder: Path) -> None:
     ("name", "content", "message"),
     [
         ("absent.yaml", None, r"absent\.yaml: no such file$"),
-        ("latin.yaml", b"a: \xe4\n", r"latin\.yaml: error: no UTF-8 text \(byte 3\)$"),
+        ("latin.yaml", b"a: \xe4\n", r"latin\.yaml: error: not UTF-8 text \(byte 3\)$"),
         ("list.yaml", b"- a\n", r"list\.yaml: error: .*not a JSON object or YAML mapping"),
         ("yaml.yaml", b"a: 1\nb: [1\n", r"yaml\.yaml:3:1: error: "),
         ("asks.yaml", b"a: {get_file: gone.sh}\n", r"gone\.sh: no such file \(named in .*asks\.yaml\)$"),
@@ -191,7 +191,7 @@ def test_only_a_regular_file_is_read(folder: Path, named: str) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "asks.yaml").write_text(f"a: {{get_file: {named}}}")
     (folder / "env.yaml").write_text(f"resource_registry: {{OS::A: {named}}}")
-    reason = rf"{named}: (no regular file|Is a directory) \(named in .*(asks|env)\.yaml\)$"
+    reason = rf"{named}: (not a regular file|Is a directory) \(named in .*(asks|env)\.yaml\)$"
     with pytest.raises(CommandError, match=reason):
         gather(folder / "asks.yaml")
     with pytest.raises(CommandError, match=reason):

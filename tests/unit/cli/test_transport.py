@@ -152,7 +152,7 @@ def test_nobody_there() -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8004", "ftp://h", "http://", "http://h:port", "http://h:99999"])
 def test_no_address(url: str) -> None:
-    with pytest.raises(CommandError, match="is no address of a server"):
+    with pytest.raises(CommandError, match="is not the address of a server"):
         HTTPTransport(url)
 
 

@@ -1,0 +1,155 @@
+"""Declaration of commands: decorators with name, help text and arguments."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from heatlite.cli.output import render
+from heatlite.cli.session import Host
+
+Run: TypeAlias = Callable[[argparse.Namespace, Host], int]
+"""Runs a command. Returns the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument, as `ArgumentParser.add_argument` takes it."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+
+Arguments: TypeAlias = Argument | tuple[Argument, ...]
+"""An argument, or several that exclude each other."""
+
+
+def argument(*flags: str, **options: Any) -> Argument:
+    """Declare an argument."""
+    return Argument(flags, options)
+
+
+def repeatable(*flags: str, **options: Any) -> Argument:
+    """Declare a flag that may be given several times. Its value is a list."""
+    return Argument(flags, {"action": "append", "default": [], **options})
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command with its arguments. `server` adds the flags that choose a server."""
+
+    name: str
+    summary: str
+    run: Run
+    arguments: tuple[Arguments, ...]
+    aliases: Sequence[str]
+    server: bool
+
+    def add_to(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+        """Add the parser of the command."""
+        parser = subparsers.add_parser(
+            self.name, help=self.summary, description=self.summary, aliases=list(self.aliases)
+        )
+        parser.set_defaults(run=self.run)
+        for one in (CONFIG, DATABASE, *(SERVER if self.server else ()), *self.arguments):
+            if isinstance(one, Argument):
+                parser.add_argument(*one.flags, **one.options)
+            else:
+                exclusive = parser.add_mutually_exclusive_group()
+                for alternative in one:
+                    exclusive.add_argument(*alternative.flags, **alternative.options)
+
+
+class CommandGroup:
+    """The commands of a module. With a name, they are commands of two words."""
+
+    def __init__(self, name: str = "", summary: str = "", subgroups: Sequence["CommandGroup"] = ()) -> None:
+        self._name = name
+        self._summary = summary
+        self._subgroups = subgroups
+        self._commands: list[Command] = []
+
+    def command(
+        self, name: str, summary: str, *arguments: Arguments, aliases: Sequence[str] = (), server: bool = True
+    ) -> Callable[[Run], Run]:
+        """Make a function the command with this name."""
+
+        def add(run: Run) -> Run:
+            self._commands.append(Command(name, summary, run, arguments, aliases, server))
+            return run
+
+        return add
+
+    def add_to(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+        """Add the parsers of all commands."""
+        if self._name:
+            parser = subparsers.add_parser(self._name, help=self._summary, description=self._summary)
+            subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+        for command in self._commands:
+            command.add_to(subparsers)
+        for group in self._subgroups:
+            group.add_to(subparsers)
+
+
+def minutes(given: str) -> int:
+    """Read a number of minutes from 1. Raises ArgumentTypeError."""
+    if not given.isdecimal() or int(given) < 1:
+        raise argparse.ArgumentTypeError(f"{given!r} is not a whole number of minutes from 1")
+    return int(given)
+
+
+def number(given: str) -> int:
+    """Read a whole number from 0. Raises ArgumentTypeError."""
+    if not given.isdecimal():
+        raise argparse.ArgumentTypeError(f"{given!r} is not a whole number")
+    return int(given)
+
+
+def seconds(given: str) -> float:
+    """Read a number of seconds. Raises ArgumentTypeError."""
+    try:
+        found = float(given)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number of seconds")
+    return found
+
+
+def cloud(purpose: str) -> Argument:
+    """Declare ``--cloud``."""
+    names = "an entry of clouds.yaml, envvars (the OS_* variables), or simulated"
+    return argument("--cloud", metavar="NAME", help=f"{purpose}: {names}")
+
+
+def only(flag: str, metavar: str, which: str, **options: Any) -> Argument:
+    """Declare a filter of a list."""
+    return repeatable(flag, metavar=metavar, help=f"only those {which}", **options)
+
+
+CONFIG = argument("--config", type=Path, metavar="FILE", help="settings file (default: heatlite.toml of the user)")
+DATABASE = argument("--database", metavar="URL", help="database (default: SQLite in the user's data folder)")
+CLOUD = cloud("cloud for resources")
+SERVER = (
+    argument("--endpoint", metavar="URL", help="URL of the server (HEATLITE_ENDPOINT; default: on this machine)"),
+    argument("--project", help="project (HEATLITE_PROJECT; default: default)"),
+    argument("--username", metavar="NAME", help="user (HEATLITE_USERNAME, _PASSWORD; or HEATLITE_TOKEN)"),
+    CLOUD,  # without a server, the command does the work itself
+)
+
+FORMAT = argument("-f", "--format", choices=render.FORMATS, default="table")
+COLUMN = repeatable("-c", "--column", metavar="COLUMN", help="show only this column (repeatable)")
+LISTING = (FORMAT, COLUMN)
+LIMIT = argument(
+    "--limit", type=number, default=100, metavar="NUMBER", help="maximum number of rows (default: 100; 0: all)"
+)
+
+FILE = argument("file", type=Path, metavar="FILE", help="template")
+ENVIRONMENT = repeatable("-e", "--environment", type=Path, metavar="FILE", help="environment (repeatable)")
+PARAMETER = repeatable("-P", "--parameter", metavar="NAME=VALUE", help="parameter (repeatable)")
+
+STACK = argument("stack", metavar="STACK", help="name or id")
+REASON = argument("--reason", help="reason")
+EXPIRES = "expiry time: 2026-11-21T18:00:00Z, +30m, +2h, +1d"
+WAIT_TIMEOUT = argument("--timeout", type=seconds, metavar="SECONDS", help="maximum waiting time (exit code 124)")

@@ -1,0 +1,110 @@
+"""Commands on the database and its keys: fsck, db, keys."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from heatlite.cli.arguments import LISTING, CommandGroup, argument
+from heatlite.cli.client import Object
+from heatlite.cli.errors import CommandError
+from heatlite.cli.output import render
+from heatlite.cli.session import Host, settings
+from heatlite.core.config import Settings
+
+FSCK_COLUMNS = ("entity", "id", "detail", "rule")
+
+MAX_NAMED = 10
+"""Rows that the error for unreadable secrets names."""
+
+_VERBS = ("upgrade", "status", "backup", "restore")
+
+commands = CommandGroup()
+
+
+@commands.command(
+    "db",
+    "upgrade the database, show its migrations, back it up or restore it",
+    *LISTING,
+    argument("what", choices=_VERBS, metavar=f"{{{','.join(_VERBS)}}}"),
+    argument("file", nargs="?", type=Path, metavar="FILE", help="backup of a SQLite database; its key is in FILE.key"),
+    argument("--force", action="store_true", help="backup: overwrite FILE; restore: ignore faults that fsck finds"),
+    server=False,
+)
+def database(arguments: argparse.Namespace, host: Host) -> int:
+    """Upgrade the database, show its migrations, back it up or restore it."""
+    chosen = settings(arguments)
+    file: Path | None = arguments.file
+    if (file is not None) != (arguments.what in ("backup", "restore")):
+        raise CommandError("Either: heatlite db upgrade | status, or: heatlite db backup | restore FILE")
+    if file is not None:
+        return (_back_up if arguments.what == "backup" else _restore)(arguments, host, chosen, file)
+    if arguments.what == "upgrade":
+        host.upgrade(chosen)
+    steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
+    render.rows(steps, ("migration", "applied"), arguments.format, arguments.column)
+    return 0
+
+
+def _back_up(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
+    key = host.back_up(chosen, file, arguments.force)
+    print(f"Wrote {file}.")
+    if key is not None:
+        print(f"Wrote {key}, the key of the secrets in it: store it apart from the backup.")
+    elif chosen.encryption_keys:
+        print("Its secrets are encrypted with the setting encryption_keys: keep these for the backup.")
+    return 0
+
+
+def _restore(arguments: argparse.Namespace, host: Host, chosen: Settings, file: Path) -> int:
+    installed, aside, found = host.restore(chosen, file, arguments.force)
+    if found:
+        render.rows(_rules(found), FSCK_COLUMNS, arguments.format, arguments.column)
+    if not installed:
+        raise CommandError(
+            f"Nothing is restored: heatlite fsck finds these faults in {file}. Use --force to install it anyway."
+        )
+    print(f"Restored {file} as {chosen.shown_database}.", file=sys.stderr)
+    if aside is not None:
+        print(f"The previous database is {aside}.", file=sys.stderr)
+    return 0
+
+
+@commands.command(
+    "keys",
+    "print a new encryption key, or encrypt all secrets with the first key",
+    argument("what", choices=("new", "rotate"), metavar="{new,rotate}"),
+    server=False,
+)
+def keys(arguments: argparse.Namespace, host: Host) -> int:
+    """Print a new key, or encrypt all secrets with the first key."""
+    if arguments.what == "new":
+        print(host.new_key())
+        return 0
+    count, unreadable, wiped = host.rotate_keys(settings(arguments))
+    print(f"Rows encrypted with the first key: {count}")
+    if not wiped:
+        print("Another process uses the database: old secrets may remain in the file. Run it again alone.")
+    if unreadable:
+        more = "" if len(unreadable) <= MAX_NAMED else f" and {len(unreadable) - MAX_NAMED} more"
+        raise CommandError(
+            f"No key decrypts {', '.join(unreadable[:MAX_NAMED])}{more}. Add the key that encrypted them after the"
+            " others, and try again."
+        )
+    return 0
+
+
+@commands.command("fsck", "check the database for orphaned rows", *LISTING, server=False)
+def fsck(arguments: argparse.Namespace, host: Host) -> int:
+    """Check the database for orphaned rows."""
+    found = host.inconsistencies(settings(arguments))
+    rows = _rules(found)
+    if not rows and arguments.format == "table":
+        print("No orphaned rows.")
+    else:
+        render.rows(rows, FSCK_COLUMNS, arguments.format, arguments.column)
+    return 1 if rows else 0
+
+
+def _rules(found: Sequence[tuple[str, str, str, str]]) -> list[Object]:
+    return [dict(zip(("rule", "entity", "id", "detail"), row, strict=True)) for row in found]

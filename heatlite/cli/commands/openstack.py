@@ -1,0 +1,81 @@
+"""Commands that configure `openstack` for a server: env, clouds."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from heatlite.cli.arguments import CommandGroup, argument
+from heatlite.cli.errors import CommandError
+from heatlite.cli.session import Host, address, settings
+from heatlite.core.config import Settings
+
+CLOUDS = Path("clouds.yaml")
+CLOUD = "heatlite"
+HEADER = "# Written by `heatlite clouds`, which may overwrite it."
+
+_CONFLICTING = ("OS_AUTH_URL", "OS_PASSWORD", "OS_PROJECT_ID", "OS_PROJECT_NAME", "OS_USERNAME")
+"""Variables that break `auth_type: none`, even with a named cloud."""
+
+commands = CommandGroup()
+
+
+@commands.command("env", "print shell commands that configure `openstack` for the server")
+def environment(arguments: argparse.Namespace, host: Host) -> int:
+    """Print shell commands for `openstack`: ``eval "$(heatlite env)"``."""
+    stale = sorted(name for name in os.environ if name.startswith("OS_"))
+    if stale:
+        print(f"unset {' '.join(stale)}")
+    chosen = settings(arguments)
+    print(f"export OS_AUTH_TYPE={_auth_type(chosen)}")
+    print(f"export OS_ENDPOINT={shlex.quote(''.join(address(arguments, host)))}")
+    if chosen.token is not None:
+        print(f"export OS_TOKEN={shlex.quote(chosen.token)}")
+    elif chosen.username is not None:
+        print(f"export OS_USERNAME={shlex.quote(chosen.username)}")
+        if chosen.password is None:
+            print(f"read -rsp {shlex.quote(f'Password of {chosen.username}: ')} OS_PASSWORD && export OS_PASSWORD")
+        else:
+            print(f"export OS_PASSWORD={shlex.quote(chosen.password)}")
+    return 0
+
+
+def _auth_type(chosen: Settings) -> str:
+    """Return the `auth_type` for the credentials in the settings."""
+    return "admin_token" if chosen.token is not None else "none" if chosen.username is None else "http_basic"
+
+
+@commands.command(
+    "clouds",
+    "write ./clouds.yaml for `openstack --os-cloud heatlite`",
+    argument("--force", action="store_true", help="overwrite a file that heatlite has not written"),
+)
+def clouds(arguments: argparse.Namespace, host: Host) -> int:
+    """Write ./clouds.yaml with the cloud `heatlite`."""
+    try:
+        if not arguments.force and CLOUDS.exists() and not CLOUDS.read_text("utf-8").startswith(HEADER):
+            raise CommandError(f"{CLOUDS} exists and was not written by heatlite; --force overwrites it.")
+        endpoint = "".join(address(arguments, host))
+        chosen = settings(arguments)
+        secret = {"token": chosen.token} if chosen.token else {"username": chosen.username, "password": chosen.password}
+        auth = {"endpoint": endpoint, **{key: value for key, value in secret.items() if value is not None}}
+        if len(auth) > 1:
+            CLOUDS.touch(0o600)
+            CLOUDS.chmod(0o600)
+        CLOUDS.write_text(
+            f"{HEADER}\n"
+            "clouds:\n"
+            f"  {CLOUD}:\n"
+            f"    auth_type: {_auth_type(chosen)}\n"
+            "    auth:\n" + "".join(f"      {key}: {json.dumps(value)}\n" for key, value in auth.items()),
+            "utf-8",
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{CLOUDS}: {error}") from None
+    print(f"Wrote {CLOUDS}. Use it with: export OS_CLOUD={CLOUD}")
+    conflicting = [name for name in _CONFLICTING if os.environ.get(name)]
+    if conflicting:
+        print(f"These variables conflict with it: unset {' '.join(conflicting)}", file=sys.stderr)
+    return 0

@@ -1,0 +1,55 @@
+"""Commands on servers: serve, api, worker, services."""
+
+import argparse
+from collections.abc import Mapping
+
+from heatlite.cli.arguments import CLOUD, LISTING, CommandGroup, argument
+from heatlite.cli.client import objects, text
+from heatlite.cli.output import render
+from heatlite.cli.session import Host, connect, settings
+from heatlite.core.json import Json
+
+COLUMNS = ("engine_id", "host", "status", "updated_at", "running", "actions")
+
+HOST = argument("--host", help="address to listen on (default: 127.0.0.1)")
+PORT = argument("--port", type=int, help="port to listen on (default: 8004)")
+
+commands = CommandGroup()
+
+
+@commands.command("serve", "run the server", HOST, PORT, CLOUD, server=False)
+def serve(arguments: argparse.Namespace, host: Host) -> int:
+    """Run the server until interrupted."""
+    host.serve(settings(arguments))
+    return 0
+
+
+@commands.command("api", "run the API without an engine, for any number of workers", HOST, PORT, CLOUD, server=False)
+def api(arguments: argparse.Namespace, host: Host) -> int:
+    """Run the API without an engine until interrupted."""
+    host.serve_api(settings(arguments))
+    return 0
+
+
+@commands.command("worker", "run an engine without the API", CLOUD, server=False)
+def worker(arguments: argparse.Namespace, host: Host) -> int:
+    """Run an engine without the API until interrupted."""
+    host.work(settings(arguments))
+    return 0
+
+
+@commands.command("services", "list the engines and their running actions", *LISTING)
+def services(arguments: argparse.Namespace, host: Host) -> int:
+    """List the engines and their running actions."""
+    with connect(arguments, host, reads_only=True) as session:
+        found = objects(session.client.request("GET", "/services"), "services")
+    if arguments.format != "json":
+        found = [{**engine, "actions": _names(engine.get("actions"))} for engine in found]
+    render.rows(found, COLUMNS, arguments.format, arguments.column)
+    return 0
+
+
+def _names(actions: Json) -> str:
+    """Return the names of actions in one line."""
+    listed = actions if isinstance(actions, list) else []
+    return ", ".join(text(action.get("name")) for action in listed if isinstance(action, Mapping))
