@@ -1,10 +1,15 @@
 """Links, paths and lines of the documents, and the references of the code to them."""
 
+import argparse
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from heatlite.cli.main import build_parser
+from heatlite.core.config import Settings
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(path for path in ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
@@ -14,6 +19,13 @@ UNUSED_DECISIONS = {20}
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/?)`")
+COMMAND = re.compile(r"(?:^    (?:\$ )?|`|^)heatlite ([a-z-]+)((?: [^`#|\n]*)?)", re.MULTILINE)
+"""A command in a code block or in backticks."""
+PROSE = re.compile(r"^heatlite .*", re.MULTILINE)
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+FLAG = re.compile(r"(?<=\s)--[a-z-]+")
+TABLE = re.compile(r"^\| (?:Setting|Limit) \|.*?\n\n", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`(\w+)`")
 IN_CODE = re.compile(r"\bdocs/[\w./-]+")
 
 
@@ -92,3 +104,49 @@ def test_the_code_refers_to_documents_that_are_there() -> None:
             if not list(ROOT.glob(f"{target}*")):
                 missing.append(f"{source.relative_to(ROOT)}: {path}")
     assert missing == []
+
+
+def parsers_below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of a parser's commands, by name."""
+    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return {name: one for action in found for name, one in action.choices.items()}
+
+
+COMMANDS = parsers_below(build_parser())
+
+
+def command_faults(command: str, rest: str) -> list[str]:
+    """The names in a command line that the parser does not know."""
+    parser = COMMANDS.get(command)
+    if parser is None:
+        return [command]
+    for word in rest.split():
+        below = parsers_below(parser)
+        if not below or not word.islower():
+            break
+        if word not in below:
+            return [f"{command} {word}"]
+        parser = below[word]
+    return [f"{command} {flag}" for flag in FLAG.findall(rest) if flag not in parser._option_string_actions]
+
+
+@pytest.mark.parametrize("name", names_of(DOCUMENTS))
+def test_every_command_is_there(name: str) -> None:
+    text = (ROOT / name).read_text()
+    outside = PROSE.sub("", BLOCK.sub("", text))
+    commands = [found for part in (*BLOCK.findall(text), outside) for found in COMMAND.findall(part)]
+    assert [fault for command, rest in commands for fault in command_faults(command, rest)] == []
+
+
+@pytest.mark.parametrize("name", ["docs/operations.md", "docs/nodes.md"])
+def test_every_setting_in_a_table_is_there(name: str) -> None:
+    known = {field.name for field in fields(Settings)}
+    tables = TABLE.findall((ROOT / name).read_text())
+    named = {
+        one
+        for table in tables
+        for cell in re.findall(r"^\| ([^|]*)", table, re.MULTILINE)
+        for one in CODE.findall(cell)
+    }
+    assert named
+    assert named - known == set()
