@@ -19,9 +19,10 @@ from heatlite.core.json import Json
 from heatlite.core.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
+from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.state.protected import is_made
 from heatlite.engine.state.unit_of_work import Journal
-from heatlite.engine.state.values import PlannedValues, Resources, Surroundings
+from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.stopping import Stopping
 from heatlite.engine.steps.transitions import Transitions
@@ -227,7 +228,7 @@ class World:
         stopping = Stopping(Clock(), lambda: None, patience=1e6, rolls_back=False, deadline=None)
         stopping.restore(self.stopped, 0.0)
         executor = Executor(Clock(), Inline(), transitions, NoChildren(), Meter(), commit, no_park, bool, stopping)
-        plan = planner.plan_converge(definition, journal.rows.values(), PlannedValues(self.resources))
+        plan = converge(definition, journal.rows.values(), PlannedValues(self.resources))
         transitions.start_converging(definition, plan)
         list(executor.walk(plan, transitions.begin_converge))
         if stopping.stop is None:
@@ -342,6 +343,6 @@ def test_a_second_update_with_the_same_template_plans_nothing(wishes: dict[str, 
     world = World()
     assert world.update(wishes, [])
     definition = Template(document(wishes)).bind(Environment(), {})
-    plan = planner.plan_converge(definition, world.rows.values(), PlannedValues(world.resources))
+    plan = converge(definition, world.rows.values(), PlannedValues(world.resources))
     assert not plan.steps
     assert plan.kept.keys() == wishes.keys()

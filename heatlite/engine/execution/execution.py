@@ -16,6 +16,7 @@ from heatlite.core.meter import Meter
 from heatlite.core.status import STATUS_AFTER, Control, LockLevel, Result, Status, Verb
 from heatlite.engine.execution.termination import outputs, suspend_derived
 from heatlite.engine.planning import planner
+from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.snapshot_parts import parts
 from heatlite.engine.planning.stack_document import stack_record
@@ -24,7 +25,7 @@ from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secre
 from heatlite.engine.state.hooks import verb_of, waits_at
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.unit_of_work import Journal, Writes, moved, stack_event
-from heatlite.engine.state.values import PlannedValues, Resources, Surroundings
+from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
 from heatlite.engine.steps.check_verdicts import Tally
 from heatlite.engine.steps.children import Children, Order, keeps_objects
@@ -304,8 +305,9 @@ class Execution:
     def _make(self, definition: Definition) -> Iterator[float | None]:
         """Make the stack what `definition` says, then remove what it no longer needs."""
         self._breakpoints.start(self._stack.verb, definition.environment)
-        plan = planner.plan_converge(definition, self._rows(), PlannedValues(self._resources))
-        refused = [f"DeletionProtected: {text}" for text in planner.protected(plan, self._rows(), self._resources)]
+        plan = converge(definition, self._rows(), PlannedValues(self._resources))
+        protected = planner.protected(plan, self._rows(), self._resources.protected)
+        refused = [f"DeletionProtected: {text}" for text in protected]
         refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
         if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
             # Nothing is begun. What an earlier attempt has begun is seen through; the steps refuse by themselves.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from heatlite.core.errors import ImmutableParameterModified, RequestLimitExceeded
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.planner import Wanted
+from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.definitions import pseudo_parameters
 from heatlite.engine.state.unit_of_work import moved
 from heatlite.engine.state.values import Resources, inherited, type_code

@@ -5,12 +5,11 @@ from dataclasses import replace
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import foreseen
+from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.planning.plan import Outcome, Plan
-from heatlite.engine.planning.planner import evaluate, plan_converge
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import moved
-from heatlite.engine.state.values import PlannedValues
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -48,7 +47,7 @@ class Sparing:
         if not any(map(self.locked, rows)):
             return None
         values = PlannedValues(self._reading.resources_of(after))
-        plan = plan_converge(definition, rows, values)
+        plan = converge(definition, rows, values)
         for row in rows:
             locked = self.locked(row)
             if locked is None:
@@ -83,7 +82,7 @@ class Sparing:
         definition, rows = self._definitions.of(after), self._store.resources.of(after.id)
         if sorted(row.name for row in rows) != sorted(definition.resources):
             return False
-        plan = plan_converge(definition, rows, PlannedValues(self._reading.resources_of(after)))
+        plan = converge(definition, rows, PlannedValues(self._reading.resources_of(after)))
         within = [self._below[row.physical_id] for row in rows if row.physical_id in self._below]
         return all(_is_kept(plan, row) for row in rows) and all(self._is_done(_updated(one, after)) for one in within)
 

@@ -1,32 +1,32 @@
-"""A plan is plain data: which steps there are, what each waits for, and what it will do as far as that is known."""
+"""Plans as plain data: steps, the steps that each waits for, and the reasons of decisions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from heatlite.core.json import JsonMap
 from heatlite.store.records import ResourceRecord
 
 
 class Outcome(StrEnum):
-    """What is to become of one resource."""
+    """The operation that one resource needs."""
 
     CREATE = "create"
     CONTINUE = "continue"
-    """A create that was cut off goes on."""
+    """Continues a create that was interrupted."""
     KEEP = "keep"
     UPDATE = "update"
-    """Changed in place."""
+    """Changes the object in place."""
     REPLACE = "replace"
-    """A new object; when the old one goes, `Replacement` says: in the clean-up, or before."""
+    """Makes a new object. `Replacement` orders the deletion of the old one: in the clean-up, or before."""
     REBUILD = "rebuild"
-    """Made anew in place, the replacement of types that can do that."""
+    """Makes the object again in place, for types that support it."""
     REFUSE = "refuse"
-    """An immutable property would change, or the type knows that a change cannot be made: the step fails."""
+    """Fails the step: an immutable property would change, or the type knows that the change is impossible."""
     RESTRICT = "restrict"
-    """The environment forbids what would be needed: the step fails, and the resource stays as it is."""
+    """Fails the step: the environment forbids the operation. The resource stays as it is."""
     PROTECT = "protect"
-    """A protected object would have to go: the operation is refused, or the step fails and the object stays."""
+    """Refuses the operation, or fails the step: a protected object would be removed. The object stays."""
     DELETE = "delete"
     CHECK = "check"
     SNAPSHOT = "snapshot"
@@ -36,55 +36,140 @@ class Outcome(StrEnum):
     UNLOCK = "unlock"
 
 
+NEW_OBJECT = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE})
+"""Outcomes after which a resource has another object than now: its reference and attributes are unknown until then."""
+
+
+class Reason(Enum):
+    """Rules of `decide` in the order in which it asks them; the first that applies decides.
+
+    The comment of each rule gives the reason for its place. The last group belongs to `choose` and to planning.
+    """
+
+    # First: without an object no other rule has anything to judge.
+    NEVER_MADE = auto()
+    # Before all comparisons: a half-deleted object is of no use, even if its row looks as wanted.
+    DELETION_BEGUN = auto()
+
+    # External objects come before types and properties: heatlite neither changes nor replaces them.
+    # First of the group: another id is another object, so the health of the old one does not matter.
+    EXTERNAL_ID_CHANGED = auto()
+    # Before the verdict: an interrupted check has none yet.
+    EXTERNAL_CHECK_INTERRUPTED = auto()
+    EXTERNAL_WELL = auto()
+    # Last of the group: adopts again everything that was not found well.
+    EXTERNAL_NOT_WELL = auto()
+
+    # Before each rule that compares properties or asks the type: both need the same schema on both sides.
+    TYPE_CHANGED = auto()
+    # Before all rules that replace or update: a retry or a restart must not repeat finished work.
+    ALREADY_DONE = auto()
+
+    # Nested stacks come before the rules of plain objects: their members have decisions of their own.
+    # First of the group: the others look into the nested stack.
+    NESTED_STACK_GONE = auto()
+    # Before the mark and the comparison: an unchanged locked stack must stay untouched.
+    NESTED_STACK_LOCKED = auto()
+    # Last of the group: updates the nested stack even without a change, because only members know of changes within.
+    MEMBERS_DECIDE = auto()
+
+    # Before health: the object is replaced anyway.
+    EVERY_UPDATE_REPLACES = auto()
+    # Before FAILED: a mark or a failed check decides without asking the type.
+    UNHEALTHY = auto()
+    # Before the comparison: a failed object may not be what its row says.
+    FAILED = auto()
+    # After FAILED, before the comparison: an unfinished create continues with the new values.
+    CREATE_INTERRUPTED = auto()
+    # Before the comparison: half a rebuild leaves an object that no update can repair.
+    REBUILD_INTERRUPTED = auto()
+    # Last rule before the comparison: without an object there is nothing to compare with.
+    OBJECT_GONE = auto()
+
+    # First of the changes: no type may accept a change of an immutable property.
+    IMMUTABLE_CHANGED = auto()
+    # Exception to the rule above: the template is unchanged, but the resource that it names has a new object.
+    IMMUTABLE_FOLLOWS = auto()
+    # Before updatable: a type may replace for a value even where the property can be updated.
+    TYPE_REPLACES = auto()
+    # Before the objection: a change that replaces is not made in place, so no objection applies.
+    NOT_UPDATABLE = auto()
+    # Last chance to refuse: only now the change is certain to be made in place.
+    TYPE_OBJECTS = auto()
+    # After all rules that replace or refuse: the change, or the rest of an interrupted one, is made in place.
+    DEFINITION_CHANGED = auto()
+    # After DEFINITION_CHANGED, which says more.
+    EVERY_UPDATE_UPDATES = auto()
+    # Last: no rule asks for anything.
+    UNCHANGED = auto()
+
+    # `choose` overrules the decision about the chosen row.
+    # Only after KEEP: any other outcome connects the object again, too.
+    JOINED_REPLACED = auto()
+    # Before RESTRICTED: protection says more than the environment, and by whom.
+    PROTECTED = auto()
+    RESTRICTED = auto()
+
+    # Of a plan: another object would have to go first, and stays.
+    BLOCKED = auto()
+    # Of a plan: the values cannot be evaluated yet, so the step decides when its turn comes.
+    NOT_EVALUATED = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one resource needs, and why. `row` is the row that was judged."""
+    """The outcome for one resource. `row` is the row that was judged."""
 
     outcome: Outcome
     row: ResourceRecord
-    changed: frozenset[str] = frozenset()
-    """Properties that differ, as far as their values are known; an unknown value differs."""
+    reason: Reason
     cause: str = ""
+    """The reason as users see it; "" where there is nothing to explain."""
+    changed: frozenset[str] = frozenset()
+    """Properties that differ; an unknown value differs."""
     before: JsonMap = field(default_factory=dict)
     """Of an update: the properties that it starts from."""
     deletes_first: bool = False
-    """Of a replacement: the object goes before the new one is made."""
+    """Of a replacement: the old object is deleted before the new one is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One piece of work. `key` is a row's id; while converging a resource name, except for what goes first."""
+    """One operation on one resource.
+
+    `key` is a row's id. In a plan to converge it is the resource name, except for deletions that come first.
+    """
 
     key: str
     name: str
     outcome: Outcome
     requires: tuple[str, ...] = ()
-    """Keys of the steps of this plan that have to succeed first."""
+    """Keys of the steps of this plan that must succeed first."""
     row: ResourceRecord | None = None
     cause: str = ""
     deletes_first: bool = False
-    """Of a replacement: the object goes before the new one is made."""
+    """Of a replacement: the old object is deleted before the new one is made."""
     keeps_name: bool = False
-    """Of a deletion in the middle of an update: the new object is to have the old one's physical name."""
+    """Of a deletion that comes first: the new object gets the old one's physical name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps by key. Whatever is not in it stays as it is."""
+    """Steps by key. Rows without a step stay as they are."""
 
     steps: Mapping[str, Step]
     kept: Mapping[str, ResourceRecord]
-    """While converging: the row of each name that needs no step."""
+    """To converge: the row of each name that needs no step."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """While converging: names of resources that cannot be replaced as they have to be, and why."""
+    """To converge: names of resources that need a replacement which is impossible, with the explanation."""
     goes_on: bool = False
-    """Whether independent steps still start after one has failed."""
+    """Start independent steps even after one has failed."""
     optional: bool = False
-    """Whether the operation may succeed although a step has failed; only the resource tells of that."""
+    """Let the operation succeed even if a step fails; only the resource reports the failure."""
 
 
 def waiting(steps: Iterable[Step]) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """How many steps each step waits for, and who waits for it."""
+    """Return the number of steps that each step waits for, and the steps that wait for each."""
     open_count: dict[str, int] = {}
     dependents: dict[str, list[str]] = {}
     for step in steps:

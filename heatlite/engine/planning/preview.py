@@ -10,19 +10,14 @@ from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.core.masking import MASK, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import check_immutable, foreseen
+from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
+from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, waiting
-from heatlite.engine.planning.planner import (
-    Wanted,
-    evaluate,
-    ordered,
-    plan_cleanup,
-    plan_converge,
-    unremovable,
-)
+from heatlite.engine.planning.planner import ordered, plan_cleanup, unremovable
 from heatlite.engine.planning.redaction import Level, Present, Veil, secrets, shown
 from heatlite.engine.state.requests import Changes, Difference, PlannedResource, PreviewResource, PreviewTree, ShownPlan
 from heatlite.engine.state.template_types import TemplateResource
-from heatlite.engine.state.values import NestedView, PlannedValues, Resources, bounded, without_unknown
+from heatlite.engine.state.values import NestedView, Resources, bounded, without_unknown
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
@@ -118,7 +113,7 @@ class Foresight:
         self.values = _Values(self, resources)
         if converges:
             resources.observe(self._rows)
-        self._plan = plan_converge(definition, self._rows, self.values)
+        self._plan = converge(definition, self._rows, self.values)
         self._required_by: dict[str, list[str]] = {}
         for wanted in definition.resources.values():
             for required in wanted.requires:

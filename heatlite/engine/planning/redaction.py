@@ -12,7 +12,9 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
 from heatlite.engine.planning.child_definition import blind, foreseen
-from heatlite.engine.planning.planner import Wanted, evaluate, ordered
+from heatlite.engine.planning.collect import evaluate
+from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.planner import ordered
 from heatlite.engine.state.definitions import pseudo_parameters
 from heatlite.engine.state.values import NestedView, Values, bounded, without_unknown
 from heatlite.plugin.nested import StackResource

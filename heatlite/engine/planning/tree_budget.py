@@ -6,7 +6,7 @@ from sys import maxsize
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import JsonMap
 from heatlite.core.json import size as json_size
-from heatlite.engine.planning.planner import Wanted
+from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.values import Resources
 from heatlite.store.records import ResourceRecord
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
 from heatlite.core.masking import Mask
+from heatlite.engine.planning.collect import PlannedValues, choose_row
 from heatlite.engine.planning.plan import Outcome
-from heatlite.engine.planning.planner import choose, evaluate
-from heatlite.engine.state.values import PlannedValues, Resources
+from heatlite.engine.state.values import Resources
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
 
@@ -17,13 +17,10 @@ def check_changes(definition: Definition, rows: Mapping[str, Sequence[ResourceRe
 
     What follows from values that only the update will bring, or from what the objects are, fails when its turn comes.
     """
-    values = PlannedValues(resources)
-    values.to_make.update(definition.resources)
+    values = PlannedValues(resources, to_make=definition.resources)
     for name, existing in rows.items():
         try:
-            restricted = definition.environment.restricted_actions(name)
-            wanted = evaluate(definition, name, resources, values)
-            decision = choose(existing, wanted, resources, restricted, values.chosen)
+            decision = choose_row(definition, name, existing, values).decision
         except HeatliteError:
             continue  # the step meets it again, and tells of it
         if decision.outcome is Outcome.REFUSE:

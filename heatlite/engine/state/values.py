@@ -148,10 +148,14 @@ class Resources:
 
         Raises why it could not be looked at.
         """
-        found = self._observed.get(row.id, row.properties)
+        found = self.observed(row)
         if isinstance(found, HeatliteError):
             raise found
         return found
+
+    def observed(self, row: ResourceRecord) -> Observed:
+        """The properties that an update starts from, as stored or as seen; or why they could not be had."""
+        return self._observed.get(row.id, row.properties)
 
     def check_external(self, definition: Definition) -> None:
         """Look for the objects that the definition takes over. Raises StackValidationFailed where there is none."""
@@ -412,26 +416,6 @@ class Values:
 def bounded(values: Values) -> Bounded:
     """The values for what must not come to more than a resource may hold."""
     return Bounded(values, values.resources.resource_data)
-
-
-class PlannedValues(Values):
-    """The same while planning: what a step has still to make is unknown."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.chosen: dict[str, ResourceRecord] = {}
-        super().__init__(resources, self.chosen)
-        self.to_make: set[str] = set()
-        self.to_change: set[str] = set()
-
-    def reference(self, name: str) -> object:
-        """Unknown for a resource that is to be made; the old one for a resource that changes in place."""
-        return UNKNOWN if name in self.to_make else super().reference(name)
-
-    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
-        """Unknown for whatever is to be made or changed."""
-        if name in self.to_make or name in self.to_change:
-            return UNKNOWN
-        return super().attribute(name, attribute, path)
 
 
 class NestedView:

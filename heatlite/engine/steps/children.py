@@ -17,7 +17,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.planning.child_definition import becoming, check_immutable
-from heatlite.engine.planning.planner import described, made_anew
+from heatlite.engine.planning.collect import facade_row, replaced_above
 from heatlite.engine.planning.tree_budget import Budget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
@@ -97,7 +97,7 @@ class Children:
         if before is not None and before.lock is not None:
             raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
         assert work.wanted is not None
-        row = described(work.row, work.wanted)
+        row = facade_row(work.row, work.wanted)
         stack, template, bound, size = self._bound(row, resource, definition, child, before)
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
@@ -192,7 +192,7 @@ class Children:
         """The types of what was made anew of that which the nested stack uses, and members may be joined to."""
         chosen = self._resources.chosen
         used = [chosen[name] for name in definition.resources[row.name].requires if name in chosen]
-        anew = set(made_anew(self._resources.stack))
+        anew = set(replaced_above(self._resources.stack))
         if set(row.uses) - {one.id for one in used}:
             anew |= {one.mapped_type for one in used}
         return {"anew": [*sorted(anew)]} if anew else {}

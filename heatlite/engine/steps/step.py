@@ -13,9 +13,10 @@ from heatlite.core.json import Json, dump
 from heatlite.core.logs import about
 from heatlite.core.masking import masked
 from heatlite.core.status import Verb
+from heatlite.engine.planning.collect import choose_row
+from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Decision, Step
-from heatlite.engine.planning.planner import Wanted, choose, evaluate
-from heatlite.engine.state.values import Resources, Values, live_values
+from heatlite.engine.state.values import Values, live_values
 from heatlite.engine.steps.check_verdicts import Tally, cause_of
 from heatlite.plugin.ports import Accounts, Change
 from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict, Unhealthy
@@ -303,15 +304,13 @@ def judge(
     definition: Definition,
     name: str,
     rows: list[ResourceRecord],
-    resources: Resources,
     values: Values,
-    restricted: frozenset[str],
 ) -> Judged:
     """Fill in a resource's values and decide what its rows (one at least) need. Raises nothing but
     DatabaseUnavailable."""
     try:
-        wanted = evaluate(definition, name, resources, values)
-        return Judged(wanted, choose(rows, wanted, resources, restricted, values.rows))
+        choice = choose_row(definition, name, rows, values)
+        return Judged(choice.wanted, choice.decision)
     except DatabaseUnavailable:
         raise
     except Exception as error:

@@ -10,8 +10,10 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
-from heatlite.engine.planning.plan import Outcome, Plan, Step
-from heatlite.engine.planning.planner import Wanted
+from heatlite.engine.planning.collect import collect
+from heatlite.engine.planning.decide import deletes_first, is_marked
+from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.plan import Outcome, Plan, Reason, Step
 from heatlite.engine.planning.tree_budget import Budget
 from heatlite.engine.state.hooks import PRE_DELETE, expired_text, reached_text, verb_of, waits_at
 from heatlite.engine.state.unit_of_work import Journal, resource_event, row_moved
@@ -139,7 +141,8 @@ class Transitions:
             return self._fail_unjudged(step, rows[-1], judged.failure or "")
         row, wanted, decision = judged.decision.row, judged.wanted, judged.decision
         if step.outcome is Outcome.REFUSE and decision.outcome is Outcome.REPLACE:
-            decision = replace(decision, outcome=Outcome.REFUSE, cause=step.cause)  # something is in its way
+            # Another object is in its way.
+            decision = replace(decision, outcome=Outcome.REFUSE, reason=Reason.BLOCKED, cause=step.cause)
         if decision.outcome in TAKES:
             # What is replaced counts until it is gone.
             key = f"{row.id} anew" if decision.outcome is Outcome.REPLACE else row.id
@@ -172,8 +175,7 @@ class Transitions:
                 raise AssertionError(f"converging never decides to {decision.outcome}")
 
     def _judge(self, name: str, rows: list[ResourceRecord]) -> Judged:
-        restricted = self.definition.environment.restricted_actions(name)
-        return judge(self.definition, name, rows, self._resources, self._values, restricted)
+        return judge(self.definition, name, rows, self._values)
 
     def _keep(self, step: Step, row: ResourceRecord, wanted: Wanted) -> Work:
         if row.status is Status.FAILED:
@@ -345,7 +347,7 @@ class Transitions:
         if row.status is not Status.FAILED or not issubclass(self._resources.type_of(row), StackResource):
             return False
         nested = self._resources.nested(row.physical_id)
-        return nested is not None and planner.is_marked(row, nested)
+        return nested is not None and is_marked(row, nested.stack.state_without_lock)
 
     def begin_snapshot(self, step: Step) -> Work:
         """Save the real object where its type can. What is not well is not saved: nobody could go back to it."""
@@ -545,7 +547,7 @@ class Transitions:
                 work.failure = self._spare(work.step, row, Verb.UPDATE, cause).failure
                 return None
             try:
-                first = planner.deletes_first(row, work.wanted, self._resources)
+                first = deletes_first(collect(row, work.wanted, self._resources, self.chosen))
             except HeatliteError as error:
                 work.failure = failure_text(row.name, error)
             else:

@@ -1,0 +1,222 @@
+"""Collect facts for decisions: evaluate definitions, and ask the types, the store and the observations.
+
+`decide` and `planner` judge the facts. Previews and walks collect them here, so both decide alike.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from heatlite.core.errors import HeatliteError, StackValidationFailed
+from heatlite.core.json import JsonMap, canonical
+from heatlite.engine.planning.decide import choose
+from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Relations, Wanted
+from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
+from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
+from heatlite.engine.planning.visible_inputs import in_sight
+from heatlite.engine.state.values import NestedView, Resources, Values, inherited, type_code
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.ports import Change
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.document import Definition
+from heatlite.template.expression import UNKNOWN, Bounded, Scope, has_unknown
+
+
+class PlannedValues(Values):
+    """Template values during planning: UNKNOWN for everything that a step has still to make or change."""
+
+    def __init__(self, resources: Resources, to_make: Iterable[str] = ()) -> None:
+        self.chosen: dict[str, ResourceRecord] = {}
+        super().__init__(resources, self.chosen)
+        self.to_make: set[str] = set(to_make)
+        self.to_change: set[str] = set()
+
+    def record(self, name: str, decision: Decision | None) -> None:
+        """Take note of the decision about a resource; None: it has no row yet."""
+        if decision is None or not keeps_object(decision):
+            self.to_make.add(name)
+            return
+        self.chosen[name] = decision.row
+        if decision.outcome in (Outcome.UPDATE, Outcome.REBUILD):
+            self.to_change.add(name)
+
+    def reference(self, name: str) -> object:
+        """Return UNKNOWN for a resource that gets a new object."""
+        return UNKNOWN if name in self.to_make else super().reference(name)
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
+        """Return UNKNOWN for a resource that gets a new object or is changed."""
+        if name in self.to_make or name in self.to_change:
+            return UNKNOWN
+        return super().attribute(name, attribute, path)
+
+
+def converge(definition: Definition, rows: Iterable[ResourceRecord], values: PlannedValues) -> Plan:
+    """Collect the facts of each resource, decide, and plan to make the stack what its definition says.
+
+    `values` record each decision, because the values of later resources depend on it.
+    """
+    rows = list(rows)
+    named = by_name(rows)
+    choices: dict[str, Choice | None] = {}
+    for name in ordered(definition.resources):
+        existing = named.get(name)
+        if existing is None:
+            choice = None
+        else:
+            try:
+                choice = choose_row(definition, name, existing, values)
+            except HeatliteError as error:
+                # The step meets the same error and fails with it, unless the missing values are known by then.
+                decision = Decision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, error.message)
+                choice = Choice(decision)
+        choices[name] = choice
+        values.record(name, None if choice is None else choice.decision)
+    return plan_converge(definition, rows, choices, relations(values.resources))
+
+
+def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord], values: Values) -> Choice:
+    """Evaluate a resource, collect the facts of its rows (at least one), and decide.
+
+    Raises errors of functions, schemas, types and observations.
+    """
+    resources = values.resources
+    restricted = definition.environment.restricted_actions(name)
+    wanted = evaluate(definition, name, resources, values)
+    newest_first = sorted(rows, key=lambda row: row.id, reverse=True)
+    candidates = [collect(row, wanted, resources, values.rows) for row in newest_first]
+    return Choice(choose(candidates, restricted, replaced_above(resources.stack)), wanted)
+
+
+def evaluate(definition: Definition, name: str, resources: Resources, values: Scope) -> Wanted:
+    """Evaluate the definition of one resource. Raises errors of functions and schemas."""
+    wanted = definition.resources[name]
+    kind = resources.kind(definition, name)
+    wanted.refill()
+    # An adopted object need not be described completely.
+    whole = wanted.external_id is None
+    budget = Bounded(values, resources.resource_data)
+    properties = kind.schema.coerce(_section("properties", budget.resolved(wanted.properties)), whole)
+    saved = resources.saved(name)
+    if saved is not None:
+        with type_code():
+            properties = kind.schema.coerce(kind.restored(properties, saved))
+    metadata = _section("metadata", budget.resolved(wanted.metadata))
+    policy: JsonMap = {}
+    replacement = definition.environment.replacement(name)
+    if wanted.update_policy:
+        policy = dict(_section("update_policy", budget.resolved(wanted.update_policy)))
+        replacement = replacement.refined(policy.pop("replacement", None))
+    return Wanted(kind, properties, metadata, policy, replacement, definition, wanted.external_id, budget.size)
+
+
+def _section(name: str, value: object) -> JsonMap:
+    """Return a section as a map; null is an empty one. Raises StackValidationFailed for any other value."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        what = "are not known yet" if value is UNKNOWN else f"have to be a map, not {type(value).__name__}"
+        raise StackValidationFailed(f"The {name} {what}.")
+    return value
+
+
+def collect(row: ResourceRecord, wanted: Wanted, resources: Resources, chosen: Mapping[str, ResourceRecord]) -> Facts:
+    """Collect the facts of one row. Expensive ones are collected when a rule asks for them."""
+    return Facts(
+        row,
+        wanted,
+        resources.type_of(row),
+        chosen,
+        resources.observed(row),
+        is_done=resources.finished(row) or resources.made(row) and row.metadata == wanted.metadata,
+        is_outdated=resources.outdated(row),
+        nested=partial(_nested, row, wanted, resources),
+        needs_replace=partial(_needs_replace, row, resources),
+        needs_replace_failed=partial(_needs_replace_failed, row, resources),
+        objection=partial(_objection, row, resources),
+        excludes=partial(_excludes, row, wanted, resources),
+        protection=partial(resources.protected, row),
+    )
+
+
+def _nested(row: ResourceRecord, wanted: Wanted, resources: Resources) -> NestedFacts | None:
+    view = resources.nested(row.physical_id)
+    if view is None:
+        return None
+    stays = partial(_definition_stays, row, wanted, view, resources)
+    return NestedFacts(view.stack.locked, view.stack.state_without_lock, stays)
+
+
+def _needs_replace(row: ResourceRecord, resources: Resources, change: Change) -> bool:
+    with type_code():
+        return resources.make(row).needs_replace(change)
+
+
+def _needs_replace_failed(row: ResourceRecord, resources: Resources) -> bool:
+    with type_code():
+        return resources.make(row).needs_replace_failed()
+
+
+def _objection(row: ResourceRecord, resources: Resources, change: Change) -> str:
+    with type_code():
+        return resources.make(row).objection(change)
+
+
+def _excludes(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
+    with type_code():
+        return resources.make(row).excludes(wanted.properties)
+
+
+def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: Resources) -> bool:
+    """Return True if the nested stack's definition stays the same, but for files and defaults that it does not name."""
+    resource = resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
+    assert isinstance(resource, StackResource)
+    with type_code():
+        goal = resource.goal()
+    if any(map(has_unknown, (goal.template, goal.parameters, wanted.metadata, wanted.update_policy))):
+        return False
+    definition = wanted.definition
+    environment, facade = inherited(definition, facade_row(row, wanted), wanted.update_policy, goal.parameters)
+    known = {key: value for key, value in (nested.stack.inherited or {}).items() if key != _REPLACED_ABOVE}
+    if canonical({"facade": facade, "without": sorted(environment.without)}) != canonical(known):
+        return False
+    if canonical(goal.template) != canonical(nested.template):
+        return False
+    has = in_sight(nested.template, nested.definition.environment, nested.definition.template.files)
+    return canonical(in_sight(goal.template, environment, definition.template.files)) == canonical(has)
+
+
+def facade_row(row: ResourceRecord, wanted: Wanted) -> ResourceRecord:
+    """Return the row with the wanted values of the fields that ``resource_facade`` shows to the nested stack."""
+    policy = wanted.definition.resources[row.name].deletion_policy
+    return replace(row, metadata=wanted.metadata, deletion_policy=policy)
+
+
+_REPLACED_ABOVE = "anew"
+"""Key of `StackRecord.inherited`: types of objects that were replaced above the stack, and that it uses."""
+
+
+def replaced_above(stack: StackRecord) -> frozenset[str]:
+    """Return the types of the objects that were replaced above a nested stack, and that it uses."""
+    found = (stack.inherited or {}).get(_REPLACED_ABOVE)
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
+
+def relations(resources: Resources) -> Relations:
+    """Return functions that ask the types about two objects."""
+    return Relations(
+        blocks=lambda row: resources.type_of(row).blocks,
+        joins=lambda row: resources.type_of(row).joins,
+        takes=partial(_takes, resources),
+        members=partial(_members, resources),
+    )
+
+
+def _takes(resources: Resources, row: ResourceRecord, used: ResourceRecord) -> bool:
+    with type_code():
+        return resources.make(row).takes(resources.make(used))
+
+
+def _members(resources: Resources, row: ResourceRecord) -> Iterator[MemberFacts]:
+    for member in resources.members(row):
+        yield MemberFacts(member.name, member.blocks - member.joins, member.facts.properties)

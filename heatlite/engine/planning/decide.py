@@ -1,0 +1,259 @@
+"""Decide between keeping, changing in place and replacing a resource. Pure: facts in, decisions out.
+
+The first rule of `Reason` that applies decides. A preview decides with unknown values, the walk decides again with
+known ones: the same facts give the same decision. The order of the rules is Heat's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from heatlite.core.errors import HeatliteError, ResourceActionRestricted
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning.facts import Facts, Wanted
+from heatlite.engine.planning.plan import Decision, Outcome, Reason
+from heatlite.engine.state.template_types import TemplateResource
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.ports import Change
+from heatlite.store.records import ResourceRecord
+from heatlite.template.expression import fields, requires
+from heatlite.template.replacement import DELETE_FIRST, REBUILD
+
+
+def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
+    """Return the decision for one name: about its newest row that needs no replacement, else about the newest.
+
+    So a retry continues with the newest object, and a rollback takes back the old object that still awaits its
+    clean-up. `candidates` are the rows of the name, newest first. `restricted` are outcomes that the environment
+    forbids. `replaced_above` are the types of objects that were replaced in the parent stacks and are used here.
+    Raises errors of observations and types.
+    """
+    decisions = [decide(facts) for facts in candidates]
+    pairs = list(zip(candidates, decisions, strict=True))
+    facts, decision = next((pair for pair in pairs if pair[1].outcome is not Outcome.REPLACE), pairs[0])
+    row = facts.row
+    if decision.outcome is Outcome.KEEP and _is_joined_replaced(facts, replaced_above):
+        before = _before(facts) or {}
+        cause = "what it is joined to is made anew"
+        decision = Decision(Outcome.UPDATE, row, Reason.JOINED_REPLACED, cause, before=before)
+    protected = facts.protection() if decision.outcome is Outcome.REPLACE else None
+    if protected is not None:
+        cause = f"it would be replaced ({decision.cause}), but {protected.text}"
+        return replace(decision, outcome=Outcome.PROTECT, reason=Reason.PROTECTED, cause=cause)
+    if decision.outcome in restricted:
+        cause = ResourceActionRestricted(action=decision.outcome.value).message
+        return replace(decision, outcome=Outcome.RESTRICT, reason=Reason.RESTRICTED, cause=cause)
+    if decision.outcome is not Outcome.REPLACE:
+        return decision
+    if _can_rebuild(facts):
+        return replace(decision, outcome=Outcome.REBUILD)
+    return replace(decision, deletes_first=deletes_first(facts))
+
+
+def decide(facts: Facts) -> Decision:
+    """Return the decision about one row. Raises errors of its observation and of its type."""
+    row, wanted = facts.row, facts.wanted
+    if row.verb is Verb.INIT:
+        return Decision(Outcome.CREATE, row, Reason.NEVER_MADE)
+    if row.verb is Verb.DELETE:
+        return Decision(Outcome.REPLACE, row, Reason.DELETION_BEGUN, "its deletion has begun")
+    if row.external_id is not None or wanted.external_id is not None:
+        return _decide_external(row, wanted)
+    # A changed template of a template resource is an update, as in Heat.
+    kind = TemplateResource if issubclass(wanted.kind, TemplateResource) else wanted.kind
+    if facts.kind is not kind:
+        return Decision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
+    if facts.is_done and not kind.schema.diff(row.properties, wanted.properties):
+        return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
+    if issubclass(kind, StackResource):
+        return _decide_nested(facts)
+    return _decide_state(facts) or _decide_change(facts)
+
+
+def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
+    """Decide about an object that heatlite does not own."""
+    if row.external_id != wanted.external_id:
+        changed = frozenset({"external_id"})
+        return Decision(Outcome.REFUSE, row, Reason.EXTERNAL_ID_CHANGED, _unsupported(row, changed), changed)
+    if row.verb is Verb.CHECK and row.status is Status.IN_PROGRESS:
+        return Decision(Outcome.CONTINUE, row, Reason.EXTERNAL_CHECK_INTERRUPTED)
+    if row.status is Status.COMPLETE:
+        return Decision(Outcome.KEEP, row, Reason.EXTERNAL_WELL)
+    return Decision(Outcome.CREATE, row, Reason.EXTERNAL_NOT_WELL)
+
+
+def _decide_nested(facts: Facts) -> Decision:
+    """Decide about a resource that makes a nested stack."""
+    row, wanted, nested = facts.row, facts.wanted, facts.nested()
+    if nested is None:
+        return Decision(Outcome.REPLACE, row, Reason.NESTED_STACK_GONE, "its nested stack is gone")
+    if nested.locked and row.status is Status.COMPLETE and nested.stays():
+        return Decision(Outcome.KEEP, row, Reason.NESTED_STACK_LOCKED)
+    if is_marked(row, nested.state):
+        return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
+    if row.verb in (Verb.CREATE, Verb.ADOPT) and row.status is Status.IN_PROGRESS:
+        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+    schema = wanted.kind.schema
+    changed = schema.diff(row.properties, wanted.properties)
+    fixed = changed & schema.immutable
+    if fixed:
+        return _decide_immutable(row, fixed, _followed(facts, changed))
+    if not changed <= schema.updatable:
+        return _not_updatable(row, changed)
+    if changed or row.metadata != wanted.metadata:
+        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, "the definition changed", changed)
+    return Decision(Outcome.UPDATE, row, Reason.MEMBERS_DECIDE, "its members decide")
+
+
+def _decide_state(facts: Facts) -> Decision | None:
+    """Decide by the state of the row and its object; None: the definition decides."""
+    row = facts.row
+    if facts.wanted.kind.anew_with_update and facts.is_outdated:
+        return Decision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
+    if row.status is Status.FAILED and row.verb is Verb.CHECK:
+        return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
+    if row.status is Status.FAILED and facts.needs_replace_failed():
+        return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
+    if row.status is Status.IN_PROGRESS and row.verb is Verb.CREATE:
+        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+    if row.status is Status.IN_PROGRESS and row.token is not None and "rebuild" in row.token:
+        return Decision(Outcome.REPLACE, row, Reason.REBUILD_INTERRUPTED, "its rebuild was cut off")
+    if facts.observed is None:
+        return Decision(Outcome.REPLACE, row, Reason.OBJECT_GONE, "its object is gone")
+    return None
+
+
+def _decide_change(facts: Facts) -> Decision:
+    """Decide by the difference between the object and its definition."""
+    row, wanted, kind = facts.row, facts.wanted, facts.wanted.kind
+    before = _before(facts)
+    assert before is not None
+    changed = kind.schema.diff(before, wanted.properties)
+    refusal = _decide_in_place(facts, before, changed) if changed else None
+    if refusal is not None:
+        return refusal
+    # The object may be as wanted already while the row is not.
+    stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
+    interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
+    if changed or stale or interrupted or row.metadata != wanted.metadata:
+        cause = "the definition changed"
+        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, before)
+    if kind.always_updated:
+        cause = "every update updates it"
+        return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, before)
+    return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
+
+
+def _decide_in_place(facts: Facts, before: JsonMap, changed: frozenset[str]) -> Decision | None:
+    """Replace or refuse where a change cannot be made in place; None: it can."""
+    row, wanted, kind = facts.row, facts.wanted, facts.wanted.kind
+    followed = _followed(facts, changed)
+    fixed = changed & kind.schema.immutable
+    if fixed:
+        return _decide_immutable(row, fixed, followed)
+    change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata, followed)
+    if facts.needs_replace(change):
+        return Decision(Outcome.REPLACE, row, Reason.TYPE_REPLACES, "the type asks for it", changed)
+    if not changed <= kind.schema.updatable or not kind.has("update"):
+        return _not_updatable(row, changed)
+    objection = facts.objection(change)
+    if objection:
+        return Decision(Outcome.REFUSE, row, Reason.TYPE_OBJECTS, objection, changed)
+    return None
+
+
+def _decide_immutable(row: ResourceRecord, fixed: frozenset[str], followed: frozenset[str]) -> Decision:
+    """Decide about changed immutable properties. Replace if only the objects that they name have changed."""
+    if not fixed <= followed:
+        return Decision(Outcome.REFUSE, row, Reason.IMMUTABLE_CHANGED, _unsupported(row, fixed), fixed)
+    return Decision(Outcome.REPLACE, row, Reason.IMMUTABLE_FOLLOWS, "what it is made for is made anew", fixed)
+
+
+def _not_updatable(row: ResourceRecord, changed: frozenset[str]) -> Decision:
+    cause = "a property changed that cannot be changed in place"
+    return Decision(Outcome.REPLACE, row, Reason.NOT_UPDATABLE, cause, changed)
+
+
+def _unsupported(row: ResourceRecord, names: Iterable[str]) -> str:
+    return f"Update to properties {', '.join(sorted(names))} of {row.name} ({row.type}) is not supported."
+
+
+def _before(facts: Facts) -> JsonMap | None:
+    """Return the properties that an update starts from. Raises the error of the observation."""
+    if isinstance(facts.observed, HeatliteError):
+        raise facts.observed
+    return facts.observed
+
+
+def _followed(facts: Facts, changed: frozenset[str]) -> frozenset[str]:
+    """Return the changed properties that refer to a resource which has a new object."""
+    row = facts.row
+    renewed = _renewed(row, row.requires, facts.chosen)
+    if not renewed:
+        return frozenset()
+    written = facts.wanted.definition.resources[row.name].properties
+    given = fields(written)
+    parts = {key: written if given is None else given.get(key) for key in changed}
+    return frozenset(key for key, part in parts.items() if not renewed.isdisjoint(requires(part)))
+
+
+def _renewed(row: ResourceRecord, names: Iterable[str], chosen: Mapping[str, ResourceRecord]) -> set[str]:
+    """Return those of `names` whose object is another than the one that the row was made with."""
+    return {name for name in names if name not in chosen or chosen[name].id not in row.uses}
+
+
+def is_marked(row: ResourceRecord, nested_state: tuple[Verb, Status]) -> bool:
+    """Return True if the resource of a nested stack is marked unhealthy itself.
+
+    Where the nested stack's own check has failed, its members are replaced instead.
+    """
+    check_failed = (Verb.CHECK, Status.FAILED)
+    if (row.verb, row.status) != check_failed:
+        return False
+    return nested_state != check_failed or row.health is not None and row.health.marked
+
+
+def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
+    """Return True if an object that this one is joined to (`Resource.joins`) has been replaced since."""
+    row, kind = facts.row, facts.wanted.kind
+    if not kind.joins or row.external_id is not None or not kind.has("update"):
+        return False
+    if not kind.joins.isdisjoint(replaced_above):
+        return True
+    if row.verb is Verb.UPDATE and row.status is Status.FAILED:
+        return True  # The failed update may or may not have joined it.
+    resources = facts.wanted.definition.resources
+    names = [name for name in resources[row.name].requires if name in row.requires]
+    joined = [name for name in names if resources[name].mapped_type in kind.joins]
+    return bool(_renewed(row, joined, facts.chosen))
+
+
+def _can_rebuild(facts: Facts) -> bool:
+    """Return True if the object is to be made again in place, and its type supports that."""
+    row, wanted = facts.row, facts.wanted
+    return (
+        wanted.replacement.order == REBUILD
+        and row.physical_id is not None
+        and row.verb is not Verb.DELETE
+        and facts.kind is wanted.kind
+        and wanted.kind.has("rebuild")
+    )
+
+
+def deletes_first(facts: Facts) -> bool:
+    """Return True if a replacement deletes the old object before it makes the new one.
+
+    The template or the environment orders that. Without an order the type decides: both objects may exclude each
+    other. A retained object stays.
+    """
+    order = facts.wanted.replacement.order
+    if is_retained(facts.row):
+        return False
+    if order not in (None, REBUILD) or facts.kind is not facts.wanted.kind:
+        return order == DELETE_FIRST
+    return facts.excludes()
+
+
+def is_retained(row: ResourceRecord) -> bool:
+    """Return True if the object stays when the resource is deleted."""
+    return row.deletion_policy.lower() == "retain"

@@ -1,0 +1,110 @@
+"""Facts that decisions are made from, as values. `collect` gathers them; `decide` and `planner` judge them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning.plan import Decision
+from heatlite.engine.state.protected import Protected
+from heatlite.engine.state.values import Observed
+from heatlite.plugin.ports import Change
+from heatlite.plugin.resource import ResourceType
+from heatlite.store.records import ResourceRecord
+from heatlite.template.document import Definition
+from heatlite.template.replacement import Replacement
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A resource definition with its values evaluated; UNKNOWN stands for values that are not known yet."""
+
+    kind: ResourceType
+    properties: JsonMap
+    metadata: JsonMap
+    update_policy: JsonMap
+    replacement: Replacement
+    """The order and the naming of a replacement, should there be one."""
+    definition: Definition
+    """The stack definition that the resource belongs to."""
+    external_id: str | None = None
+    size: int = 0
+    """Approximate characters of JSON in properties, metadata and policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class NestedFacts:
+    """Facts of a row's nested stack."""
+
+    locked: bool
+    """Under maintenance, by its own lock or an ancestor's."""
+    state: tuple[Verb, Status]
+    """Its state, or the one that a lock hides."""
+    stays: Callable[[], bool]
+    """Return True if its definition stays the same. Asks the type for the template that it wants now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts of one row of a resource.
+
+    Functions stand for answers of the type, the store or the cloud that are expensive. A rule calls one only where it
+    needs the answer. They raise the type's error.
+    """
+
+    row: ResourceRecord
+    wanted: Wanted
+    kind: ResourceType
+    """The type of the row, which may differ from the wanted one."""
+    chosen: Mapping[str, ResourceRecord]
+    """By name, the rows of the resources that come earlier and keep their object."""
+    observed: Observed
+    """The properties that an update starts from: stored or observed; None: the object is gone; or the error."""
+    is_done: bool = False
+    """The running action has finished the row in an earlier attempt, or a retry finds it finished."""
+    is_outdated: bool = False
+    """The row is older than the running update."""
+    nested: Callable[[], NestedFacts | None] = lambda: None
+    """Return the facts of the nested stack; None: there is none."""
+    needs_replace: Callable[[Change], bool] = lambda _: False
+    """`Resource.needs_replace`."""
+    needs_replace_failed: Callable[[], bool] = lambda: True
+    """`Resource.needs_replace_failed`."""
+    objection: Callable[[Change], str] = lambda _: ""
+    """`Resource.objection`."""
+    excludes: Callable[[], bool] = lambda: False
+    """`Resource.excludes`, asked about the wanted properties."""
+    protection: Callable[[], Protected | None] = lambda: None
+    """Return the protection of the row's object, or of a part of its nested stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The decision about one resource; `wanted` is None where its values cannot be evaluated yet."""
+
+    decision: Decision
+    wanted: Wanted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """A resource within a nested stack that may keep another object from being deleted."""
+
+    name: str
+    holds: frozenset[str]
+    """Types whose objects it blocks and cannot be detached from."""
+    properties: JsonMap
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Answers of types about two objects, for the order of replacements."""
+
+    blocks: Callable[[ResourceRecord], frozenset[str]]
+    """Return `Resource.blocks` of the row's type."""
+    joins: Callable[[ResourceRecord], frozenset[str]]
+    """Return `Resource.joins` of the row's type."""
+    takes: Callable[[ResourceRecord, ResourceRecord], bool] = lambda _row, _used: False
+    """Return True if the second object is deleted together with the first (`Resource.takes`)."""
+    members: Callable[[ResourceRecord], Iterable[MemberFacts]] = field(default=lambda _: ())
+    """Return the resources of the row's nested stack, at any depth, without locked stacks."""
