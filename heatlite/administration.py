@@ -11,7 +11,7 @@ from heatlite.core.json import JsonMap
 from heatlite.store.admin import backup
 from heatlite.store.admin.consistency import Inconsistency
 from heatlite.store.admin.migrate import Migration
-from heatlite.store.admin.rotation import Rotated
+from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.errors import EngineRunning
 from heatlite.store.store import Store
@@ -58,13 +58,13 @@ def check_keys(store: Store, warns: bool = True) -> None:
 
     Logs a warning if there is no key. Raises BadSetting, UnreadableSecret.
     """
-    if store.sealing.cipher is None and warns:
+    if store.encryption.cipher is None and warns:
         log.warning(
             "%s Credentials of clients are not stored; hidden parameters and values made from them are stored in clear"
             " text.",
             NO_CIPHER,
         )
-    store.sealing.check()
+    store.encryption.check()
 
 
 def lock_engine(store: Store, url: str | None) -> EngineLock | None:
@@ -96,7 +96,7 @@ def back_up(settings: Settings, target: Path, overwrite: bool) -> backup.Backup:
     return backup.backup(settings.database, settings.encryption_keys, target, overwrite)
 
 
-def restore(settings: Settings, source: Path, force: bool) -> backup.Restored:
+def restore(settings: Settings, source: Path, force: bool) -> backup.RestoreResult:
     """Replace the SQLite database by a backup, see `backup.restore`.
 
     Raises EngineBusy.
@@ -107,13 +107,13 @@ def restore(settings: Settings, source: Path, force: bool) -> backup.Restored:
         raise busy(error.info, settings.database) from error
 
 
-def rotate_keys(settings: Settings) -> Rotated:
+def rotate_keys(settings: Settings) -> RotationResult:
     """Encrypt all stored secrets with the first key. Raises BadSetting without a key."""
     store = open_store(settings)
     try:
-        if store.sealing.cipher is None:
+        if store.encryption.cipher is None:
             raise BadSetting(NO_CIPHER)
-        with store.database.unhurried():
+        with store.database.maintenance_limits():
             return store.rotate_keys()
     finally:
         store.close()
@@ -124,7 +124,7 @@ def inconsistencies(settings: Settings) -> list[Inconsistency]:
     store = open_store(settings)
     try:
         # A takeover follows an expired lease within a second; a slow worker may take as long as a lease.
-        with store.database.unhurried():
+        with store.database.maintenance_limits():
             return store.inconsistencies(Clock().now(), settings.lease_seconds)
     finally:
         store.close()

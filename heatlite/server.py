@@ -101,7 +101,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         """In each thread that answers requests, before its first one."""
         answer_requests()
         if self._embedded is not None:
-            self._embedded.store.database.hurry()
+            self._embedded.store.database.use_request_limits()
 
     def _listen(self, server: Arbiter) -> None:
         """In the watching process, before there is a worker: finish what gunicorn leaves open."""

@@ -164,8 +164,8 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
         # Whoever has the lock is alone, so no running action has an owner any more.
         with store.transaction():
             store.claims.expire_all(clock.now())
-            store.sinks.reclaim_all()
-            store.orchestrations.reclaim_all()
+            store.webhooks.expire_all()
+            store.orchestrations.expire_all()
     rooms = _rooms(settings, store, clock)
     dispatcher = _dispatcher(settings)
     share = dispatcher.share
@@ -241,7 +241,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     stack_clouds = StackClouds(store, types, clouds)
     admission = Admission(store, clock, settings, stack_clouds)
     accounts = _accounts(settings, store, clouds) if works else None
-    cipher = store.sealing.cipher
+    cipher = store.encryption.cipher
     ourselves = None if settings.auth is Auth.NONE or cipher is None else Ourselves(cipher, clock)
     services = Services(
         StoredMailbox(store),
@@ -356,7 +356,7 @@ def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | No
         )
     if settings.auth is not Auth.KEYSTONE or settings.cloud is None:
         raise BadSetting("stack_user_domain_name and stack_user_domain_id need auth = keystone, and a cloud.")
-    if store.sealing.cipher is None:
+    if store.encryption.cipher is None:
         raise BadSetting(f"A stack domain makes secrets. {NO_CIPHER}")
     keystone = settings.keystone
     auth_url = keystone.get("www_authenticate_uri") or keystone.get("auth_url", "")

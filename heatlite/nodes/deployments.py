@@ -112,7 +112,7 @@ class Deployments:
 
     def put(self, lacking: Sequence[Waiting]) -> None:
         """Ask for what nobody has asked for yet, in a transaction that holds the nodes' tree."""
-        known = {action.id for action in self._store.node_actions.known([one.action_id for one in lacking])}
+        known = {action.id for action in self._store.node_actions.existing([one.action_id for one in lacking])}
         new = [self.action(one) for one in lacking if one.action_id not in known]
         lines = [NodeTransitionRecord(one.id, one.created_at, one.state, Origin.SERVER, USER) for one in new]
         self._ledger.put(new, lines)
@@ -120,7 +120,7 @@ class Deployments:
     def withdraw(self, actions: Sequence[NodeActionRecord]) -> None:
         """End what no deployment waits for any more, in a transaction that holds the tree: at once, or by the agent."""
         now, changed, lines = self._clock.now(), [], []
-        for action in self._store.node_actions.known([one.id for one in actions]):
+        for action in self._store.node_actions.existing([one.id for one in actions]):
             if action.has_ended or action.cancel_asked:
                 continue
             if action.state in PENDING and action.sent_at is None:

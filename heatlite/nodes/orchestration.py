@@ -109,10 +109,10 @@ class Orchestration:
         now, store = turn.clock.now(), turn.store
         ids = [told.id for _, answer in batch if isinstance(answer, Answer) for told in answer.actions]
         with self._turn.writing():
-            now_known = store.nodes.known([node.id for node, _ in batch])
+            now_known = store.nodes.existing([node.id for node, _ in batch])
             records = store.node_actions.open_of_nodes([node.id for node, _ in batch])
             has = {record.id for record in records}
-            records += store.node_actions.known([one for one in dict.fromkeys(ids) if one not in has])
+            records += store.node_actions.existing([one for one in dict.fromkeys(ids) if one not in has])
             by_id = {record.id: record for record in records}
             # What depends on a stack action must not take a node action for it.
             taken = store.actions.existing([one for one in dict.fromkeys(ids) if one not in by_id])
@@ -151,7 +151,7 @@ class Orchestration:
                         f"tells of actions that are not its own, which is ignored: {', '.join(others[:3])}"
                     )
                 if answer.more:
-                    store.orchestrations.hurry(self._turn.root_id, now)
+                    store.orchestrations.nudge_existing(self._turn.root_id, now)
             store.nodes.save_many(nodes)
             self._turn.ledger.put(adopted, [])
             self._turn.ledger.record(changed, lines, told)
@@ -169,7 +169,7 @@ class Orchestration:
     def _carry(self, nodes: Sequence[NodeRecord], up: Mapping[str, NodeRecord]) -> None:
         """Answer the deployments that have been carried out, ask for those that have not, withdraw what is too late."""
         waiting = self._deployments.look([node for node in nodes if node.id in up])
-        asked = self._turn.store.node_actions.known([one.action_id for one in waiting])
+        asked = self._turn.store.node_actions.existing([one.action_id for one in waiting])
         known = {action.id: action for action in asked}
         for one in waiting:
             found = known.get(one.action_id)
@@ -200,7 +200,7 @@ class Orchestration:
             with self._turn.writing():
                 ended = [
                     replace(action, state=NodeActionState.CANCELLED, error=NEVER_HAD, updated_at=now)
-                    for action in self._turn.store.node_actions.known([one.id for one in some])
+                    for action in self._turn.store.node_actions.existing([one.id for one in some])
                     if action.state is NodeActionState.PENDING_SCHEDULE
                 ]
                 self._turn.ledger.record(ended, [line_of(action, now, NEVER_HAD) for action in ended])

@@ -145,7 +145,7 @@ class Playbooks:
         if request.granted and not context.may(APPROVE):
             raise Forbidden(action=APPROVE)
         with self._store.transaction():
-            held = self._store.stacks.hold(stack.id)
+            held = self._store.stacks.lock(stack.id)
             if held is None or held.deleted_at is not None:
                 raise StackNotFound(name=stack.name)
             if self._store.queue.count_scheduled(stack.id) >= MOST_SCHEDULED:
@@ -230,7 +230,7 @@ class Playbooks:
     def _unapproved(self, run: ActionRecord) -> ActionRecord:
         """The run as it is now; it and its stack stay so until the transaction is over. Raises InvalidActionState,
         EntityNotFound."""
-        self._store.stacks.hold(run.stack_id)
+        self._store.stacks.lock(run.stack_id)
         taken = self._store.actions.lock(run.id)
         if taken is None or taken.verb is not Verb.PLAYBOOK:
             raise EntityNotFound(f"The Run of a playbook ({run.id}) could not be found.")
@@ -306,7 +306,7 @@ class Playbooks:
             [one.stage.name, one.stage.at_once, one.stage.kind, one.stage.args, [node.id for node in one.nodes]]
             for one in stages
         ]
-        return self._store.sealing.digest(canonical(told))
+        return self._store.encryption.digest(canonical(told))
 
 
 def _by_name(node: NodeRecord) -> tuple[str, list[tuple[int, str]], str]:

@@ -57,7 +57,7 @@ class Nodes:
         """
         url, now = self._agents.vet(given.url), self._clock.now()
         with self._store.transaction():
-            self._store.stacks.hold(stack.id)
+            self._store.stacks.lock(stack.id)
             if row.id not in self._store.resources.states([row.id]):
                 raise EntityNotFound(entity="Resource", name=row.name)
             before = self._store.nodes.get(row.id)
@@ -108,7 +108,7 @@ class Nodes:
     def orchestrate(self, stack: StackRecord) -> bool:
         """Have the nodes of the stack's tree looked after as soon as possible; False if it has none."""
         with self._store.transaction():
-            return self._store.orchestrations.hurry(stack.root_id or stack.id, self._clock.now())
+            return self._store.orchestrations.nudge_existing(stack.root_id or stack.id, self._clock.now())
 
     def seen(self, stack: StackRecord) -> Seen:
         """The nodes of a stack and of those nested in it, by the names of their stacks and by their own."""

@@ -77,7 +77,7 @@ class NodeRequests:
             raise HTTPBadRequest(f"args: {size} bytes of JSON are too many, there may be {MOST_ARGS}.")
         try:
             with self._store.transaction():
-                held = self._store.stacks.hold(stack.id)
+                held = self._store.stacks.lock(stack.id)
                 if held is None or held.deleted_at is not None:
                     raise StackNotFound(name=stack.name)
                 node = self._node(held, request.node)
@@ -206,8 +206,8 @@ class NodeRequests:
     def _taken(self, action: NodeActionRecord) -> Iterator[NodeActionRecord]:
         """The node action as it is now, in a transaction that holds its tree."""
         with self._store.transaction():
-            self._store.stacks.hold(action.stack_id)
-            found = self._store.node_actions.take(action.id)
+            self._store.stacks.lock(action.stack_id)
+            found = self._store.node_actions.lock(action.id)
             if found is None:
                 raise EntityNotFound(entity="Node action", name=action.id)
             yield found

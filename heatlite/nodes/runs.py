@@ -70,7 +70,7 @@ class Runs:
         now = self._clock.now()
         changed = [
             replace(one, updated_at=now, finished_at=now if one.has_ended else one.finished_at)
-            for one in map(how, self._store.node_actions.known([step.id for step in steps]))
+            for one in map(how, self._store.node_actions.existing([step.id for step in steps]))
         ]
         lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
         self._record(changed, lines if reason else ())

@@ -105,12 +105,12 @@ class Turn:
     def writing(self) -> Iterator[None]:
         """A transaction that has the tree, as long as this is who looks after it. Raises Fenced."""
         with self.store.transaction():
-            self.store.stacks.hold(self._claimed.root_id)
+            self.store.stacks.lock(self._claimed.root_id)
             self._hold()
             yield
 
     def _hold(self) -> None:
-        self.store.orchestrations.hold(self._claimed, self.clock.now(), self.settings.lease_seconds)
+        self.store.orchestrations.renew(self._claimed, self.clock.now(), self.settings.lease_seconds)
         self._renewed = time.monotonic()
 
     def each(

@@ -31,7 +31,7 @@ class Ledger:
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
         """Add node actions, in the order in which they are to be done. Raises Duplicate where an id is taken."""
         self._store.node_actions.insert_many(new)
-        self._store.node_actions.note(lines)
+        self._store.node_actions.add_history(lines)
         self._tell(new)
 
     def record(
@@ -50,8 +50,8 @@ class Ledger:
             if action.state not in MOVES[before[action.id]]:
                 raise RuntimeError(f"node action {action.id}: no move from {before[action.id]} to {action.state}")
         self._store.node_actions.save_many(changed)
-        self._store.node_actions.note(lines)
-        self._store.node_actions.replace_agents(told or {})
+        self._store.node_actions.add_history(lines)
+        self._store.node_actions.replace_agent_history(told or {})
         self._tell(moved)
         now = self._clock.now()
         for action in moved:
@@ -63,7 +63,7 @@ class Ledger:
     def _tell(self, actions: Sequence[NodeActionRecord]) -> None:
         """Have those who follow a stack hear of it."""
         now = self._clock.now()
-        sealed = self._store.sealing.of({action.stack_id for action in actions})
+        sealed = self._store.encryption.sealed_stacks({action.stack_id for action in actions})
         self._store.events.append_many([
             EventRecord(
                 stack_id=action.stack_id,

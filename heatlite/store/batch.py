@@ -1,7 +1,7 @@
-"""Statements over many rows of one table, in each database's fastest form.
+"""Batched statements over rows of one table, in each database's fastest form.
 
-An ORM that saves row by row costs about fifty times what the disk does; a round trip to a server for
-each row costs the rest. So a batch is one statement, or one prepared statement run by the driver:
+Saving row by row with an ORM costs about fifty times the disk's work, and each row a round trip to a server. So a
+batch is one statement, or one prepared statement run by the driver:
 
 - SQLite: `executemany`
 - PostgreSQL: one array for each column, unfolded by `unnest`
@@ -13,34 +13,34 @@ from collections.abc import Sequence
 import peewee
 
 from heatlite.store.database.database import Dialect, Row, Value
-from heatlite.store.secrets.field_encryption import IN_LIMIT, Sealing
-from heatlite.store.tables import ContentField, SealedField
+from heatlite.store.secrets.field_encryption import IN_LIMIT, FieldEncryption
+from heatlite.store.tables import ContentField, EncryptedField
 
 
 class Table:
-    """The columns of one table in a fixed order, and the statements over whole rows.
+    """Statements over whole rows of one table.
 
-    A row is a tuple: the columns that change, the key, and those that never change once inserted. What the rows of a
-    sealed stack are made of is encrypted on its way in, and in clear on its way out.
+    A row is a tuple: the mutable columns, the key, and the fixed columns, which never change once inserted. Rows are
+    encrypted on the way in, as `FieldEncryption` demands, and decrypted on the way out.
     """
 
     def __init__(
         self,
-        sealing: Sealing,
+        encryption: FieldEncryption,
         model: type[peewee.Model],
         mutable: Sequence[str],
         key: str,
         fixed: Sequence[str],
         stack: str | None = None,
     ) -> None:
-        """`stack`: the column with the id of a row's stack, where it has content."""
-        self._sealing = sealing
-        self._database = database = sealing.database
+        """`stack` is the column with the id of a row's stack, for tables with content."""
+        self._encryption = encryption
+        self._database = database = encryption.database
         self.columns = (*mutable, key, *fixed)
         self._width = len(mutable) + 1
         fields = [model._meta.fields[name] for name in self.columns]
-        self._always = tuple(at for at, field in enumerate(fields) if isinstance(field, SealedField))
-        self._content = tuple(at for at, field in enumerate(fields) if isinstance(field, ContentField | SealedField))
+        self._always = tuple(at for at, field in enumerate(fields) if isinstance(field, EncryptedField))
+        self._content = tuple(at for at, field in enumerate(fields) if isinstance(field, ContentField | EncryptedField))
         self._stack = None if stack is None else self.columns.index(stack)
         quote = database.quote
         self.name = quote(model._meta.table_name)
@@ -68,7 +68,7 @@ class Table:
                 self._update = f"UPDATE {self.name} SET {changes} WHERE {self._key} = ?"
 
     def insert(self, rows: Sequence[tuple[Value, ...]]) -> None:
-        """Add the rows, in their order."""
+        """Add rows in their order."""
         if not rows:
             return
         rows = self._closed(rows)
@@ -78,7 +78,7 @@ class Table:
             self._database.write_many(self._insert, rows)
 
     def update(self, rows: Sequence[tuple[Value, ...]]) -> None:
-        """Write the columns that change, of rows that exist."""
+        """Write the mutable columns of existing rows."""
         if not rows:
             return
         rows = self._closed(rows)
@@ -90,38 +90,38 @@ class Table:
             self._database.write_many(self._update, [row[: self._width] for row in rows])
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Remove the rows with these keys."""
-        for some in in_parts(keys):
+        """Remove rows by their keys."""
+        for some in chunks(keys):
             marks = ", ".join([self._database.mark] * len(some))
             self._database.write(f"DELETE FROM {self.name} WHERE {self._key} IN ({marks})", some)
 
     def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
-        """Whole rows; `rest` is what follows FROM, with ``?`` for a parameter."""
+        """Return whole rows. `rest` is the SQL after FROM, with ``?`` for each parameter."""
         rows = self._database.read(self._select + rest.replace("?", self._database.mark), parameters)
-        return [self._sealing.opened(row, self._content) for row in rows] if self._content else rows
+        return [self._encryption.decrypt_columns(row, self._content) for row in rows] if self._content else rows
 
     def _closed(self, rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
         if self._always:
-            rows = [self._sealing.closed(row, self._always) for row in rows]
+            rows = [self._encryption.encrypt_columns(row, self._always) for row in rows]
         if self._stack is None:
             return rows
         at = self._stack
-        sealed = self._sealing.of({str(row[at]) for row in rows})
+        sealed = self._encryption.sealed_stacks({str(row[at]) for row in rows})
         if not sealed:
             return rows
-        return [self._sealing.closed(row, self._content) if row[at] in sealed else row for row in rows]
+        return [self._encryption.encrypt_columns(row, self._content) if row[at] in sealed else row for row in rows]
 
     def _arrays(self, rows: Sequence[tuple[Value, ...]]) -> list[list[Value]]:
         columns = [list(column) for column in zip(*rows, strict=True)]
         for at in self._floats:
             if at < len(columns):
-                # psycopg makes no array of whole and broken numbers together.
+                # psycopg makes no array of mixed ints and floats.
                 columns[at] = [value if value is None else float(value) for value in columns[at]]
         return columns
 
 
-def in_parts(values: Sequence[str]) -> list[Sequence[str]]:
-    """The values in parts that one IN (…) can hold."""
+def chunks(values: Sequence[str]) -> list[Sequence[str]]:
+    """Split values into lists that one IN (…) can hold."""
     return [values[start : start + IN_LIMIT] for start in range(0, len(values), IN_LIMIT)]
 
 

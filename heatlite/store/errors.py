@@ -1,4 +1,4 @@
-"""What the store tells its callers beside the errors of `heatlite.core.errors`."""
+"""Errors of the store beside those of `heatlite.core.errors`."""
 
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.core.json import JsonMap
@@ -6,15 +6,17 @@ from heatlite.core.status import Control
 
 
 class Fenced(Exception):
-    """The action is no longer this worker's: another attempt has it, or it has ended.
+    """The worker has lost the action: another attempt has it, or it has ended.
 
-    Not for a client's eyes: a worker that meets it stops without another word.
+    A worker that gets it stops without writing anything. It never reaches a client.
     """
 
 
 class AlreadyCommitted(Exception):
-    """What a worker writes again, because nobody answered its COMMIT, has been written. `control` is what is asked of
-    the action."""
+    """A repeated commit, whose first answer was lost, had been made.
+
+    `control` is the action's control signal.
+    """
 
     def __init__(self, control: Control | None) -> None:
         self.control = control
@@ -22,42 +24,42 @@ class AlreadyCommitted(Exception):
 
 
 class Duplicate(Exception):
-    """A row breaks a unique index. The rooms of the store turn it into the error that callers know."""
+    """A row violates a unique index. The classes of the store turn it into a specific error."""
 
 
 class SchemaMismatch(Invalid):
-    """The tables are not those that this program works with; `upgrade` or a newer program is needed."""
+    """The tables do not fit this program; `upgrade` or a newer program is needed."""
 
 
 class MissingDriver(Invalid):
-    """The URL asks for a database whose driver is not installed."""
+    """The driver for the database's URL is not installed."""
 
 
 class UnreadableSecret(DatabaseUnavailable):
-    """None of the keys opens a stored secret."""
+    """No key decrypts a stored secret."""
 
     text = (
-        "A stored secret cannot be read: {keys} has not the key that it was written with, or it has been damaged."
-        " Add that key again, behind those in use."
+        "A stored secret cannot be decrypted: {keys} lacks the key that encrypted it, or the secret is damaged."
+        " Add that key again, after the keys in use."
     )
 
 
 class MissingKey(UnreadableSecret):
-    """The database holds encrypted secrets, and the file of its key is gone."""
+    """The key file is missing, and the database has encrypted secrets."""
 
     text = (
-        "The key file {path} is missing, and the database holds secrets that were encrypted with it. Put the file back"
-        " from your backup; a new key would not open them."
+        "The key file {path} is missing, and the database has secrets encrypted with its key. Restore the file from"
+        " your backup; a new key cannot decrypt them."
     )
 
 
 class BadBackup(Invalid):
-    """A backup cannot be made under this name, or is none."""
+    """A backup cannot be written to this file, or the file is no backup."""
 
 
 class EngineRunning(Exception):
-    """Another process has the engine's lock on this database. `info` is what that process wrote."""
+    """Another process has the engine lock. `info` is what that process wrote."""
 
     def __init__(self, info: JsonMap) -> None:
         self.info = info
-        super().__init__(f"Another engine works on this database: {info}")
+        super().__init__(f"Another engine uses this database: {info}")

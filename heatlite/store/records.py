@@ -1,6 +1,6 @@
-"""What leaves the store: frozen records. Rows never do.
+"""Records: the frozen dataclasses that the store returns and takes. Rows never leave it.
 
-Times are seconds since the epoch, UTC. A record is changed with `dataclasses.replace` and given back.
+Times are seconds since the epoch, UTC. To change a record, pass a copy made by `dataclasses.replace` to the store.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ class LockRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProtectionRecord:
-    """Protection of a stack or of a resource: it is neither deleted nor replaced until it is unprotected."""
+    """Protection of a stack or resource against deletion and replacement."""
 
     by: str
-    """The user who asked for it, also where the environment of a request did."""
+    """The user whose request set it, directly or by its environment."""
     at: float
     reason: str | None = None
 
@@ -45,7 +45,7 @@ class StackRecord:
     project: str
     username: str
     template_id: str
-    """Content address of the template and files that the stack is moving to, or stands on."""
+    """Content address of the current template and files; during an update, of the new ones."""
     environment: JsonMap
     """parameters, parameter_defaults, resource_registry, event_sinks: as given, merged."""
     verb: Verb
@@ -56,45 +56,45 @@ class StackRecord:
     deleted_at: float | None = None
     parent_id: str | None = None
     root_id: str | None = None
-    """The root of the tree; None where the stack is itself the root."""
+    """The root of the tree; None for a root."""
     previous_template_id: str | None = None
-    """What a rollback goes back to; None when there is nothing, or once COMPLETE."""
+    """Target of a rollback; None if there is none, or once the stack is COMPLETE."""
     previous_environment: JsonMap | None = None
     timeout_mins: int | None = None
     disable_rollback: bool = True
     tags: tuple[str, ...] = ()
     lock: LockRecord | None = None
-    """The lock that was set on this very stack; one that it has from an ancestor shows in its state only."""
+    """The lock set on this stack. A lock inherited from an ancestor shows in the state only."""
     parent_resource: str | None = None
-    """The name of the parent's resource that this stack is the object of."""
+    """Name of the parent's resource that has this stack as its object."""
     depth: int = 0
-    """How many stacks it is nested in."""
+    """Number of ancestors."""
     inherited: JsonMap | None = None
-    """What a nested stack has from its parent beside its environment: ``facade`` (metadata, deletion_policy and
-    update_policy of the resource, for resource_facade) and ``without`` (`Environment.without`)."""
+    """Data from the parent beside the environment: ``facade`` (metadata, deletion_policy and update_policy of the
+    resource, for resource_facade) and ``without`` (`Environment.without`)."""
     before_lock: str | None = None
-    """The state before it was locked: ``CHECK_FAILED``. Kept after the unlock, until something else is done."""
+    """State before the lock: ``CHECK_FAILED``. Kept after the unlock until the next operation."""
 
     cloud: CloudIdentity | None = None
-    """Of a root: the cloud in which the tree has its objects. None: it has had none yet, or it was made before this was
-    recorded. Written by `Stacks.record_cloud` only."""
+    """Cloud of the tree's objects; roots only. None before the first object, or for stacks made before clouds were
+    recorded. Only `Stacks.record_cloud` writes it."""
     sealed: bool = False
-    """Something in its tree is hidden: what the rows of the stack are made of is encrypted."""
+    """True if the tree has hidden values; the content of the stack's rows is encrypted then."""
     protection: ProtectionRecord | None = None
-    """Set on this very stack; what is nested in it has its own."""
+    """Protection set on this stack. Nested stacks have their own."""
 
     def timeout_seconds(self, default: float) -> float:
-        """How long an operation on the stack may take; `default` where it does not say."""
+        """Return the time limit of an operation in seconds; `default` if the stack has none."""
         return self.timeout_mins * 60.0 if self.timeout_mins else float(default)
 
     @property
     def locked(self) -> bool:
-        """Whether it is under maintenance, also where the lock is an ancestor's."""
+        """True if the stack or an ancestor has a maintenance lock."""
         return self.lock is not None or is_locked(self.verb, self.status)
 
     @property
     def state_without_lock(self) -> tuple[Verb, Status]:
-        """Its state, as if it had never been locked and unlocked: what else can be done depends on that."""
+        """The state without a lock or unlock, which decides the operations allowed."""
         if self.before_lock is None:
             return self.verb, self.status
         verb, _, status = self.before_lock.partition("_")
@@ -103,7 +103,7 @@ class StackRecord:
 
 @dataclass(frozen=True, slots=True)
 class StackSummary:
-    """A stack as a list shows it: without its environment."""
+    """A stack as in a list, without its environment."""
 
     id: str
     name: str
@@ -124,7 +124,7 @@ class StackSummary:
 
 @dataclass(frozen=True, slots=True)
 class TemplateRecord:
-    """A template with the files it was sent with; stored once per content."""
+    """A template with its files, stored once per content."""
 
     id: str
     document: JsonMap
@@ -132,8 +132,8 @@ class TemplateRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierState:
-    """A state of a resource that a lock, a check or a mark hides."""
+class PreviousState:
+    """The state of a resource that a lock, a check or a mark has replaced."""
 
     verb: Verb
     status: Status
@@ -143,78 +143,78 @@ class EarlierState:
 
 @dataclass(frozen=True, slots=True)
 class HealthRecord:
-    """What is known of a resource's health beside its state."""
+    """Knowledge about a resource's health beside its state."""
 
     since: float | None = None
-    """The time of the first check that could not look at the object, since the last that could; None: it is known."""
+    """Time of the first failed observation since the last successful one; None: the health is known."""
     reason: str = ""
-    """Why the last check could not look."""
+    """Reason why the last check could not observe the object."""
     marked: bool = False
-    """Of a nested stack's resource: its CHECK_FAILED is a mark on itself, not what its members have come to."""
-    before: EarlierState | None = None
-    """While a check runs: the state that the resource gets back where the check finds out nothing."""
-    before_lock: EarlierState | None = None
-    """While a check runs: what a lock had hidden before it (`ResourceRecord.before_lock`)."""
+    """True if CHECK_FAILED of a nested stack's resource is a mark of its own, not the result of its members."""
+    before: PreviousState | None = None
+    """During a check: the state to restore if the check observes nothing."""
+    before_lock: PreviousState | None = None
+    """During a check: the `ResourceRecord.before_lock` to restore."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRecord:
-    """One resource row. During a replacement two rows have the same name; the ids sort by age."""
+    """A resource. During a replacement two rows have its name; ids sort by age."""
 
     id: str
     stack_id: str
     name: str
     type: str
-    """As the template writes it."""
+    """Type name in the template."""
     mapped_type: str
-    """What the environment's registry made of it: the class that owns the row."""
+    """Type name after the environment's resource registry; it selects the class."""
     verb: Verb
     status: Status
     status_reason: str
     created_at: float
     updated_at: float | None = None
     physical_name: str = ""
-    """The name by which the real object can be found again."""
+    """Name of the object in the cloud, by which a lost object is found."""
     physical_id: str | None = None
     properties: JsonMap = field(default_factory=dict)
-    """Resolved and coerced, defaults left out: what the object was last made to be."""
+    """Resolved properties of the object as last created or updated, without defaults."""
     metadata: JsonMap = field(default_factory=dict)
     data: JsonMap = field(default_factory=dict)
-    """What the type's handlers keep."""
+    """Data of the type's handlers."""
     token: JsonMap | None = None
-    """`{"token": …}` once a handler has returned and its check is still open."""
+    """`{"token": …}` from the return of a handler until its check succeeds."""
     requires: tuple[str, ...] = ()
-    """Names of the resources that its definition depends on."""
+    """Names of the resources in its definition's dependencies."""
     deletion_policy: str = "Delete"
     description: str = ""
-    before_lock: EarlierState | None = None
-    """The state before it was locked. Kept after an unlock that has not restored it, until something else is done."""
+    before_lock: PreviousState | None = None
+    """State before the lock. An unlock that did not restore it keeps it until the next operation."""
     uses: tuple[str, ...] = ()
-    """Ids of the rows whose objects this one's object was last made with: none of them may go before it."""
+    """Ids of the rows whose objects the object uses. They are deleted after it."""
     external_id: str | None = None
-    """Of an object that was there before, and is not ours: its id as the template gives it."""
-    before_check: EarlierState | None = None
-    """The state before a check or a mark, of a resource that had failed or was never made."""
+    """Id of an external object, from the template; the stack does not own it."""
+    before_check: PreviousState | None = None
+    """State before a check or a mark, for a resource that had failed or was never created."""
     protection: ProtectionRecord | None = None
     health: HealthRecord | None = None
-    """None: its state says all that is known."""
+    """None if the state alone describes the health."""
     moved_in: str | None = None
-    """The phase of an action that has last changed its state: what has ended in it is not begun again after a crash."""
+    """Action and phase that last changed the state. After a crash the phase does not repeat what ended in it."""
 
     @property
     def is_locked(self) -> bool:
-        """True while it is locked, being locked or being unlocked."""
+        """True while the resource is locked, being locked or being unlocked."""
         return is_locked(self.verb, self.status)
 
     @property
-    def state_without_lock(self) -> EarlierState:
-        """Its state, as if it had never been locked and unlocked."""
-        return self.before_lock or EarlierState(self.verb, self.status, self.status_reason, self.updated_at)
+    def state_without_lock(self) -> PreviousState:
+        """The state without a lock or unlock."""
+        return self.before_lock or PreviousState(self.verb, self.status, self.status_reason, self.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """A change of state that somebody may want to know of. `id` is 0 until stored."""
+    """A change of state of a stack or resource. `id` is 0 until stored."""
 
     stack_id: str
     resource_name: str
@@ -230,11 +230,11 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """A queued unit of work on a stack (seed: senlin-actions)."""
+    """A queued unit of work on a stack, see docs/reference/actions.md."""
 
     id: str
     stack_id: str
-    """Its target."""
+    """The target."""
     root_id: str
     project: str
     verb: Verb
@@ -244,27 +244,27 @@ class ActionRecord:
     cause: Cause = Cause.REQUEST
     inputs: JsonMap = field(default_factory=dict)
     outputs: JsonMap = field(default_factory=dict)
-    """Once it has ended: ``result``, and ``stack_status`` or ``error``."""
+    """After its end: ``result``, and ``stack_status`` or ``error``."""
     data: JsonMap = field(default_factory=dict)
-    """What it has decided, and how far it is."""
+    """Decisions and progress, for the next attempt."""
     context: JsonMap = field(default_factory=dict)
-    """Who asked: ``roles``, ``request_id``."""
+    """The caller: ``roles``, ``request_id``."""
     secrets: str | None = None
-    """What of the context is secret, encrypted; None once the action has ended."""
+    """The caller's credentials, encrypted; None after the end."""
     status_reason: str = ""
     control: Control | None = None
     interval: float = 0.0
-    """Seconds after which it is to be done again; 0: never."""
+    """Interval of a series in seconds; 0: not repeated."""
     not_before: float | None = None
     timeout: int = 0
     """Seconds; 0: the installation's `default_action_timeout`."""
     retries: int = 0
-    """How often it has been given back because others were in the way."""
+    """Number of times it was requeued because of a conflict."""
     pending: int = 0
-    """How many of the actions that it depends on have not ended; of a playbook's run one more, for its node actions."""
+    """Number of open dependencies; for a run of a playbook one more, for its node actions."""
     failed_dependencies: int = 0
     zone: str | None = None
-    """The label of the workers that are to do it; None: any."""
+    """Zone of the workers that may claim it; None: any."""
     owner: str | None = None
     attempt: int = 0
     lease_until: float | None = None
@@ -272,38 +272,38 @@ class ActionRecord:
     finished_at: float | None = None
     suspended_at: float | None = None
     suspended: float = 0.0
-    """Seconds that it has been SUSPENDED in all, not counting the present time."""
+    """Seconds of all past suspensions."""
     updated_at: float | None = None
     deadline: float | None = None
     commits: int = 0
-    """How often what its workers have done was written."""
+    """Number of commits of its workers."""
     takeovers: int = 0
-    """How often it was taken over without progress, this time included."""
+    """Number of takeovers since the last progress, including the current one."""
     seq: int = 0
     parent_id: str | None = None
-    """The action that this one was derived from: it goes on when this one has ended."""
+    """The parent action, which continues when this one has ended."""
     urgent: bool = False
-    """Whether the parent has something to do as soon as this one has ended, whatever else it waits for."""
+    """True if the end wakes the parent at once, even if other children still run."""
 
     @property
     def name(self) -> str:
-        """``stack_update_1a2b3c4d``: not unique, but easy to read."""
+        """Readable name, not unique: ``stack_update_1a2b3c4d``."""
         return f"stack_{self.verb.lower()}_{self.stack_id[-8:]}"
 
     @property
     def was_claimed(self) -> bool:
-        """Whether a worker has ever had it; none ever has a playbook's run."""
+        """True if a worker has ever claimed it. No worker claims a run of a playbook."""
         return self.started_at is not None and self.verb is not Verb.PLAYBOOK
 
     @property
     def kind(self) -> Kind:
-        """Which workers are for it."""
+        """The kind of workers that may claim it."""
         return Kind.CHECK if self.verb is Verb.CHECK else Kind.STACK
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyRecord:
-    """One action needs another."""
+    """A dependency of one action on another."""
 
     dependent: str
     depended: str
@@ -314,7 +314,7 @@ class DependencyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """The ids of the actions that one depends on, and of those that depend on it, derived ones and its parent too."""
+    """Ids of an action's dependencies and dependents, children and parent included."""
 
     depends_on: tuple[str, ...] = ()
     depended_by: tuple[str, ...] = ()
@@ -335,7 +335,7 @@ class TransitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Something for workers: an action that has become READY, or one that runs and was asked for something."""
+    """A message to workers: an action is READY, or has a new control signal."""
 
     action_id: str
     kind: Kind
@@ -355,26 +355,26 @@ class SuppressedRecord:
     detail: str
     method: str
     path: str
-    """The route below the stack, for a replay: ``/resources/db``; "" for the stack itself."""
+    """Path below the stack for a replay: ``/resources/db``; "" for the stack itself."""
     body: JsonMap | None
     id: int = 0
     root_id: str = ""
-    """The root of the stack's tree; "": the stack itself."""
+    """The root of the tree; "" for a root."""
     author: JsonMap = field(default_factory=lambda: {"roles": ["member"]})
-    """What is kept of the caller who made the request, beside the name: roles, ids. Only members make such requests."""
+    """The caller's roles and ids. Only members make such requests."""
     effect: JsonMap = field(default_factory=dict)
-    """What the request would do, as it may be shown."""
+    """Effect that the request would have, redacted."""
     last_time: float | None = None
-    """When it was last made."""
+    """Time of the last repeat."""
     count: int = 1
-    """How often it was made."""
+    """Number of repeats, the first request included."""
     replayable: bool = True
-    """False for one whose body is too large to be kept."""
+    """False if the body was too large to store."""
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedRecord:
-    """How many suppressed requests of a tree were dropped to make room for others, and when the last one was."""
+    """Number of suppressed requests dropped from a full list, and the last drop."""
 
     count: int
     last_time: float
@@ -382,15 +382,15 @@ class DroppedRecord:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareConfigRecord:
-    """What software a server is to have, and how. Never changes."""
+    """A software configuration. Never changes."""
 
     id: str
     project: str
     name: str
     group: str
-    """The tool that is to apply it: ``script``, ``ansible`` …"""
+    """Tool that applies it: ``script``, ``ansible`` …"""
     config: Json
-    """What that tool reads."""
+    """Input of that tool."""
     inputs: Sequence[JsonMap]
     outputs: Sequence[JsonMap]
     options: JsonMap
@@ -399,7 +399,7 @@ class SoftwareConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class SoftwareDeploymentRecord:
-    """A configuration given to a server, and what came of it."""
+    """The deployment of a software configuration to a server, with its result."""
 
     id: str
     project: str
@@ -416,7 +416,7 @@ class SoftwareDeploymentRecord:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """What a stack was at a moment."""
+    """A snapshot of a stack."""
 
     id: str
     stack_id: str
@@ -427,29 +427,29 @@ class SnapshotRecord:
     status_reason: str
     created_at: float
     data: JsonMap | None = None
-    """The stack's record (heat-api §10), once the snapshot is taken."""
+    """The stack as Heat's snapshots describe it; None until the snapshot is complete."""
 
 
 @dataclass(frozen=True, slots=True)
-class SinkRecord:
-    """How far a stack's events have come to one of its sinks."""
+class WebhookRecord:
+    """Delivery state of a stack's events to one of its webhooks."""
 
     stack_id: str
     digest: str
     position: int
-    """The id of the last event that it has had."""
+    """Id of the last event delivered."""
     failures: int = 0
-    """Attempts since the last that went well."""
+    """Failed attempts since the last success."""
     failing_since: float | None = None
     retry_at: float = 0.0
     given_up_at: float | None = None
     project: str = ""
-    """The stack's."""
+    """Project of the stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecord:
-    """An engine that reports for work."""
+    """A running engine."""
 
     id: str
     host: str
@@ -458,20 +458,20 @@ class ServiceRecord:
     updated_at: float
 
     def is_up(self, now: float) -> bool:
-        """Whether it has reported within two intervals."""
+        """Return whether it has reported within two intervals."""
         return now - self.updated_at <= 2 * REPORT_INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRecord:
-    """With what the agent of a resource proves to the API who it is."""
+    """An account with which the agent of a resource calls the API."""
 
     stack_id: str
     root_id: str
     resource_name: str
     physical_name: str
-    """The resource's, and what the user is called."""
+    """Physical name of the resource, and name of the user."""
     password: str = field(repr=False)
     user_id: str | None = None
-    """None until it is known that the user was made; as for the project."""
+    """None until the creation of the user is confirmed; the same holds for the project."""
     project_id: str | None = None

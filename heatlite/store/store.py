@@ -1,4 +1,4 @@
-"""The store: one object with a room for each kind of row."""
+"""The store: the database behind one attribute for each kind of row."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ from heatlite.store.actions.services import Services
 from heatlite.store.actions.table import ActionTable
 from heatlite.store.admin import migrate
 from heatlite.store.admin.consistency import Inconsistency, inconsistencies
-from heatlite.store.admin.rotation import Rotated, rotate, seal_tree
+from heatlite.store.admin.rotation import RotationResult, rotate, seal_tree
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database, Dialect
 from heatlite.store.listeners import Listeners
@@ -27,67 +27,65 @@ from heatlite.store.nodes.playbooks import Playbooks
 from heatlite.store.records import StackRecord
 from heatlite.store.secrets.accounts import Accounts
 from heatlite.store.secrets.credentials import Credentials
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.events import Events
-from heatlite.store.stacks.messages import Mail
+from heatlite.store.stacks.messages import Messages
 from heatlite.store.stacks.resources import Resources
 from heatlite.store.stacks.sizes import StackSizes
 from heatlite.store.stacks.snapshots import Snapshots
 from heatlite.store.stacks.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.store.stacks.stacks import Stacks, Templates
 from heatlite.store.stacks.suppressed import SuppressedRequests
-from heatlite.store.stacks.webhooks import Sinks
+from heatlite.store.stacks.webhooks import Webhooks
 
 
 class Store:
-    """What heatlite remembers.
+    """All persistent state of heatlite.
 
-    Every method of a room is one query, or takes part in this thread's open transaction; changes are
-    made in a transaction only. A database that is away, locked or full: DatabaseUnavailable, and
-    nothing was written.
+    A method of an attribute is one query, or takes part in this thread's open transaction. Rows change in transactions
+    only. If the database is unreachable, locked or full, methods raise DatabaseUnavailable and write nothing.
     """
 
     def __init__(self, database: Database, keys: Sequence[str] = ()) -> None:
         self.database = database
-        self.sealing = sealing = Sealing(database, keys)
-        self.templates = Templates(sealing)
-        self.stacks = Stacks(sealing)
-        self.resources = Resources(sealing)
-        self.events = Events(sealing)
-        self.action_list = ActionList(sealing)
-        self.snapshots = Snapshots(sealing)
-        self.suppressed = SuppressedRequests(sealing)
+        self.encryption = encryption = FieldEncryption(database, keys)
+        self.templates = Templates(encryption)
+        self.stacks = Stacks(encryption)
+        self.resources = Resources(encryption)
+        self.events = Events(encryption)
+        self.action_list = ActionList(encryption)
+        self.snapshots = Snapshots(encryption)
+        self.suppressed = SuppressedRequests(encryption)
         self.services = Services(database)
-        self.mail = Mail(sealing)
-        self.sinks = Sinks(database)
-        self.software_configs = SoftwareConfigs(sealing)
-        self.software_deployments = SoftwareDeployments(sealing)
-        self.credentials = Credentials(sealing)
-        self.nodes = Nodes(sealing)
-        self.node_actions = NodeActions(sealing)
-        self.orchestrations = Orchestrations(sealing)
-        actions = ActionTable(sealing)
+        self.messages = Messages(encryption)
+        self.webhooks = Webhooks(database)
+        self.software_configs = SoftwareConfigs(encryption)
+        self.software_deployments = SoftwareDeployments(encryption)
+        self.credentials = Credentials(encryption)
+        self.nodes = Nodes(encryption)
+        self.node_actions = NodeActions(encryption)
+        self.orchestrations = Orchestrations(encryption)
+        actions = ActionTable(encryption)
         self.actions = Actions(actions)
-        self.dependencies = Dependencies(sealing, actions)
+        self.dependencies = Dependencies(encryption, actions)
         self.queue = ActionQueue(actions, self.dependencies)
-        self.moves = Moves(actions, self.dependencies, self.queue, self.orchestrations.hurry)
+        self.moves = Moves(actions, self.dependencies, self.queue, self.orchestrations.nudge_existing)
         self.controls = Controls(actions, self.moves)
         self.claims = Claims(actions)
-        self.playbooks = Playbooks(sealing)
-        self.accounts = Accounts(sealing)
+        self.playbooks = Playbooks(encryption)
+        self.accounts = Accounts(encryption)
         self.stack_sizes = StackSizes(database)
         self.migrations: Sequence[migrate.Migration] = ()
-        """As they were when the store was opened."""
+        """State of the migrations when the store was opened."""
 
     @classmethod
     def open(cls, url: str, keys: Sequence[str] = (), lease: float | None = None) -> "Store":
-        """The store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``; its tables may be missing yet.
+        """Open the store at ``sqlite:///path``, ``postgresql://…`` or ``mysql://…``.
 
-        `keys` are those of the setting `encryption_keys`; they are looked at when they are first needed. `lease` is
-        that of the workers, in seconds: nothing waits for a server longer than it allows (None: without limit).
-        A SQLite file is made if need be, and its folder, both for their owner only: what stacks are given may be
-        secret. Raises BadSetting for another URL, MissingDriver, SchemaMismatch when a newer heatlite has been at it,
-        DatabaseUnavailable.
+        Its tables may not exist yet. `keys` is the setting `encryption_keys`, checked on first use. `lease` is the
+        lease of the workers in seconds; time limits for a server derive from it (None: no limits). A missing SQLite
+        file is created with its folder, both readable by their owner only. Raises BadSetting for another URL,
+        MissingDriver, SchemaMismatch if a newer heatlite has changed the tables, DatabaseUnavailable.
         """
         database = Database(url, lease)
         if database.path is not None:
@@ -116,7 +114,7 @@ class Store:
         self.database.listeners = listeners
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing; an inner one joins the outer one. See `Database.transaction`."""
+        """Open a transaction; an inner one joins the outer one. See `Database.transaction`."""
         return self.database.transaction()
 
     def close(self) -> None:
@@ -124,22 +122,22 @@ class Store:
         self.database.close()
 
     def upgrade(self) -> list[str]:
-        """Bring the tables up to date and tell which migrations that took."""
+        """Apply the missing migrations and return their names."""
         return migrate.upgrade(self.database)
 
     def status(self) -> list[migrate.Migration]:
-        """The migrations, applied or not."""
+        """Return all migrations, applied or not."""
         return migrate.status(self.database)
 
-    def rotate_keys(self) -> Rotated:
-        """Encrypt all secrets with the first key, see `rotation.rotate`; then leave nothing behind of what was there.
+    def rotate_keys(self) -> RotationResult:
+        """Encrypt all secrets with the first key, see `rotation.rotate`, and wipe the old ones.
 
         Needs a key.
         """
-        done = rotate(self.sealing)
+        done = rotate(self.encryption)
         if self.database.dialect is Dialect.SQLITE:
             try:
-                # What was overwritten still lies in free pages and in the log of writes.
+                # Free pages and the write-ahead log still have the overwritten data.
                 self.database.read("VACUUM")
                 ((busy, _, _),) = self.database.read("PRAGMA wal_checkpoint(TRUNCATE)")
                 done.wiped = not busy
@@ -148,15 +146,15 @@ class Store:
         return done
 
     def seal_tree(self, stack: StackRecord) -> None:
-        """Something in the stack's tree has become a secret, see `rotation.seal_tree`."""
-        seal_tree(self.sealing, stack.root_id or stack.id)
+        """Encrypt the rows of a stack's tree, which has a secret now; see `rotation.seal_tree`."""
+        seal_tree(self.encryption, stack.root_id or stack.id)
 
     def inconsistencies(self, now: float, grace: float) -> list[Inconsistency]:
-        """What should not be: see `consistency.inconsistencies`."""
+        """Return the rows that break a rule, see `consistency.inconsistencies`."""
         return inconsistencies(self.database, now, grace)
 
     def lock_engine(self, info: JsonMap) -> engine_lock.EngineLock | None:
-        """Be the one engine of a SQLite database; None on a server, where leases do. Raises EngineRunning."""
+        """Take the engine lock of a SQLite database; None on a server. Raises EngineRunning."""
         if self.database.dialect is not Dialect.SQLITE:
             return None
         return engine_lock.acquire(Path(f"{self.database.path}.engine"), info)

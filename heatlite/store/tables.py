@@ -1,28 +1,28 @@
-"""The tables as they are now. Migrations make them; see `migrations/`.
+"""Models of all tables. The migrations in `admin/migrations` create them.
 
-JSON is kept as text: nothing inside it is ever asked for in SQL, and text costs the least. Times are
-seconds since the epoch. The models are bound to no database; `Database` is told which query to run.
+JSON is stored as text: no SQL looks inside it, and text costs the least. Times are seconds since the epoch.
+The models are bound to no database; `Database` runs the queries.
 """
 
 import peewee
 
 
 class LongTextField(peewee.TextField):
-    """Text of any length. MariaDB's TEXT ends at 64 KiB, less than a template may have."""
+    """Text of any length. MariaDB's TEXT ends at 64 KiB, less than a template needs."""
 
     field_type = "LONGTEXT"
 
 
 class ContentField(LongTextField):
-    """JSON that may be made of secrets: encrypted where its stack is sealed, see `sealing`."""
+    """JSON that may contain secrets; encrypted for sealed stacks (`FieldEncryption`)."""
 
 
 class MaskedField(LongTextField):
-    """A JSON object that is only to be read: of a sealed stack's no value is kept, but a mask in its place."""
+    """A JSON object for display; sealed stacks store masks in place of its values."""
 
 
-class SealedField(LongTextField):
-    """JSON that is always encrypted, where there is a key: nobody can tell what is in it, and it is little."""
+class EncryptedField(LongTextField):
+    """JSON that is always encrypted if there is a key."""
 
 
 class Template(peewee.Model):
@@ -42,7 +42,7 @@ class Stack(peewee.Model):
     name = peewee.CharField()
     project = peewee.CharField()
     live_name = peewee.CharField(null=True)
-    """The name while the stack is not deleted: what makes names unique in a project."""
+    """Name of a live stack; NULL once deleted. Makes live names unique in a project."""
     username = peewee.CharField()
     template_id = peewee.CharField(max_length=64, index=True)
     environment = ContentField()
@@ -74,7 +74,7 @@ class Stack(peewee.Model):
     protection = LongTextField(null=True)
     """``[by, at, reason]``"""
     cloud = LongTextField(null=True)
-    """``{"name", "auth_url", "region", "project_id"}``; of a root only."""
+    """``{"name", "auth_url", "region", "project_id"}``; roots only."""
 
     class Meta:
         table_name = "stack"
@@ -101,8 +101,8 @@ class Resource(peewee.Model):
     physical_id = LongTextField(null=True)
     properties = ContentField()
     metadata = ContentField()
-    data = SealedField()
-    """What types keep: private keys, keys to sign with, strings drawn at random."""
+    data = EncryptedField()
+    """Data of types: private keys, signing keys, random strings."""
     token = ContentField(null=True)
     requires = LongTextField()
     uses = LongTextField()
@@ -143,7 +143,7 @@ class Event(peewee.Model):
 
 class Action(peewee.Model):
     seq = peewee.BigAutoField()
-    """The order in which actions were put."""
+    """Order of creation."""
     id = peewee.CharField(max_length=36, unique=True)
     stack_id = peewee.CharField(max_length=36)
     root_id = peewee.CharField(max_length=36)
@@ -162,7 +162,7 @@ class Action(peewee.Model):
     finished_at = peewee.DoubleField(null=True)
     deadline = peewee.DoubleField(null=True)
     exclusive_key = peewee.CharField(max_length=64, null=True, unique=True)
-    """What nobody else may put an action on while this one lives; NULL once it has ended."""
+    """Key that the action holds alone, see `actions.table.exclusive_key`; NULL once it has ended."""
     parent_id = peewee.CharField(max_length=36, null=True)
     urgent = peewee.BooleanField(default=False)
     open_children = peewee.IntegerField(default=0)
@@ -171,7 +171,7 @@ class Action(peewee.Model):
     kind = peewee.CharField(max_length=16, default="stack")
     zone = peewee.CharField(null=True)
     context = LongTextField(default="{}")
-    secrets = SealedField(null=True)
+    secrets = EncryptedField(null=True)
     """Encrypted; NULL once the action has ended."""
     outputs = ContentField(default="{}")
     data = ContentField(default="{}")
@@ -180,17 +180,17 @@ class Action(peewee.Model):
     timeout = peewee.IntegerField(default=0)
     retries = peewee.IntegerField(default=0)
     pending = peewee.IntegerField(default=0)
-    """How many of the actions that it depends on have not ended."""
+    """Number of open dependencies."""
     failed_dependencies = peewee.IntegerField(default=0)
     suspended_at = peewee.DoubleField(null=True)
     suspended = peewee.DoubleField(default=0)
     wake_at = peewee.DoubleField(null=True)
-    """Of a parked one: when there is something to do, whatever happens till then."""
+    """Time at which a parked action is woken at the latest."""
     updated_at = peewee.DoubleField(null=True)
     commits = peewee.IntegerField(default=0)
-    """How often what its workers have done was written."""
+    """Number of commits of its workers."""
     takeovers = peewee.IntegerField(default=0)
-    """How often it was taken over without progress: since its workers have last written anything."""
+    """Number of takeovers since the last commit."""
 
     class Meta:
         table_name = "action"
@@ -198,7 +198,7 @@ class Action(peewee.Model):
             (("status", "seq"), False),
             (("stack_id", "status"), False),
             (("parent_id", "status"), False),
-            # Pages of the list of a project.
+            # Pages of a project's list.
             (("project", "seq"), False),
             (("project", "stack_id", "seq"), False),
             (("project", "status", "seq"), False),
@@ -244,18 +244,18 @@ class Suppressed(peewee.Model):
     detail = LongTextField()
     method = peewee.CharField(max_length=16)
     path = LongTextField()
-    body = SealedField(null=True)
+    body = EncryptedField(null=True)
     digest = peewee.CharField(max_length=64)
-    """Of the lock and the request (`Sealing.digest`): a client that tries again and again makes one row."""
+    """Digest of lock and request (`FieldEncryption.digest`): repeats of a request share a row."""
     root_id = peewee.CharField(max_length=36, index=True)
-    """The root of its tree; the stack itself where it is one."""
+    """The root of the tree; for a root the stack itself."""
     last_time = peewee.DoubleField()
     times = peewee.IntegerField()
     author = LongTextField()
-    effect = SealedField()
+    effect = EncryptedField()
     replayable = peewee.BooleanField()
     size = peewee.IntegerField()
-    """Characters of all that its sender chose."""
+    """Characters of all text from the sender."""
 
     class Meta:
         table_name = "suppressed"
@@ -275,9 +275,9 @@ class Mail(peewee.Model):
     id = peewee.BigAutoField()
     address = peewee.CharField()
     digest = peewee.CharField(max_length=64)
-    """SHA-256 of the key, which may be long."""
+    """SHA-256 of the key, which is too long for an index."""
     key = LongTextField()
-    content = SealedField()
+    content = EncryptedField()
 
     class Meta:
         table_name = "mail"
@@ -289,7 +289,7 @@ class SoftwareConfig(peewee.Model):
     project = peewee.CharField()
     name = LongTextField()
     group = LongTextField()
-    content = SealedField()
+    content = EncryptedField()
     """config, inputs, outputs, options."""
     created_at = peewee.DoubleField()
 
@@ -303,8 +303,8 @@ class SoftwareDeployment(peewee.Model):
     project = peewee.CharField()
     server_id = peewee.CharField()
     config_id = peewee.CharField(max_length=36, index=True)
-    input_values = SealedField()
-    output_values = SealedField()
+    input_values = EncryptedField()
+    output_values = EncryptedField()
     action = peewee.CharField()
     status = peewee.CharField()
     status_reason = LongTextField()
@@ -318,18 +318,18 @@ class SoftwareDeployment(peewee.Model):
 
 class Sink(peewee.Model):
     stack_id = peewee.CharField(max_length=36)
-    """"" for what is true of all stacks."""
+    """The stack; "" for a webhook of all stacks."""
     digest = peewee.CharField(max_length=64)
-    """SHA-256 of the sink's type and target."""
+    """SHA-256 of the webhook's type and target."""
     position = peewee.BigIntegerField()
-    """The id of the last event that it has had."""
+    """Id of the last event delivered."""
     failures = peewee.IntegerField(default=0)
-    """Attempts since the last that went well."""
+    """Failed attempts since the last success."""
     failing_since = peewee.DoubleField(null=True)
     retry_at = peewee.DoubleField(default=0)
     given_up_at = peewee.DoubleField(null=True)
     lease_until = peewee.DoubleField(default=0)
-    """Until then an engine is at it."""
+    """End of the lease of the engine that delivers."""
 
     class Meta:
         table_name = "sink"
@@ -344,7 +344,7 @@ class Snapshot(peewee.Model):
     status = peewee.CharField(max_length=16)
     status_reason = LongTextField()
     created_at = peewee.DoubleField()
-    data = SealedField(null=True)
+    data = EncryptedField(null=True)
 
     class Meta:
         table_name = "snapshot"
@@ -363,8 +363,8 @@ class Service(peewee.Model):
 
 class Credential(peewee.Model):
     stack_id = peewee.CharField(max_length=36, primary_key=True)
-    """A root's."""
-    content = SealedField()
+    """The root of the tree."""
+    content = EncryptedField()
 
     class Meta:
         table_name = "credential"
@@ -372,22 +372,22 @@ class Credential(peewee.Model):
 
 class Node(peewee.Model):
     id = peewee.CharField(max_length=36, primary_key=True)
-    """That of the resource."""
+    """Id of the resource."""
     stack_id = peewee.CharField(max_length=36, index=True)
     root_id = peewee.CharField(max_length=36, index=True)
     project = peewee.CharField()
     name = peewee.CharField()
-    """That of the resource."""
+    """Name of the resource."""
     url = LongTextField()
-    secret = SealedField()
+    secret = EncryptedField()
     """A JSON string."""
     instance = peewee.CharField(max_length=64)
-    """Which of the agent's databases it was that told the revision."""
+    """Id of the agent's database that the revision belongs to."""
     revision = peewee.BigIntegerField()
     agent = peewee.CharField(max_length=64)
     kinds = LongTextField()
     deployments = peewee.BooleanField()
-    """Whether the agent carries out software deployments."""
+    """True if the agent carries out software deployments."""
     state = peewee.CharField(max_length=16)
     reason = LongTextField()
     registered_at = peewee.DoubleField()
@@ -406,7 +406,7 @@ class NodeAction(peewee.Model):
     node_id = peewee.CharField(max_length=36)
     node = peewee.CharField()
     kind = peewee.CharField()
-    args = SealedField()
+    args = EncryptedField()
     digest = peewee.CharField(max_length=64)
     state = peewee.CharField(max_length=16)
     requester = peewee.CharField(max_length=16)
@@ -420,13 +420,13 @@ class NodeAction(peewee.Model):
     approved_at = peewee.DoubleField(null=True)
     sent_at = peewee.DoubleField(null=True)
     attempts = peewee.IntegerField()
-    error = SealedField()
+    error = EncryptedField()
     """A JSON string."""
-    progress = SealedField()
-    outputs = SealedField()
+    progress = EncryptedField()
+    outputs = EncryptedField()
     cancel_asked = peewee.BooleanField()
     turn = peewee.BooleanField()
-    """False: it waits for others of its playbook's run."""
+    """False while it waits for others of its playbook's run."""
     run_id = peewee.CharField(max_length=36, null=True, index=True)
     stage = peewee.IntegerField(null=True)
     deployment_id = peewee.CharField(max_length=36, null=True)
@@ -445,11 +445,11 @@ class NodeTransition(peewee.Model):
     id = peewee.BigAutoField()
     action_id = peewee.CharField(max_length=36, index=True)
     time = peewee.DoubleField()
-    """By the clock of whom it is told by."""
+    """Time by the clock of its origin."""
     state = peewee.CharField(max_length=16)
     origin = peewee.CharField(max_length=16)
     user = peewee.CharField(null=True)
-    reason = SealedField()
+    reason = EncryptedField()
     """A JSON string."""
 
     class Meta:
@@ -463,7 +463,7 @@ class Orchestration(peewee.Model):
     lease_until = peewee.DoubleField()
     fence = peewee.BigIntegerField()
     nudges = peewee.BigIntegerField()
-    """How often somebody has asked for one."""
+    """Number of requests for an orchestration."""
     started_at = peewee.DoubleField(null=True)
     ended_at = peewee.DoubleField(null=True)
     report = LongTextField()
@@ -476,8 +476,8 @@ class NodePlaybook(peewee.Model):
     seq = peewee.AutoField()
     project = peewee.CharField()
     name = peewee.CharField()
-    document = SealedField()
-    """YAML, as it was given; scripts in it may have secrets."""
+    document = EncryptedField()
+    """YAML as given; its scripts may contain secrets."""
     created_by = peewee.CharField()
     created_at = peewee.DoubleField()
     updated_at = peewee.DoubleField(null=True)
@@ -488,17 +488,17 @@ class NodePlaybook(peewee.Model):
 
 
 class Account(peewee.Model):
-    """With what the agent of a resource proves who it is."""
+    """An account with which the agent of a resource calls the API."""
 
     id = peewee.BigAutoField()
     stack_id = peewee.CharField(max_length=36)
     root_id = peewee.CharField(max_length=36, index=True)
     resource_name = peewee.CharField()
     physical_name = peewee.CharField()
-    """The resource's; the user is called so, too."""
-    password = SealedField()
+    """Physical name of the resource, and name of the user."""
+    password = EncryptedField()
     user_id = peewee.CharField(max_length=64, null=True, unique=True)
-    """NULL until it is known that the user was made; as for the project."""
+    """NULL until the creation of the user is confirmed; the same holds for the project."""
     project_id = peewee.CharField(max_length=64, null=True)
 
     class Meta:
@@ -507,10 +507,10 @@ class Account(peewee.Model):
 
 
 class AccountProject(peewee.Model):
-    """Where the accounts of a tree of stacks are."""
+    """The Keystone project of the accounts of a tree."""
 
     root_id = peewee.CharField(max_length=36, primary_key=True)
-    """The project is called so, too."""
+    """The root, and name of the project."""
     project_id = peewee.CharField(max_length=64, null=True)
 
     class Meta:
@@ -518,17 +518,17 @@ class AccountProject(peewee.Model):
 
 
 class StackSize(peewee.Model):
-    """Characters of JSON that a stack of a tree holds."""
+    """Size of a stack in characters of JSON."""
 
     stack_id = peewee.CharField(max_length=36, primary_key=True)
     root_id = peewee.CharField(max_length=36)
     definition = peewee.BigIntegerField(default=0)
-    """Of a nested stack: its environment, and its template where a type has made it."""
+    """Environment of a nested stack, and its template if a type generated it."""
     resources = peewee.BigIntegerField(default=0)
 
     class Meta:
         table_name = "stack_size"
-        # All that the sum over a tree needs.
+        # Covers the sum over a tree.
         indexes = ((("root_id", "stack_id", "definition", "resources"), False),)
 
 

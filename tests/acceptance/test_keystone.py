@@ -166,7 +166,7 @@ def test_what_is_needed_later_is_kept(serve: Serve, keystone: Keystone) -> None:
     assert shown["context"].keys() == {"user", "project", "roles", "request_id"}
     action = server.store.actions.get(shown["id"])
     assert action is not None
-    caller = restore_context(action, server.store.sealing.cipher)
+    caller = restore_context(action, server.store.encryption.cipher)
     assert caller.secrets == {"token": token}
     assert (caller.user, caller.user_id, caller.project) == ("mia", "mia-id", "demo-id")
     assert (caller.user_domain_id, caller.project_domain_id) == ("default", "default")

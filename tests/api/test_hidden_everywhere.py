@@ -120,7 +120,7 @@ def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     assert (done.unreadable, done.wiped) == ([], True)
     # Another key: nothing begins, and nothing is lost.
     for start in (wiring.embedded, wiring.api, preflight.check_servable):
-        with pytest.raises(UnreadableSecret, match="encryption_keys has not the key that it was written with"):
+        with pytest.raises(UnreadableSecret, match="encryption_keys lacks the key that encrypted it"):
             start(settings(old))
     reading = wiring.reader(settings(old))
     answer = Heat(reading.app).call("GET", path)

@@ -713,7 +713,7 @@ def signalled(bench: Bench, name: str) -> tuple[StackRecord, StackRecord]:
         bench.store.stacks.save(stack)
         if stack.deleted_at is None:
             bench.store.resources.insert_many(rows)
-        bench.store.mail.clear("handle")
+        bench.store.messages.clear("handle")
     return stack, nested
 
 
@@ -780,7 +780,7 @@ def test_signals_in_every_state(bench: Bench, resource: str, name: str) -> None:
         assert bench.store.stacks.get(stack.id) == stack
         assert [row.name for row in bench.store.resources.of(nested.id)] == ["a"], "that is the worker's"
     else:
-        assert list(bench.store.mail.read("handle")) == ["1"]
+        assert list(bench.store.messages.read("handle")) == ["1"]
         assert len(after.pop("event")) == len(before.pop("event")) + 1
         assert after == before
 

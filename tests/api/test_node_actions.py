@@ -176,7 +176,7 @@ def test_nobody_reads_what_is_hidden(
     error = "opensesame, hunter2222 and keykeykey were refused"
     outputs: Any = {"deploy_stdout": "trying hunter2222", "root_secret": "swordfish", "said": "swordfish"}
     for state in (NodeActionState.RUNNING, NodeActionState.FAILED):
-        (action,) = store.node_actions.known([action.id])
+        (action,) = store.node_actions.existing([action.id])
         action = replace(action, state=state, error=error, outputs=outputs)
         line = NodeTransitionRecord(action.id, 1.0, state, Origin.AGENT, None, error)
         with store.transaction():

@@ -18,7 +18,7 @@ from heatlite.core.config import BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS
 from heatlite.engine.admission.caller_context import restore_context
-from heatlite.store.admin.rotation import Rotated
+from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord
 from heatlite.store.secrets.cipher import Cipher, new_key, open_cipher
@@ -204,7 +204,7 @@ def test_keys_are_changed(rotating: tuple[str, str, str]) -> None:
     url, old, new = rotating
     store = Store.open(url)
     rows = len(actions(store)) + len(with_data(store))
-    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == Rotated(rows)
+    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == RotationResult(rows)
     for action in actions(store):
         assert restore_context(action, Cipher([new], "")).secrets == KEPT
         with pytest.raises(UnreadableSecret):
@@ -218,7 +218,7 @@ def test_what_no_key_opens_is_named_and_left(rotating: tuple[str, str, str]) -> 
     url, _, new = rotating
     store = Store.open(url)
     before = actions(store)
-    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new,))) == Rotated(
+    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new,))) == RotationResult(
         0, [*(f"resource {key}" for key in with_data(store)), *(f"action {one.id}" for one in before)]
     )
     assert [action.secrets for action in actions(store)] == [action.secrets for action in before]

@@ -206,7 +206,7 @@ class TestList:
     def test_a_full_list_says_so_and_keeps_the_newest(
         self, heat: Heat, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("heatlite.store.stacks.suppressed.MOST_KEPT", 3)
+        monkeypatch.setattr("heatlite.store.stacks.suppressed.MAX_KEPT", 3)
         path = heat.create(template(a=value()))
         for number in range(2):
             locked(heat, path)
@@ -222,7 +222,7 @@ class TestList:
         assert heat.get(f"{path}/lock") == {"lock": None, "suppressed": []}
 
     def test_what_is_too_large_is_not_replayed(self, heat: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("heatlite.store.stacks.suppressed.MOST_BODY", 100)
+        monkeypatch.setattr("heatlite.store.stacks.suppressed.MAX_BODY", 100)
         path = heat.create(template(a=value()))
         locked(heat, path)
         heat.call("PATCH", path, {"template": template(a=value("x" * 200))}, code=409)

@@ -23,8 +23,8 @@ def register(server: Embedded, stack: StackRecord, names: Sequence[str] | None =
 def tell(server: Embedded, action: NodeActionRecord, state: NodeActionState) -> None:
     """The agent says how a node action stands."""
     with server.store.transaction():
-        server.store.stacks.hold(action.root_id)
-        found = server.store.node_actions.take(action.id)
+        server.store.stacks.lock(action.root_id)
+        found = server.store.node_actions.lock(action.id)
         assert found is not None
         sent = found.sent_at or server.rooms.clock.now()
         server.rooms.ledger.record([replace(found, state=state, sent_at=sent)])

@@ -29,7 +29,7 @@ def reasons(engine: Engine, stack: StackRecord, since: int = 0) -> list[str]:
 
 def asked(engine: Engine, name: str) -> dict[str, float]:
     """What the service was asked for, and when."""
-    return {key: float(str(when)) - START for key, when in engine.store.mail.read(name).items()}
+    return {key: float(str(when)) - START for key, when in engine.store.messages.read(name).items()}
 
 
 def test_a_create_that_the_service_refuses_is_tried_again(engine: Engine) -> None:

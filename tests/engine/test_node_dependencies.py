@@ -46,8 +46,8 @@ class Fleet:
     def moved(self, action: NodeActionRecord, state: S | None = None, **more: object) -> NodeActionRecord:
         """What an orchestration writes."""
         with self.engine.store.transaction():
-            self.engine.store.stacks.hold(action.root_id)
-            found = self.engine.store.node_actions.take(action.id)
+            self.engine.store.stacks.lock(action.root_id)
+            found = self.engine.store.node_actions.lock(action.id)
             assert found is not None
             found = replace(found, state=state or found.state, **more)  # type: ignore[arg-type]
             self.ledger.record([found])
@@ -57,7 +57,7 @@ class Fleet:
         """It does not answer any more."""
         store = self.engine.store
         with store.transaction():
-            store.stacks.hold(node.root_id)
+            store.stacks.lock(node.root_id)
             store.nodes.save_many([replace(node, state=NodeState.UNREACHABLE)])
             for one in store.node_actions.open_of_nodes([node.id]):
                 store.dependencies.node_unreachable(one.id, self.engine.clock.now())
@@ -215,7 +215,7 @@ def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) ->
             meet.wait()
             for one in work:
                 with engine.store.transaction():
-                    engine.store.stacks.hold(one.root_id)
+                    engine.store.stacks.lock(one.root_id)
                     if not engine.store.actions.live([one.stack_id]):
                         fleet.moved(one, sent_at=1.0)
             engine.store.close()
@@ -227,7 +227,7 @@ def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) ->
             meet.wait()
             engine.put(fleet.stack, template(a=slow, b=thing()), wait=False)
             thread.join()
-        sent = [one.id for one in engine.store.node_actions.known([one.id for one in work]) if one.sent_at]
+        sent = [one.id for one in engine.store.node_actions.existing([one.id for one in work]) if one.sent_at]
         depended = {one.depended for one in engine.store.dependencies.of(fleet.last().id)}
         assert sorted(sent) == sorted(depended)
         for one in work:

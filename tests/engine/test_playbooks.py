@@ -369,7 +369,7 @@ def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackReco
     if is_approved:  # before anybody has seen that it is gone
         engine.rooms.playbooks.approve(OTHER, run)
     with engine.store.transaction():
-        engine.store.orchestrations.reclaim_all()  # somebody looks after the nodes again
+        engine.store.orchestrations.expire_all()  # somebody looks after the nodes again
     engine.wait_for(lambda: again(engine, run).status in ENDED_ACTIONS)
     run = again(engine, run)
     assert run.status is (ActionStatus.FAILED if is_approved else ActionStatus.CANCELLED)

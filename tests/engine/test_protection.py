@@ -20,7 +20,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.protected import is_made
 from heatlite.engine.state.requests import Request
-from heatlite.store.records import EarlierState, ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.store.records import PreviousState, ProtectionRecord, ResourceRecord, StackRecord
 from tests.engine.conftest import Engine, attr, ref, resource, template, thing
 from tests.engine.test_nested import child
 from tests.engine.test_plan import actions, entry, planned
@@ -93,7 +93,7 @@ def test_protection_needs_an_object_that_was_finished(verb: Verb, status: Status
     row = ResourceRecord("1", "s", "a", "T", "T", verb, status, "", 1.0)
     assert is_made(row) is made
     if verb is not Verb.DELETE:
-        earlier = EarlierState(verb, status, "")
+        earlier = PreviousState(verb, status, "")
         marked = replace(row, verb=Verb.CHECK, status=Status.FAILED, before_check=earlier)
         locked = replace(row, verb=Verb.UNLOCK, status=Status.COMPLETE, before_lock=earlier)
         assert [is_made(marked), is_made(locked)] == [made, made]

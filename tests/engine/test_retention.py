@@ -133,7 +133,7 @@ def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
     engine.clock.pass_(11 * DAY)
     engine.wait_for(lambda: kept() == {of_run, open_})
     with engine.store.transaction():
-        ledger.record([replace(one, state=NodeActionState.LOST) for one in engine.store.node_actions.known([open_])])
+        ledger.record([replace(one, state=NodeActionState.LOST) for one in engine.store.node_actions.existing([open_])])
         engine.store.nodes.delete_many([node.id for node in nodes.values()])
     engine.delete(stack)
     engine.clock.pass_(21 * DAY)
@@ -144,7 +144,7 @@ def test_so_is_what_was_done_on_nodes(plugins: Path, place: Path) -> None:
 
 def test_an_engine_that_was_killed_is_forgotten_after_a_day(engine: Engine) -> None:
     with engine.store.transaction():
-        engine.store.services.beat(ServiceRecord("gone", "host", "heat-engine", START, START))
+        engine.store.services.heartbeat(ServiceRecord("gone", "host", "heat-engine", START, START))
     engine.clock.pass_(DAY + 61)
     engine.wait_for(lambda: "gone" not in [service.id for service in engine.store.services.list()])
     engine.wait_for(engine.store.services.list)  # the living one has reported

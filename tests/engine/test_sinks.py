@@ -19,7 +19,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, state
 from heatlite.engine.outbound.webhooks import SENDERS_EACH
 from heatlite.store.records import StackRecord
-from heatlite.store.stacks.webhooks import digest_of
+from heatlite.store.stacks.webhooks import webhook_digest
 
 from .conftest import MEMBER, Engine, template, thing
 
@@ -325,7 +325,7 @@ def test_sinks_come_and_go_with_the_environment(listing: Engine, receiver: Recei
     listing.put(stack, template(a=thing("4")))
     last = listing.create(template(), name="last", **sinks(receiver.url))
     until(listing, lambda: len(receiver.told(last)) == 2)
-    until(listing, lambda: not listing.store.sinks.due(listing.clock.now(), 10))
+    until(listing, lambda: not listing.store.webhooks.due(listing.clock.now(), 10))
     assert len(receiver.told(stack)) == 2 * 8
 
 
@@ -349,6 +349,6 @@ def test_the_operators_sinks_are_for_every_stack(plugins: Path, place: Path, rec
 
 
 def lacking(engine: Engine, sink: JsonMap) -> list[str]:
-    digest = digest_of(sink)
+    digest = webhook_digest(sink)
     assert digest is not None
-    return engine.store.sinks.lacking(digest)
+    return engine.store.webhooks.stacks_without(digest)

@@ -55,7 +55,7 @@ class Site:
         action = replace(action, **more)
         line = NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, "mia")
         with self.store.transaction():
-            self.store.stacks.hold(node.root_id)
+            self.store.stacks.lock(node.root_id)
             self.engine.rooms.ledger.put([action], [line])
         return action.id
 

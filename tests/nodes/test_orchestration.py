@@ -386,7 +386,7 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCapt
     def steal(*_: str) -> None:
         if not stolen:
             with store.transaction():
-                store.orchestrations.reclaim_all()
+                store.orchestrations.expire_all()
                 record = store.orchestrations.get(site.stack.id)
                 assert record is not None
                 stolen.append(store.orchestrations.claim(record, "thief", now, 1e9))

@@ -51,7 +51,7 @@ def moved(site: Site, action: NodeActionRecord, *states: NodeActionState, **more
         sent = {"sent_at": 1.0} if state in AT_AGENT else {}
         action = replace(site.now(action), state=state, **sent)
         with site.store.transaction():
-            site.store.stacks.hold(action.stack_id)
+            site.store.stacks.lock(action.stack_id)
             site.ledger.record([action], [NodeTransitionRecord(action.id, 1.0, state, Origin.SERVER)])
     if more:
         action = replace(site.now(action), **more)  # type: ignore[arg-type]

@@ -198,7 +198,7 @@ def test_many_signals_at_once(engine: Embedded) -> None:
         list(pool.map(signal, range(24)))
     assert reached(engine, stack) == "CREATE_COMPLETE"
     (row,) = engine.store.resources.by_name(stack.id, ["handle"])
-    assert sorted(engine.store.mail.read(row.physical_name), key=int) == [str(number) for number in range(1, 25)]
+    assert sorted(engine.store.messages.read(row.physical_name), key=int) == [str(number) for number in range(1, 25)]
 
 
 def grove(value: str, members: int) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
         engines[0].stacks.check(CALLER, other, Timing(not_before=time.time() + 0.5))
         # A store with the longest limits: the engines' own would end a transaction that is idle for a lease.
         with closing(Store.open(url)) as patient, patient.transaction():
-            patient.stacks.hold(other.id)  # so nobody lets the check in
+            patient.stacks.lock(other.id)  # so nobody lets the check in
             time.sleep(2.5 * settings(url).lease_seconds)
         (action,) = store.actions.live([stack.id])
         assert action.attempt == 1

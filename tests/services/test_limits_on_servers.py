@@ -54,13 +54,13 @@ def test_the_server_knows_the_limits_of_each_pace(store: Store) -> None:
         assert {name: float(told[name]) for name in wanted} == wanted
 
     check(Pace.WORK)
-    with store.database.unhurried():
+    with store.database.maintenance_limits():
         check(Pace.MAINTENANCE)
     check(Pace.WORK)
     ended: list[bool] = []
 
     def request() -> None:
-        store.database.hurry()
+        store.database.use_request_limits()
         with closing(store):
             check(Pace.REQUEST)
         ended.append(True)
@@ -92,17 +92,17 @@ def test_a_request_waits_briefly_for_a_row_and_the_next_one_not_at_all(store: St
     waited: list[float] = []
 
     def ask() -> None:
-        store.database.hurry()
+        store.database.use_request_limits()
         with closing(store):
             for _ in range(3):
                 begun = time.monotonic()
                 with pytest.raises(DatabaseUnavailable), store.transaction():
-                    store.stacks.hold(stack.id)
+                    store.stacks.lock(stack.id)
                 waited.append(time.monotonic() - begun)
             assert store.stacks.get(stack.id) == stack  # whoever only reads waits for nobody
 
     with store.transaction():
-        store.stacks.hold(stack.id)
+        store.stacks.lock(stack.id)
         thread = threading.Thread(target=ask)
         thread.start()
         while thread.is_alive():
@@ -119,13 +119,13 @@ def test_a_transaction_that_nobody_ends_is_ended_by_the_server(store: Store) -> 
     with ExitStack() as others:
         with pytest.raises(DatabaseUnavailable), store.transaction():
             store.stacks.insert(a_stack("two"))
-            store.stacks.hold(stack.id)
+            store.stacks.lock(stack.id)
             other = others.enter_context(closing(Store.open(store.database.url, lease=60)))
             taken: list[float] = []
 
             def take() -> None:
                 with other.transaction():
-                    other.stacks.hold(stack.id)
+                    other.stacks.lock(stack.id)
                     taken.append(time.monotonic())
                 other.close()
 
@@ -154,7 +154,7 @@ def test_requests_give_up_a_server_that_never_answers(store: Store, silent: str)
     with closing(Store(type(store.database)(silent, LEASE))) as frozen:
 
         def ask() -> None:
-            frozen.database.hurry()
+            frozen.database.use_request_limits()
             begun = time.monotonic()
             with pytest.raises(DatabaseUnavailable):
                 frozen.database.read("SELECT 1")
@@ -206,7 +206,7 @@ def test_a_connection_that_falls_silent_is_given_up(store: Store) -> None:
 
         def ask() -> None:
             with closing(Store(type(store.database)(url, LEASE))) as cut:
-                cut.database.hurry()
+                cut.database.use_request_limits()
                 assert len(cut.database.read("SELECT 1")) == 1
                 passing.clear()
                 begun = time.monotonic()

@@ -108,10 +108,10 @@ def test_a_nested_stack_is_set_aside(url: str) -> None:
             pass
         (middle,) = store.actions.children(store.actions.live([root.id])[0].id)
         with ThreadPoolExecutor(1) as pool, store.transaction():
-            store.stacks.hold(root.id)
+            store.stacks.lock(root.id)
             pool.submit(elsewhere(store, ask)).result()
             time.sleep(UNTIL_IT_WAITS)
-            store.stacks.hold(middle.stack_id)
+            store.stacks.lock(middle.stack_id)
         while tree() != ["SUSPENDED", "SUSPENDED"]:
             pass
         assert meter.refused == 0

@@ -66,7 +66,7 @@ def places(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
 
 
 ANYWHERE = places(("PostgreSQL", "RabbitMQ"), *((("MariaDB", "Redis"),) if FULL else ()))
-EVERYWHERE = places(
+ALL_STACKS = places(
     ("PostgreSQL", "RabbitMQ"),
     ("MariaDB", "Redis"),
     *((("PostgreSQL", "Redis"), ("MariaDB", "RabbitMQ")) if FULL else ()),
@@ -82,7 +82,7 @@ def running(store: Store, path: str) -> Callable[[], bool]:
     return lambda: [one.status for one in actions(store, path)] == [ActionStatus.RUNNING]
 
 
-@EVERYWHERE
+@ALL_STACKS
 def test_the_api_takes_what_a_worker_does(machines: Machines, store: Store) -> None:
     api = machines.api(HEATLITE_API_PROCESSES="2")
     path = api.create("s", SIMPLE)

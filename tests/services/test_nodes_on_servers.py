@@ -104,7 +104,7 @@ class Site:
             requester=Requester.USER, requested_by="mia", created_at=now, updated_at=now,
         )  # fmt: skip
         with self.store.transaction():
-            self.store.stacks.hold(node.root_id)
+            self.store.stacks.lock(node.root_id)
             self.engines[0].rooms.ledger.put([action], [])
             self.store.orchestrations.nudge(node.root_id, now)
         return action.id

@@ -14,7 +14,7 @@ from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.engine.operations.action_signals import Controls
-from heatlite.store.actions.listing import SHORTEST_ID, SORTED_BY, ActionQuery
+from heatlite.store.actions.listing import MIN_ID_LENGTH, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
@@ -95,7 +95,7 @@ class Actions:
         if not found:
             raise EntityNotFound(
                 f"The Action ({reference}) could not be found: no action of this project has that id or name, or an id"
-                f" that begins with it (at least {SHORTEST_ID} characters)."
+                f" that begins with it (at least {MIN_ID_LENGTH} characters)."
             )
         raise MultipleChoices(f"{reference} matches several actions. Use the id of one: {candidates(found)}.")
 

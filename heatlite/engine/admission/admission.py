@@ -152,7 +152,7 @@ class Admission:
         """
         try:
             with self._store.transaction():
-                stack = self._store.stacks.hold((on or request.stack).id)
+                stack = self._store.stacks.lock((on or request.stack).id)
                 if stack is None or _is_gone(request.operation, stack):
                     raise StackNotFound(name=request.stack.name)
                 above, below = self._store.stacks.ancestors(stack), self._store.stacks.descendants(stack)
@@ -318,7 +318,7 @@ class Admission:
 
     def _encrypted_credentials(self, context: Context) -> str | None:
         """Return the caller's credentials encrypted, or None without an encryption key."""
-        cipher = self._store.sealing.cipher if context.secrets else None
+        cipher = self._store.encryption.cipher if context.secrets else None
         return None if cipher is None else cipher.encrypt({**context.secrets})
 
 

@@ -66,7 +66,7 @@ class SuppressedRequests:
         with self._lock:
             times, refusal.pending = refusal.pending, 0
         with self._store.transaction():
-            return self._store.suppressed.repeat(stack_id, digest, refusal.last_time, times)
+            return self._store.suppressed.count_repeat(stack_id, digest, refusal.last_time, times)
 
     def flush(self) -> None:
         """Write all repeats that this process has counted."""

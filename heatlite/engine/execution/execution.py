@@ -95,7 +95,7 @@ class Execution:
         self._stack = stack
         self._journal = Journal(rows)
         self._resources = Resources(stack, parts.surroundings)
-        self._breakpoints = Breakpoints(parts.store.mail, action)
+        self._breakpoints = Breakpoints(parts.store.messages, action)
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = bool(action.inputs.get("retry"))
@@ -615,7 +615,7 @@ class Execution:
         store, action, now = self._parts.store, self.action, self._parts.clock.now()
         with store.transaction():
             # With its root, before which nobody may hold anything else of a tree: what is below is held so, too.
-            store.stacks.hold(action.stack_id)
+            store.stacks.lock(action.stack_id)
             self._control = store.claims.renew(action, now, self._parts.settings.lease_seconds)
             aside = store.moves.suspend_held(action, now)
             if aside:
@@ -662,8 +662,8 @@ class Execution:
                 if stack.deleted_at is not None:
                     store.controls.cancel_queued([stack.id], "the stack is deleted", now)  # what waits for its time
                     store.snapshots.clear(stack.id)
-                    store.credentials.forget(stack.id)
-                    store.accounts.forget(stack.id)
+                    store.credentials.delete(stack.id)
+                    store.accounts.delete_all(stack.id)
                     store.suppressed.clear(stack.id)  # nobody can ask for them any more, and they may hold secrets
             if ends is not None:
                 self._breakpoints.forget()

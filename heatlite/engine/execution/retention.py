@@ -37,7 +37,7 @@ class Retention:
         now = self._clock.now()
         if now < self._due:
             return
-        with self._store.database.unhurried():
+        with self._store.database.maintenance_limits():
             for _ in range(MOST):
                 if not self.purge(now):
                     self._due = now + EVERY
@@ -49,8 +49,8 @@ class Retention:
         store, settings = self._store, self._settings
         deleted = now - settings.deleted_stack_days * DAY
         events = (
-            store.events.older(now - settings.event_days * DAY, BATCH)
-            or store.events.beyond(settings.max_events_per_stack, BATCH)
+            store.events.older_than(now - settings.event_days * DAY, BATCH)
+            or store.events.over_limit(settings.max_events_per_stack, BATCH)
             or store.events.of_deleted(deleted, BATCH)
         )
         if events:
@@ -63,8 +63,8 @@ class Retention:
             with store.transaction():
                 store.actions.remove(actions)
             return True
-        work = store.node_actions.older(now - settings.action_days * DAY, BATCH)
-        work = work or store.node_actions.beyond(settings.max_actions_per_stack, BATCH)
+        work = store.node_actions.older_than(now - settings.action_days * DAY, BATCH)
+        work = work or store.node_actions.over_limit(settings.max_actions_per_stack, BATCH)
         if work:
             with store.transaction():
                 store.node_actions.remove(work)
@@ -72,7 +72,7 @@ class Retention:
         stacks = store.stacks.deleted_before(deleted, STACKS)
         if stacks:
             with store.transaction():
-                store.stacks.forget(stacks)
+                store.stacks.remove(stacks)
             return True
         if self._purge_templates(now):
             return True
@@ -80,7 +80,7 @@ class Retention:
         if silent:
             with store.transaction():
                 for service_id in silent:
-                    store.services.leave(service_id)
+                    store.services.remove(service_id)
         return bool(silent)
 
     def _purge_templates(self, now: float) -> bool:

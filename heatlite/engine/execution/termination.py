@@ -55,16 +55,16 @@ class Endings:
     def take(self, action: ActionRecord) -> ActionRecord | None:
         """The action as it is now; it and its stack stay so until the caller's transaction ends."""
         # From the root downwards, and the parent before what was derived from it, as everybody who takes several.
-        self._store.stacks.hold(action.root_id)
+        self._store.stacks.lock(action.root_id)
         self._store.claims.lock_parent(action)
-        self._store.stacks.hold(action.stack_id)
+        self._store.stacks.lock(action.stack_id)
         return self._store.actions.lock(action.id)
 
     def _taken(self, action_id: str) -> ActionRecord | None:
         """An action on a nested stack, held with its stack."""
         action = self._store.actions.get(action_id)
         if action is not None:
-            self._store.stacks.hold(action.stack_id)
+            self._store.stacks.lock(action.stack_id)
             action = self._store.actions.lock(action_id)
         return None if action is None or action.status in ENDED_ACTIONS else action
 
@@ -99,7 +99,7 @@ class Endings:
         """Whatever the action has begun has failed; the stack, where that has."""
         now, stack_id, failed = self._clock.now(), action.stack_id, None
         stack = self._store.stacks.get(stack_id)
-        self._store.mail.clear(action.id)
+        self._store.messages.clear(action.id)
         # Of a delete and the one that it waits for, whoever ends first leaves the rows to the other.
         is_last = len(self._store.actions.live([stack_id])) == 1
         events = [resource_event(row, now) for row in self._fail_rows(stack_id, reason, now)] if is_last else []
@@ -109,7 +109,7 @@ class Endings:
             events.append(stack_event(failed, now))
         if is_last or failed is None:  # else the one who is waited for may be at them
             self._end_waits(self._store.resources.with_token([stack_id]))
-            self._store.snapshots.give_up(stack_id, reason)
+            self._store.snapshots.fail_in_progress(stack_id, reason)
         self._store.events.append_many(events)
         return failed
 
@@ -158,6 +158,6 @@ def held_derived(store: Store, action: ActionRecord) -> list[ActionRecord]:
     """The live actions that were derived from one, held with their stacks."""
     children = store.actions.children(action.id)
     for child in children:
-        store.stacks.hold(child.stack_id)
+        store.stacks.lock(child.stack_id)
     taken = (store.actions.lock(child.id) for child in children)
     return [child for child in taken if child is not None and child.status not in ENDED_ACTIONS]

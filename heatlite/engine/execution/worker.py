@@ -162,7 +162,7 @@ class Worker:
         try:
             with self._store.transaction():
                 self._store.claims.release(self.owner, self._clock.now(), "its worker has stopped")
-                self._store.services.leave(self.owner)
+                self._store.services.remove(self.owner)
         except DatabaseUnavailable as error:
             log.warning("running actions are not given back; they are taken over when their leases end: %s", error)
         self._handlers.shutdown(wait=True)
@@ -404,7 +404,7 @@ class Worker:
 
     def _lease_loop(self) -> None:
         """Keep what is carried out here, whatever the sweep has to wait for."""
-        self._store.database.hurry()  # all leases would run out while one row is held
+        self._store.database.use_request_limits()  # all leases would run out while one row is held
         renewed = self._clock.now()
         while not self._stopped.is_set():
             try:
@@ -429,7 +429,7 @@ class Worker:
                 if now - beaten >= REPORT:
                     beaten = now
                     with self._store.transaction():
-                        self._store.services.beat(
+                        self._store.services.heartbeat(
                             ServiceRecord(self.owner, socket.gethostname(), "heat-engine", self._began, now)
                         )
                 for see_to in self._due:

@@ -73,7 +73,7 @@ class Schedule:
 
     def _keep(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> None:
         with self._store.transaction():
-            held = self._store.stacks.hold(stack.id)
+            held = self._store.stacks.lock(stack.id)
             if held is None or held.deleted_at is not None:
                 raise StackNotFound(name=stack.name)
             if timing.not_before is not None and timing.not_before <= self._clock.now():
@@ -149,7 +149,7 @@ class Schedule:
         reason = f"Its time had come, but: {error.message}"
         try:
             with self._store.transaction():
-                stack = self._store.stacks.hold(action.stack_id)
+                stack = self._store.stacks.lock(action.stack_id)
                 action, now = self._taken(action), self._clock.now()
                 self._store.moves.end(action, ActionStatus.CANCELLED, reason, now, outputs(Result.CANCEL, reason))
                 if action.interval and stack is not None and stack.deleted_at is None:

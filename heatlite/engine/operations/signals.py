@@ -178,18 +178,18 @@ class Signals:
     def _clear(self, stack_id: str, name: str, meant: Callable[[ResourceRecord], bool]) -> bool:
         """Let those of a resource's rows go on that are `meant` and wait at a hook. Whether there are any that nobody
         else has let go on, and no time either."""
-        held = self._store.stacks.hold(stack_id)
+        held = self._store.stacks.lock(stack_id)
         running = self._store.actions.live([stack_id])
         if held is None or not running:
             return False
-        known, now, cleared = self._store.mail.read(running[0].id), self._clock.now(), False
+        known, now, cleared = self._store.messages.read(running[0].id), self._clock.now(), False
         for row in self._store.resources.by_name(stack_id, [name]):
             hook = waits_at(row)
             if hook is None or not meant(row) or is_over(row, now):
                 continue
             key = clearing(held.verb, hook, row)
             if key not in known:
-                self._store.mail.put(running[0].id, key, None)
+                self._store.messages.put(running[0].id, key, None)
                 self._tell(row, row.verb, cleared_text(hook))
                 cleared = True
         if cleared:
@@ -200,7 +200,7 @@ class Signals:
         """Hand the details to the type; all that comes of it is written together."""
         with self._store.transaction():
             # One signal after the other: each finds everything as the last one has left it.
-            self._store.stacks.hold(stack.id)
+            self._store.stacks.lock(stack.id)
             row = self._again(row, stack)
             resource = self._reading.resources_of(stack).make(row)
             answer = resource.handle_signal(details)

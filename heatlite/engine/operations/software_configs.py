@@ -149,7 +149,7 @@ class Software:
             raise HTTPBadRequest(f"config_id: there is no software config {config_id}.")
 
     def _hold(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord:
-        found = self._store.software_deployments.hold(project, deployment_id)
+        found = self._store.software_deployments.lock(project, deployment_id)
         if found is None:
             raise NotFound(entity="Software deployment", name=deployment_id)
         return found
@@ -173,10 +173,10 @@ class Software:
         status = IN_PROGRESS if awaited else COMPLETE
         reason = "The server has not answered yet" if awaited else "No answer of the server is awaited"
         with self._store.transaction():
-            before = self._store.software_deployments.hold(project, deployment_id)
+            before = self._store.software_deployments.lock(project, deployment_id)
             if awaited:
                 for root_id in self._store.nodes.roots_of_server(project, server_id):
-                    self._store.orchestrations.hurry(root_id, self._clock.now())
+                    self._store.orchestrations.nudge_existing(root_id, self._clock.now())
             if before is not None:
                 self._store.software_configs.delete(project, before.config_id)
             self.create_config(project, config, config_id)

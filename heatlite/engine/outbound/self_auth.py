@@ -29,7 +29,7 @@ class Ourselves:
         """Whether a request with this header is one."""
         until, _, signature = claim.partition(":")
         fresh = until.isdecimal() and len(until) < 12 and self._clock.now() < int(until)
-        return fresh and self._cipher.has_signed(_text(project, until), signature)
+        return fresh and self._cipher.verify(_text(project, until), signature)
 
 
 def _text(project: str, until: str) -> str:

@@ -23,8 +23,8 @@ from heatlite.core.masking import origin
 from heatlite.engine.outbound.egress import Hosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.engine.state.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.state.unit_of_work import stack_event
-from heatlite.store.records import EventRecord, SinkRecord, StackRecord
-from heatlite.store.stacks.webhooks import digest_of
+from heatlite.store.records import EventRecord, StackRecord, WebhookRecord
+from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Sinks:
             self._called.wait(LOOK)
         self._store.close()
 
-    def _look_safely(self, tell: Callable[[SinkRecord, float], object]) -> None:
+    def _look_safely(self, tell: Callable[[WebhookRecord, float], object]) -> None:
         try:
             self._look(tell)
         except DatabaseUnavailable as error:
@@ -108,16 +108,16 @@ class Sinks:
             # Whatever it was, an engine that tells nobody anything any more is worse.
             log.exception("cannot look for what sinks are to be told")
 
-    def _look(self, tell: Callable[[SinkRecord, float], object]) -> None:
+    def _look(self, tell: Callable[[WebhookRecord, float], object]) -> None:
         """Claim what is due, as far as somebody is free to `tell` it."""
         for digest in self._installed:
-            lacking = self._store.sinks.lacking(digest)
+            lacking = self._store.webhooks.stacks_without(digest)
             if lacking:
                 with self._store.transaction():
-                    self._store.sinks.add_everywhere(digest, lacking)
+                    self._store.webhooks.add_global(digest, lacking)
         now = self._clock.now()
         full = {project for project, count in self._at_work(0).items() if count >= SENDERS_EACH}
-        for record in self._store.sinks.due(now, DUE_EACH, full):
+        for record in self._store.webhooks.due(now, DUE_EACH, full):
             if len(self._busy) == SENDERS:
                 break
             key = record.stack_id, record.digest
@@ -128,7 +128,7 @@ class Sinks:
                 continue
             until = now + LEASE
             with self._store.transaction():
-                mine = self._store.sinks.claim(record, now, until)
+                mine = self._store.webhooks.claim(record, now, until)
             if mine:
                 self._busy[key] = record.project, host
                 tell(record, until)
@@ -137,7 +137,7 @@ class Sinks:
         """Count the senders at work for each project (0), or host (1)."""
         return Counter(busy[what] for busy in [*self._busy.values()])
 
-    def _host(self, record: SinkRecord) -> str:
+    def _host(self, record: WebhookRecord) -> str:
         """The host and port of a sink; "" where its stack does not have it any more."""
         known = self._hosts_of.get(record.digest)
         if known is None:
@@ -152,7 +152,7 @@ class Sinks:
 
     # -- telling one sink --------------------------------------------------------------------------
 
-    def _tell(self, record: SinkRecord, until: float) -> None:
+    def _tell(self, record: WebhookRecord, until: float) -> None:
         try:
             self._tell_stack(record, until)
         except DatabaseUnavailable as error:
@@ -163,12 +163,12 @@ class Sinks:
             del self._busy[record.stack_id, record.digest]
             self._called.set()
 
-    def _tell_stack(self, record: SinkRecord, until: float) -> None:
+    def _tell_stack(self, record: WebhookRecord, until: float) -> None:
         stack = self._store.stacks.get(record.stack_id)
         sink = None if stack is None else self._sinks_of(stack).get(record.digest)
         if stack is None or sink is None:
             with self._store.transaction():
-                self._store.sinks.remove(record)
+                self._store.webhooks.remove(record)
             return
         events = self._store.events.after(stack.id, record.position, BATCH)
         messages = [(event, self._message(stack, event)) for event in events]
@@ -177,7 +177,7 @@ class Sinks:
             record = replace(record, position=told[-1].id, failures=0, failing_since=None, given_up_at=None, retry_at=0)
         if failure is None:
             with self._store.transaction():
-                self._store.sinks.save(record, until)
+                self._store.webhooks.save(record, until)
             return
         now = self._clock.now()
         since = now if record.failing_since is None else record.failing_since
@@ -186,7 +186,7 @@ class Sinks:
             pause = min(2.0**record.failures, LONGEST_PAUSE)
             record = replace(record, failures=record.failures + 1, failing_since=since, retry_at=now + pause)
             with self._store.transaction():
-                self._store.sinks.save(record, until)
+                self._store.webhooks.save(record, until)
         else:
             record = replace(record, failures=0, failing_since=None, retry_at=0, given_up_at=now)
             self._give_up(record, until, sink, failure)
@@ -195,16 +195,16 @@ class Sinks:
         own = stack.environment.get("event_sinks")
         return {**self._installed, **_by_digest(own if isinstance(own, list) else ())}
 
-    def _give_up(self, record: SinkRecord, until: float, sink: JsonMap, failure: Exception) -> None:
+    def _give_up(self, record: WebhookRecord, until: float, sink: JsonMap, failure: Exception) -> None:
         """Until the stack's next update. Its owner finds that among the events."""
         text = f"Event sink {origin(str(sink['target']))} was given up: {failure}"
         log.warning("stack %s: %s", record.stack_id, text)
         with self._store.transaction():
-            stack = self._store.stacks.hold(record.stack_id)
+            stack = self._store.stacks.lock(record.stack_id)
             if stack is not None and record.digest not in self._installed:
                 noted = replace(stack, status_reason=text)
                 self._store.events.append_many([stack_event(noted, self._clock.now())])
-            self._store.sinks.save(record, until)
+            self._store.webhooks.save(record, until)
 
     def _message(self, stack: StackRecord, event: EventRecord) -> JsonMap:
         """Heat's form (heat-engine §16), and what lets a resource go that waits before its deletion.
@@ -301,5 +301,5 @@ class Sinks:
 
 def _by_digest(sinks: Sequence[Json]) -> dict[str, JsonMap]:
     """Those that are told, by what tells them from others."""
-    found = {digest_of(sink): sink for sink in sinks}
+    found = {webhook_digest(sink): sink for sink in sinks}
     return {digest: dict(sink) for digest, sink in found.items() if digest is not None and isinstance(sink, Mapping)}

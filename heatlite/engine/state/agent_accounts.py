@@ -105,7 +105,7 @@ class Accounts:
             about = f"The agent of resource {facts.name} of stack {stack.id}"
             user_id = self._domain.user(kept.physical_name, kept.password, project_id, about)
             with self._store.transaction():
-                self._store.accounts.made(replace(kept, user_id=user_id, project_id=project_id))
+                self._store.accounts.record_ids(replace(kept, user_id=user_id, project_id=project_id))
                 is_known = self._store.accounts.get(kept.stack_id, kept.physical_name) is not None
             if not is_known:
                 # This attempt has lost its action meanwhile, and who has it has removed the resource.
@@ -116,10 +116,10 @@ class Accounts:
         if found is None:
             if not self._store.accounts.has_project(root_id):
                 with suppress(Duplicate), self._store.transaction():  # another resource of the tree was faster
-                    self._store.accounts.put_project(root_id)
+                    self._store.accounts.add_project(root_id)
             found = self._domain.project(root_id, f"The agents of stack {root_id}")
             with self._store.transaction():
-                self._store.accounts.project_made(root_id, found)
+                self._store.accounts.record_project(root_id, found)
                 is_known = self._store.accounts.has_project(root_id)
             if not is_known:  # as in `settle`, and the whole stack is gone
                 self._domain.remove("project", root_id, found)

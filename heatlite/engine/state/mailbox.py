@@ -11,15 +11,15 @@ class StoredMailbox:
         self._store = store
 
     def read(self, address: str) -> dict[str, Json]:
-        return self._store.mail.read(address)
+        return self._store.messages.read(address)
 
     def size(self, address: str, besides: str) -> tuple[int, int]:
-        return self._store.mail.size(address, besides)
+        return self._store.messages.size(address, besides)
 
     def put(self, address: str, key: str, content: Json) -> None:
         with self._store.transaction():
-            self._store.mail.put(address, key, content)
+            self._store.messages.put(address, key, content)
 
     def clear(self, address: str) -> None:
         with self._store.transaction():
-            self._store.mail.clear(address)
+            self._store.messages.clear(address)

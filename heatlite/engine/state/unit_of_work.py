@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
-from heatlite.store.records import EarlierState, EventRecord, ResourceRecord, StackRecord
+from heatlite.store.records import EventRecord, PreviousState, ResourceRecord, StackRecord
 
 STACK_TYPE = "OS::Heat::Stack"
 LONGEST_REASON = 255
@@ -65,7 +65,7 @@ def row_moved(
         before_check = None
     elif verb is Verb.CHECK and row.verb not in (Verb.CHECK, Verb.LOCK, Verb.UNLOCK) and before_check is None:
         hidden = row.verb is Verb.INIT or row.status is not Status.COMPLETE
-        before_check = EarlierState(row.verb, row.status, row.status_reason, row.updated_at) if hidden else None
+        before_check = PreviousState(row.verb, row.status, row.status_reason, row.updated_at) if hidden else None
     return replace(
         row,
         verb=verb,

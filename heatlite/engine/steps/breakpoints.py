@@ -1,8 +1,8 @@
 """Breakpoints: hooks at which a resource waits until somebody clears them (heat-engine §14), and lifecycle hooks: the
 same wait before a deletion in the course of an update, with a time of its own (docs/decisions/0010).
 
-A hook that was reached is in its row's token: after a crash the next engine goes on waiting. Clearing it is mail to the
-action, which gets through while the action runs, and stays until the action has ended: after a crash the same hook
+A hook that was reached is in its row's token: after a crash the next engine goes on waiting. Clearing it is a message
+to the action, which arrives while the action runs, and stays until the action has ended: after a crash the same hook
 does not stop the work again.
 """
 
@@ -14,7 +14,7 @@ from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.state.hooks import CONVERGING, PRE_DELETE, STOPS_IN, clearing, is_over, waits_until
 from heatlite.engine.steps.step import Work
 from heatlite.store.records import ActionRecord, ResourceRecord
-from heatlite.store.stacks.messages import Mail
+from heatlite.store.stacks.messages import Messages
 from heatlite.template.environment import Environment
 
 MOST_NAMED = 10
@@ -36,10 +36,10 @@ def parked_as(held: Sequence[Work]) -> tuple[ActionStatus, float | None, str]:
 
 
 class Breakpoints:
-    """The hooks of one action. The mail is only looked at where there are any."""
+    """The hooks of one action. Reads messages only if the action has hooks."""
 
-    def __init__(self, mail: Mail, action: ActionRecord) -> None:
-        self._mail = mail
+    def __init__(self, messages: Messages, action: ActionRecord) -> None:
+        self._messages = messages
         self._action = action
         self._cleared: frozenset[str] = frozenset()
         self._verb = Verb.INIT
@@ -49,7 +49,7 @@ class Breakpoints:
         """From now on the stack's operation is `verb`, with the hooks of `environment`. Raises DatabaseUnavailable."""
         self._verb, self._environment = verb, environment
         if self._any:
-            self._cleared = frozenset(self._mail.read(self._action.id))
+            self._cleared = frozenset(self._messages.read(self._action.id))
 
     @property
     def _any(self) -> bool:
@@ -82,16 +82,16 @@ class Breakpoints:
         return clearing(self._verb, hook, row) in self._cleared
 
     def forget(self) -> None:
-        """The action ends: remove its mail, in the caller's transaction."""
+        """The action ends: remove its messages, in the caller's transaction."""
         if self._any:
-            self._mail.clear(self._action.id)
+            self._messages.clear(self._action.id)
 
     def let_go(self, works: Sequence[Work], now: float) -> list[Work]:
         """Those of the works whose hooks have been cleared by now, or who have waited long enough. Raises
         DatabaseUnavailable."""
         if not works:
             return []
-        self._cleared = frozenset(self._mail.read(self._action.id))
+        self._cleared = frozenset(self._messages.read(self._action.id))
         return [
             work
             for work in works

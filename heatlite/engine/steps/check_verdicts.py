@@ -11,7 +11,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import masked
 from heatlite.core.status import Status, Verb
 from heatlite.plugin.resource import Unhealthy
-from heatlite.store.records import EarlierState, HealthRecord, ResourceRecord
+from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
 
 COULD_NOT_LOOK = "Could not look: "
 """The begin of the reason of an event that tells of a check without a result."""
@@ -41,7 +41,7 @@ def begun(row: ResourceRecord, marked: bool) -> ResourceRecord:
 
     `marked`: the row is CHECK_FAILED by a mark on the resource itself.
     """
-    before = EarlierState(row.verb, row.status, row.status_reason, row.updated_at)
+    before = PreviousState(row.verb, row.status, row.status_reason, row.updated_at)
     known = row.health or HealthRecord()
     return replace(row, health=replace(known, before=before, before_lock=row.before_lock, marked=marked))
 

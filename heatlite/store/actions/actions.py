@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.actions.table import LIVE, OPEN, ActionTable
-from heatlite.store.batch import in_parts
+from heatlite.store.batch import chunks
 from heatlite.store.records import ActionRecord, TransitionRecord
 
 _REMOVABLE = (
@@ -38,7 +38,7 @@ class Actions:
     def existing(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that belong to actions."""
         found: set[str] = set()
-        for some in in_parts(ids):
+        for some in chunks(ids):
             rows = self._actions.read(f"SELECT id FROM action WHERE id IN ({', '.join('?' * len(some))})", some)
             found.update(one for (one,) in rows)
         return found
@@ -46,7 +46,7 @@ class Actions:
     def live(self, stack_ids: Sequence[str]) -> list[ActionRecord]:
         """Return the live actions of the stacks, oldest first."""
         out: list[ActionRecord] = []
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             out += self._actions.select(f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {LIVE}", some)
         return sorted(out, key=lambda found: found.seq)
 
@@ -71,7 +71,7 @@ class Actions:
     def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
         """Return those of the actions that have ended."""
         out: list[ActionRecord] = []
-        for some in in_parts(action_ids):
+        for some in chunks(action_ids):
             out += self._actions.select(f"WHERE id IN ({', '.join('?' * len(some))}) AND NOT {OPEN}", some)
         return out
 
@@ -114,7 +114,7 @@ class Actions:
 
     def remove(self, action_ids: Sequence[str]) -> None:
         """Remove ended actions with their history and dependencies."""
-        for some in in_parts(action_ids):
+        for some in chunks(action_ids):
             marks = ", ".join("?" * len(some))
             self._actions.write(f"DELETE FROM transition WHERE action_id IN ({marks})", some)
             self._actions.write(f"DELETE FROM dependency WHERE dependent IN ({marks})", some)

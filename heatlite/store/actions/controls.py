@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heatlite.core.status import ENDED_ACTIONS, LIVE_ACTIONS, PARKED_ACTIONS, ActionStatus, Control, Verb
 from heatlite.store.actions.moves import Moves
 from heatlite.store.actions.table import LIVE, OPEN, UNCLAIMED, ActionTable
-from heatlite.store.batch import in_parts
+from heatlite.store.batch import chunks
 from heatlite.store.records import ActionRecord
 
 STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
@@ -82,7 +82,7 @@ class Controls:
     def cancel_queued(self, stack_ids: Sequence[str], reason: str, now: float) -> list[str]:
         """End as CANCELLED the actions of the stacks that were never claimed, and return their ids."""
         ended: list[str] = []
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             queued = f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {OPEN} AND {UNCLAIMED} ORDER BY seq"
             # All are locked, by creation, before one is ended: the end of an action writes to its dependents.
             locked = [self._actions.lock(found.id) for found in self._actions.select(queued, some)]

@@ -7,9 +7,9 @@ from heatlite.core.nodes import ENDED as ENDED_NODE_ACTIONS
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
 from heatlite.store.actions.table import ActionTable
-from heatlite.store.batch import Table, in_parts
+from heatlite.store.batch import Table, chunks
 from heatlite.store.records import ActionRecord, DependencyRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Dependency
 
 _OPEN_DEPENDENTS = (
@@ -24,10 +24,10 @@ class Dependencies:
     Child actions are no dependencies of their parent in this table; see `Moves.finish`.
     """
 
-    def __init__(self, sealing: Sealing, actions: ActionTable) -> None:
+    def __init__(self, encryption: FieldEncryption, actions: ActionTable) -> None:
         self._actions = actions
-        self._table = Table(sealing, Dependency, (), key="dependent", fixed=("depended", "needs", "state"))
-        self._columns = sealing.database.quote("dependent", "depended", "needs", "state")
+        self._table = Table(encryption, Dependency, (), key="dependent", fixed=("depended", "needs", "state"))
+        self._columns = encryption.database.quote("dependent", "depended", "needs", "state")
 
     def add(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]]) -> ActionRecord:
         """Store the dependencies of an action and return it with their count added to `pending`.
@@ -59,7 +59,7 @@ class Dependencies:
         """
         found: dict[str, bool | None] = {}
         elsewhere: list[tuple[int, str]] = []
-        for some in in_parts(ids):
+        for some in chunks(ids):
             sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
             for one, root_id, state, seq in self._actions.read(sql, some):
                 found[one] = _node_action_succeeded(state)
@@ -84,7 +84,7 @@ class Dependencies:
     def waited_for(self, action_ids: Sequence[str]) -> set[str]:
         """Return the ids of the actions and node actions that the given actions still wait for."""
         found: set[str] = set()
-        for some in in_parts(action_ids):
+        for some in chunks(action_ids):
             marks = ", ".join("?" * len(some))
             sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks}) AND state = 'open'"
             found.update(one for (one,) in self._actions.read(sql, some))

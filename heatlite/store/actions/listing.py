@@ -13,13 +13,13 @@ from typing import TypeAlias
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.actions.table import COLUMNS, record_of
-from heatlite.store.batch import in_parts
+from heatlite.store.batch import chunks
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.records import ActionRecord, Relations
-from heatlite.store.secrets.cipher import FORM
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.cipher import PREFIX
+from heatlite.store.secrets.field_encryption import FieldEncryption
 
-SHORTEST_ID = 4
+MIN_ID_LENGTH = 4
 """Characters of an id that are enough to ask for it."""
 
 SORTED_BY = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status"}
@@ -49,15 +49,15 @@ class ActionQuery:
 class ActionList:
     """The actions of projects, to be looked at."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = database = encryption.database
         # Secrets are not for others to see, nor is an adoption's or a restore's record of a whole stack, which may be
         # megabytes; nothing else that is encrypted is so long.
         shown = {
             "secrets": "NULL",
             "inputs": f"""CASE WHEN substr(inputs, 1, 13) = '{{"resources":' OR (length(inputs) > 4000 AND """
-            f"""substr(inputs, 1, {len(FORM)}) = '{FORM}') THEN '{{}}' ELSE inputs END""",
+            f"""substr(inputs, 1, {len(PREFIX)}) = '{PREFIX}') THEN '{{}}' ELSE inputs END""",
         }
         self._shown = ", ".join(shown.get(name, database.quote(name)) for name in COLUMNS)
 
@@ -116,7 +116,7 @@ class ActionList:
             if found:
                 return found
         digits = reference.replace("-", "").lower()
-        if re.fullmatch(rf"[0-9a-f]{{{SHORTEST_ID},32}}", digits) is None:
+        if re.fullmatch(rf"[0-9a-f]{{{MIN_ID_LENGTH},32}}", digits) is None:
             return []
         # Whole ids as bounds: no database's rules for sorting text put them in another order.
         begins = ("id BETWEEN ? AND ?", [_dashed(digits.ljust(32, "0")), _dashed(digits.ljust(32, "f"))])
@@ -128,7 +128,7 @@ class ActionList:
         from it."""
         on: dict[str, list[str]] = {action.id: [] for action in actions}
         by: dict[str, list[str]] = {action.id: [action.parent_id] if action.parent_id else [] for action in actions}
-        for some in in_parts(list(on)):
+        for some in chunks(list(on)):
             marks = ", ".join("?" * len(some))
             pairs = "SELECT dependent, depended FROM dependency"
             for dependent, depended in self._read(f"{pairs} WHERE dependent IN ({marks}) ORDER BY depended", some):
@@ -152,7 +152,7 @@ class ActionList:
         if order:
             sql += f" ORDER BY {', '.join(f'{column} DESC' if down else column for column, down in order)}"
         values = [value for _, values in conditions for value in values]
-        return [record_of(row, self._sealing) for row in self._read(f"{sql} LIMIT {limit}", values)]
+        return [record_of(row, self._encryption) for row in self._read(f"{sql} LIMIT {limit}", values)]
 
     def _read(self, sql: str, values: Sequence[Value]) -> Sequence[Row]:
         return self._database.read(sql.replace("?", self._database.mark), values)

@@ -11,14 +11,14 @@ class Services:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def beat(self, record: ServiceRecord) -> None:
+    def heartbeat(self, record: ServiceRecord) -> None:
         """Note that an engine is alive; its first beat makes it known."""
         seen = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
         if self._database.change(seen) == 0:
             row = {"host": record.host, "binary": record.binary, "created_at": record.created_at}
             self._database.change(Service.insert(id=record.id, updated_at=record.updated_at, **row))
 
-    def leave(self, service_id: str) -> None:
+    def remove(self, service_id: str) -> None:
         """An engine has stopped in good order."""
         self._database.change(Service.delete().where(Service.id == service_id))
 

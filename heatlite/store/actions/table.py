@@ -21,7 +21,7 @@ from heatlite.core.status import (
 from heatlite.store.batch import Table
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.records import ActionRecord, Announcement
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Action, Transition
 
 COLUMNS = (
@@ -57,13 +57,13 @@ class ActionTable:
     On a database server a read can lock its rows. SQLite has one writer at a time and needs no such locks.
     """
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self.database = database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self.database = database = encryption.database
         fixed = (*_WRITTEN, "name", "kind", "open_children", "exclusive_key")
-        self._table = Table(sealing, Action, (), key="id", fixed=fixed, stack="stack_id")
+        self._table = Table(encryption, Action, (), key="id", fixed=fixed, stack="stack_id")
         columns = ("time", "before", "after", "attempt", "owner", "reason")
-        self._transitions = Table(sealing, Transition, (), key="action_id", fixed=columns)
+        self._transitions = Table(encryption, Transition, (), key="action_id", fixed=columns)
         self._select = f"SELECT {database.quote(*COLUMNS)} FROM {self._table.name} "
         self.has_row_locks = database.dialect is not Dialect.SQLITE
         self.for_update = " FOR UPDATE" if self.has_row_locks else ""
@@ -88,7 +88,7 @@ class ActionTable:
 
     def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
-        return [record_of(row, self._sealing) for row in self.read(self._select + rest, parameters)]
+        return [record_of(row, self._encryption) for row in self.read(self._select + rest, parameters)]
 
     def read(self, sql: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Return the rows of any SELECT, with ``?`` for each parameter."""
@@ -100,7 +100,7 @@ class ActionTable:
 
     def encrypted(self, action: ActionRecord, text: str) -> str:
         """Return a text as the action's row stores it: encrypted if its stack is sealed."""
-        return self._sealing.close(text) if self._sealing.of([action.stack_id]) else text
+        return self._encryption.encrypt(text) if self._encryption.sealed_stacks([action.stack_id]) else text
 
     def _marked(self, sql: str) -> str:
         return sql.replace("?", self.database.mark)
@@ -172,11 +172,11 @@ def _row(record: ActionRecord) -> tuple[Value, ...]:
     return (record.id, *values, record.name, record.kind, 0, exclusive_key(record))
 
 
-def record_of(row: Row, sealing: Sealing) -> ActionRecord:
+def record_of(row: Row, encryption: FieldEncryption) -> ActionRecord:
     """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
     fields = dict(zip(COLUMNS, row, strict=True))
     for column in _JSON:
-        fields[column] = json.loads(sealing.open(fields[column]))
+        fields[column] = json.loads(encryption.decrypt(fields[column]))
     fields["verb"] = Verb(fields["verb"])
     fields["status"] = ActionStatus(fields["status"])
     fields["cause"] = Cause(fields["cause"])

@@ -22,7 +22,7 @@ from heatlite.store.database import engine_lock
 from heatlite.store.database.database import BUSY_SECONDS, Database, Dialect
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import key_file
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 
 _TOOLS = {
     Dialect.POSTGRESQL: ("pg_dump --format=custom", "pg_restore --clean --if-exists"),
@@ -40,7 +40,7 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """The result of a restore."""
 
     found: Sequence[Inconsistency]
@@ -76,7 +76,7 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
     return Backup(target, copied_key)
 
 
-def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restored:
+def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> RestoreResult:
     """Check a backup and put it in the place of the SQLite database at `url`, which is kept beside it.
 
     Checked are the file (``PRAGMA integrity_check``), its tables, which are brought up to date, the key, and the rules
@@ -95,13 +95,13 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
             _copy(source, new)
             found = _check(new, source, keys, key)
             if found and not force:
-                return Restored(found, installed=False)
+                return RestoreResult(found, installed=False)
             aside = _set_aside(target)
             if key is not None:
                 new_key.write_bytes(key.read_bytes())
                 install_key()
             install()
-    return Restored(found, True, aside)
+    return RestoreResult(found, True, aside)
 
 
 def _file(url: str) -> Path:
@@ -185,7 +185,7 @@ def _check(copy: Path, source: Path, keys: Sequence[str], key: Path | None) -> l
             raise BadBackup(f"{source} is no database of heatlite.")
         migrate.upgrade(database)
         try:
-            Sealing(database, keys).check()
+            FieldEncryption(database, keys).check()
         except MissingKey:
             raise MissingKey(path=_key_of(source)) from None
         except UnreadableSecret as error:

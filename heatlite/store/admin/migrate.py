@@ -71,7 +71,7 @@ def _errors(database: Database) -> Iterator[None]:
     try:
         yield
     except peewee.PeeweeException as error:
-        raise database.our_error(error) from error
+        raise database.translate_error(error) from error
 
 
 @contextmanager

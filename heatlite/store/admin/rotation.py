@@ -11,16 +11,16 @@ from heatlite.core.json import dump
 from heatlite.core.masking import MASK
 from heatlite.store.database.database import Dialect
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.secrets.cipher import FORM
-from heatlite.store.secrets.field_encryption import Sealing
-from heatlite.store.tables import MODELS, ContentField, Event, MaskedField, SealedField, Stack, Template
+from heatlite.store.secrets.cipher import PREFIX
+from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables import MODELS, ContentField, EncryptedField, Event, MaskedField, Stack, Template
 
 PAGE = 200
 """Rows that are read at once, and on SQLite written at once."""
 
 
 @dataclass
-class Rotated:
+class RotationResult:
     """What came of it."""
 
     rows: int = 0
@@ -62,44 +62,49 @@ def _tables() -> Iterator[_Columns]:
     for model in MODELS:
         fields = model._meta.sorted_fields
         content = [one.name for one in fields if isinstance(one, ContentField | MaskedField)]
-        sealed = [one.name for one in fields if isinstance(one, SealedField)]
+        sealed = [one.name for one in fields if isinstance(one, EncryptedField)]
         if content or sealed:
             yield _Columns(model, content, sealed)
 
 
-def rotate(sealing: Sealing) -> Rotated:
+def rotate(encryption: FieldEncryption) -> RotationResult:
     """Encrypt every stored secret with the first key, those too that lie in clear because there was no key once.
 
     Needs a key. Others may be at work meanwhile: a row that they change is left to them.
     """
-    done = Rotated()
+    done = RotationResult()
     stacks = "SELECT {id} FROM stack WHERE sealed AND {id} IS NOT NULL"
     for table in _tables():
-        _rewrite(sealing, table, stacks, (), True, done)
+        _rewrite(encryption, table, stacks, (), True, done)
     return done
 
 
-def seal_tree(sealing: Sealing, root_id: str) -> None:
+def seal_tree(encryption: FieldEncryption, root_id: str) -> None:
     """Something in a tree of stacks has become a secret: encrypt all that is stored of it. In a transaction."""
-    database = sealing.database
+    database = encryption.database
     mark = database.mark
     members = f"id = {mark} OR root_id = {mark}"
     database.write(f"UPDATE stack SET sealed = {mark} WHERE {members}", (True, root_id, root_id))
     for (stack_id,) in database.read(f"SELECT id FROM stack WHERE {members}", (root_id,) * 2):
-        sealing.know(stack_id, sealed=True)
-    if sealing.cipher is None:
+        encryption.remember(stack_id, sealed=True)
+    if encryption.cipher is None:
         return
     stacks = "SELECT {id} FROM stack WHERE (" + members + ") AND {id} IS NOT NULL"
     for table in _tables():
         if table.content:
-            _rewrite(sealing, table, stacks, (root_id,) * 2, False, Rotated())
+            _rewrite(encryption, table, stacks, (root_id,) * 2, False, RotationResult())
 
 
 def _rewrite(
-    sealing: Sealing, table: _Columns, stacks: str, values: tuple[str, ...], again: bool, done: Rotated
+    encryption: FieldEncryption,
+    table: _Columns,
+    stacks: str,
+    values: tuple[str, ...],
+    again: bool,
+    done: RotationResult,
 ) -> None:
     """Encrypt the content of rows of some stacks; with `again` also whatever else of the table is, or has to be."""
-    database = sealing.database
+    database = encryption.database
     columns = [*table.content, *table.sealed]
     conditions, given = [], []
     if table.content:
@@ -108,7 +113,7 @@ def _rewrite(
         given += [*values] * (owned.count("SELECT") if values else 0)
     if again:
         conditions += [f"{name} LIKE ?" for name in table.content] + [f"{name} IS NOT NULL" for name in table.sealed]
-        given += [f"{FORM}%"] * len(table.content)
+        given += [f"{PREFIX}%"] * len(table.content)
     if again and table.model is Stack:
         conditions += ["environment LIKE ?", "previous_environment LIKE ?"]
         given += ['%"secret":%'] * 2  # of a sink
@@ -124,39 +129,39 @@ def _rewrite(
             return
         last = [rows[-1][0]]
         # On a server one to a transaction: others take the same rows, in another order.
-        size = PAGE if _is_sqlite(sealing) else 1
+        size = PAGE if _is_sqlite(encryption) else 1
         for start in range(0, len(rows), size):
             with database.transaction():
                 for key, label, *cells in rows[start : start + size]:
                     old = dict(zip(columns, cells, strict=True))
                     try:
-                        anew = partial(_masked if table.model is Event else _anew, sealing, again)
+                        anew = partial(_masked if table.model is Event else _anew, encryption, again)
                         new = {one: anew(text) for one, text in old.items() if text is not None}
                     except UnreadableSecret:
                         done.unreadable.append(f"{table.model._meta.table_name} {label}")
                         continue
                     changed = {one: text for one, text in new.items() if text != old[one]}
-                    done.rows += _write(sealing, table, key, old, changed)
+                    done.rows += _write(encryption, table, key, old, changed)
 
 
-def _masked(_: Sealing, again: bool, text: str) -> str:  # noqa: ARG001
+def _masked(_: FieldEncryption, again: bool, text: str) -> str:  # noqa: ARG001
     return dump(dict.fromkeys(json.loads(text), MASK))
 
 
-def _anew(sealing: Sealing, again: bool, text: str) -> str:
-    if not text.startswith(FORM):
-        return sealing.close(text)
-    cipher = sealing.cipher
+def _anew(encryption: FieldEncryption, again: bool, text: str) -> str:
+    if not text.startswith(PREFIX):
+        return encryption.encrypt(text)
+    cipher = encryption.cipher
     return cipher.rotate(text) if again and cipher is not None else text
 
 
 def _write(
-    sealing: Sealing, table: _Columns, key: str | int, old: dict[str, str | None], new: dict[str, str]
+    encryption: FieldEncryption, table: _Columns, key: str | int, old: dict[str, str | None], new: dict[str, str]
 ) -> int:
     """Write what is new in a row, unless somebody has changed that meanwhile; how many rows that were."""
     if not new:
         return 0
-    database = sealing.database
+    database = encryption.database
     quoted = {name: database.quote(name) for name in new}
     changes = ", ".join(f"{quoted[name]} = ?" for name in new)
     same = " AND ".join(f"{quoted[name]} = ?" for name in new)
@@ -165,5 +170,5 @@ def _write(
     return database.write(sql, [*new.values(), key, *(old[one] for one in new)])
 
 
-def _is_sqlite(sealing: Sealing) -> bool:
-    return sealing.database.dialect is Dialect.SQLITE
+def _is_sqlite(encryption: FieldEncryption) -> bool:
+    return encryption.database.dialect is Dialect.SQLITE

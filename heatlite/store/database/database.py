@@ -1,10 +1,10 @@
-"""One database: its connections, transactions and errors.
+"""Connections, transactions and errors of one database.
 
-Everything that can go wrong in a driver is turned into one of ours here:
+Errors of the drivers become errors of the store:
 
-- the server is away, the file is locked, the disk is full → `DatabaseUnavailable`
-- a unique index is broken → `Duplicate`
-- a value that the database cannot hold (too long, NUL in text) → `Invalid`
+- server unreachable, file locked, disk full → `DatabaseUnavailable`
+- violation of a unique index → `Duplicate`
+- a value that the database cannot store (too long, NUL in text) → `Invalid`
 """
 
 import importlib
@@ -33,25 +33,25 @@ from heatlite.store.errors import Duplicate, MissingDriver
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
 BUSY_SECONDS = 5
-"""How long a SQLite connection waits for another's write."""
+"""Seconds that a SQLite connection waits for another writer."""
 
 FOUND_ROWS = 2
-"""MySQL protocol, capability flags: CLIENT_FOUND_ROWS."""
+"""Capability flag CLIENT_FOUND_ROWS of the MySQL protocol."""
 
 SILENT_SECONDS = 1.0
-"""How long nobody asks a server that was just waited for in vain."""
+"""Seconds without queries to a server after it did not answer in time."""
 
 BLOCKED_SECONDS = 2.0
-"""How long requests do not wait for a row for which one has just waited in vain."""
+"""Seconds in which requests do not wait for a row lock after one request timed out on it."""
 
 Value: TypeAlias = None | str | int | float | bool
 Parameters: TypeAlias = Sequence[Value | Sequence[Value]]
 Row: TypeAlias = tuple[Any, ...]
-"""What a SELECT gives; its types are those of the columns asked for."""
+"""A row of a SELECT, typed as its columns."""
 
 
 class Dialect(StrEnum):
-    """The kinds of database that we know."""
+    """Supported kinds of database."""
 
     SQLITE = "SQLite"
     POSTGRESQL = "PostgreSQL"
@@ -59,7 +59,7 @@ class Dialect(StrEnum):
 
 
 class Cursor(Protocol):
-    """What we use of a DB-API cursor (PEP 249)."""
+    """The part of a DB-API cursor (PEP 249) in use here."""
 
     @property
     def rowcount(self) -> int: ...
@@ -69,14 +69,14 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """What we use of a DB-API connection."""
+    """The part of a DB-API connection in use here."""
 
     def cursor(self) -> Cursor: ...
     def close(self) -> None: ...
 
 
 class _Closer:
-    """Closes a thread's connection when the thread ends: it lives in the thread's own state, and dies with that."""
+    """Closes a thread's connection when the thread and its state end."""
 
     def __init__(self, connection: Connection, errors: tuple[type[Exception], ...]) -> None:
         self.connection = connection
@@ -92,30 +92,30 @@ class _Closer:
 
 class _ThreadState(threading.local):
     open: bool = False
-    """Whether this thread is in a transaction."""
+    """True in a transaction."""
     failure: Exception | None = None
-    """The first error in it: after that it can only be rolled back."""
+    """First error in the transaction, which then can only be rolled back."""
     closer: _Closer | None = None
     after_commit: tuple[Callable[[], None], ...] = ()
-    """What is to be called once the transaction is committed."""
+    """Calls to make once the transaction is committed."""
     memo: set[str] | None = None
     pace: Pace | None = None
-    """How long this thread waits for a server; None: as the others."""
+    """Pace of this thread; None: the pace of the database."""
 
 
 class Database:
-    """A database, with one connection for each thread that uses it, opened when first needed.
+    """A database with one connection per thread, opened on first use.
 
-    On a server each connection has time limits (`limits.Limits`), those of its thread's pace.
+    Connections to a server have the time limits of their thread's pace (`limits.Limits`).
     """
 
     def __init__(self, url: str, lease: float | None = None) -> None:
-        """`lease` is that of the workers, in seconds. None: everything is maintenance."""
+        """`lease` is the lease of the workers in seconds; None: maintenance only."""
         self.url = url
         self._lease = DEFAULT_LEASE if lease is None else lease
         self._pace = Pace.MAINTENANCE if lease is None else Pace.WORK
         self.path: Path | None = None
-        """The file, for SQLite."""
+        """The file of a SQLite database; None for a server."""
         scheme, _, rest = url.partition("://")
         if scheme == "sqlite":
             self.dialect = Dialect.SQLITE
@@ -141,14 +141,14 @@ class Database:
         self._state = _ThreadState()
         self._writing = threading.Lock()
         self._silent: float | None = None
-        """When the server was last waited for in vain; None: it answers."""
+        """Time of the server's last timeout; None: it answers."""
         self._probing = threading.Lock()
-        """Held by the one thread that asks a silent server again."""
+        """Held by the one thread that probes a silent server."""
         self._connecting = threading.Lock()
         self._in_vain = 0
-        """How often a silent server was waited for that took no connection."""
+        """Number of connection attempts that timed out."""
         self._blocked: dict[Value | Sequence[Value], float] = {}
-        """Rows for which a request has waited in vain: until when no other waits."""
+        """Rows on whose lock a request timed out, with the time until which no other request waits."""
         self.listeners: Listeners = NO_LISTENERS
         """Set by `Store.listen`."""
         _renew_after_fork(self)
@@ -165,7 +165,7 @@ class Database:
         try:
             given = db_url.parse(self.url, unquote_user=True, unquote_password=True)
         except ValueError:
-            # Its text may hold a piece of the password.
+            # The error's text may contain a part of the password.
             raise BadSetting(
                 f"The database URL cannot be read; one looks like {self.url.partition(':')[0]}://user:password@host/name,"
                 " with %2F for a / in the password."
@@ -183,16 +183,16 @@ class Database:
 
     @property
     def peewee(self) -> peewee.Database:
-        """What this thread's connection is made by."""
+        """The peewee database of this thread's pace."""
         return self._by_pace[self._state.pace or self._pace]
 
-    def hurry(self) -> None:
-        """From now on this thread waits for a server only so long as a request may."""
+    def use_request_limits(self) -> None:
+        """Use the time limits of requests in this thread from now on."""
         self._state.pace = Pace.REQUEST
 
     @contextmanager
-    def unhurried(self) -> Iterator[None]:
-        """Let this thread's statements take as long as they take. Not inside a transaction."""
+    def maintenance_limits(self) -> Iterator[None]:
+        """Use the time limits of maintenance in this thread. Not inside a transaction."""
         if self._state.open:
             raise RuntimeError("the pace is not changed inside a transaction")
         self._drop()
@@ -204,23 +204,23 @@ class Database:
             self._state.pace = before
 
     def quote(self, *names: str) -> str:
-        """The names as SQL identifiers, with commas between."""
+        """Return the names as SQL identifiers, separated by commas."""
         mark = "`" if self.dialect is Dialect.MARIADB else '"'
         return ", ".join(f"{mark}{name}{mark}" for name in names)
 
     # -- statements ------------------------------------------------------------------------------
 
     def read(self, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
-        """Every row of a SELECT, inside or outside a transaction. Raises DatabaseUnavailable."""
+        """Return all rows of a SELECT. Raises DatabaseUnavailable."""
         if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
             return self._locked(sql, parameters)
         return self._run(sql, parameters).fetchall()
 
     def _locked(self, sql: str, parameters: Parameters) -> Sequence[Row]:
-        """As `read`, for a request, of a SELECT … FOR UPDATE of the row that the first parameter names.
+        """Run a request's SELECT … FOR UPDATE of the row that the first parameter names.
 
-        It does not wait where one has waited in vain just before: otherwise the requests for one stack, whose worker is
-        frozen, would one after the other take all threads of the server.
+        It fails at once if another request has just timed out on that row. Otherwise the requests for one stack with a
+        frozen worker would occupy all threads of the server.
         """
         row, begun = parameters[0], time.monotonic()
         if self._blocked.get(row, 0.0) > begun:
@@ -235,11 +235,11 @@ class Database:
             raise
 
     def select(self, query: Select) -> Sequence[Row]:
-        """Every row of a query that peewee builds."""
+        """Return all rows of a peewee query."""
         return self.read(*self._compiled(query))
 
     def change(self, query: Query) -> int:
-        """Run an INSERT, UPDATE or DELETE that peewee builds and tell how many rows it met."""
+        """Run a peewee INSERT, UPDATE or DELETE and return the number of rows met."""
         return self.write(*self._compiled(query))
 
     def _compiled(self, query: Query) -> tuple[str, list[Value]]:
@@ -247,7 +247,7 @@ class Database:
         return sql, parameters
 
     def write(self, sql: str, parameters: Parameters = ()) -> int:
-        """Change rows and tell how many the statement met. Only inside a transaction."""
+        """Change rows and return their number. Only inside a transaction."""
         self._check_open()
         return self._run(sql, parameters).rowcount
 
@@ -257,12 +257,12 @@ class Database:
         try:
             self._connection().cursor().executemany(sql, rows)
         except self._errors as error:
-            raise self.our_error(error) from error
+            raise self.translate_error(error) from error
 
     def _check_open(self) -> None:
         if not self._state.open:
             raise RuntimeError("rows are only changed inside Store.transaction()")
-        # SQLite may have rolled back by itself, and would keep what comes now whatever happens later.
+        # SQLite may have rolled back by itself. It would then commit each further statement on its own.
         self._check_sound()
 
     def _check_sound(self) -> None:
@@ -275,8 +275,8 @@ class Database:
         silent = self._silent
         if silent is None:
             return self._answered(sql, parameters)
-        # One thread finds out whether a silent server answers again, so that not all of them hang on it. It does not
-        # ask at once: the requests in line have waited long enough.
+        # One thread at a time probes a silent server, so that the others do not hang on it. The probe is delayed: the
+        # requests in line have waited long enough.
         if time.monotonic() < silent + SILENT_SECONDS or not self._probing.acquire(blocking=False):
             raise self._silence()
         try:
@@ -294,7 +294,7 @@ class Database:
             is_silent = is_gone and time.monotonic() - begun >= self._limits.connect
             self._silent = time.monotonic() if is_silent else None
             if self._state.open or not lost or is_silent:
-                raise self.our_error(error) from error
+                raise self.translate_error(error) from error
         else:
             self._silent = None
             return cursor
@@ -304,7 +304,7 @@ class Database:
             return self._execute(sql, parameters)
         except self._errors as error:
             self._silent = time.monotonic() if time.monotonic() - begun >= self._limits.connect else None
-            raise self.our_error(error) from error
+            raise self.translate_error(error) from error
 
     @property
     def _limits(self) -> Limits:
@@ -325,8 +325,10 @@ class Database:
         return connection
 
     def _connect(self) -> None:
-        """Open a connection. peewee opens one after the other: where one has waited for a silent server, the others
-        that have waited for that do not wait for it, too."""
+        """Open a connection.
+
+        peewee opens one at a time. After a timeout the threads in line fail at once instead of waiting in turn.
+        """
         before = self._in_vain
         with self._connecting:
             if self._in_vain != before:
@@ -343,14 +345,14 @@ class Database:
         return DatabaseUnavailable(reason="the server does not answer")
 
     def _lost(self) -> bool:
-        """Whether this thread had a connection and the server has closed it."""
+        """Return whether the server has closed this thread's connection."""
         if self.dialect is Dialect.SQLITE or self.peewee.is_closed():
             return False
         connection = self._connection()
         return not getattr(connection, "open", True) or bool(getattr(connection, "closed", False))
 
-    def our_error(self, error: Exception) -> Exception:
-        """Our error for one of the driver's. An open transaction can then only be rolled back."""
+    def translate_error(self, error: Exception) -> Exception:
+        """Return the store's error for a driver's error, and mark an open transaction as failed."""
         ours: Exception
         if isinstance(error, self._integrity_errors):
             ours = Duplicate(str(error))
@@ -369,11 +371,11 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. An inner one joins the outer one.
+        """Open a transaction; an inner one joins the outer one.
 
-        On SQLite it takes the write lock at once, so what is read inside is still true when it is
-        written. After an error of the database nothing in it can be kept, on some servers without
-        a word; so a caller that catches one and goes on gets RuntimeError at the end.
+        On SQLite it takes the write lock at once, so that data read inside cannot change before the commit. After an
+        error of the database the transaction can only be rolled back. A caller that catches the error and goes on
+        gets RuntimeError at the end.
         """
         state = self._state
         if state.open:
@@ -400,15 +402,15 @@ class Database:
             call()
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Have `call` called once this thread's transaction is committed, and never if it is not. It must not raise."""
+        """Make a call once this thread's transaction is committed. The call must not raise."""
         self._check_open()
         self._state.after_commit += (call,)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Wait until no other thread of this process writes to SQLite, which takes one writer at a time.
+        """Wait until no other thread of this process writes to SQLite.
 
-        SQLite would wait as well, but by looking again after pauses of up to a tenth of a second.
+        SQLite itself waits by polling, with pauses of up to a tenth of a second.
         """
         if self.dialect is not Dialect.SQLITE:
             yield
@@ -425,13 +427,12 @@ class Database:
         try:
             self._execute("ROLLBACK", ())
         except self._errors:
-            # SQLite has rolled back by itself (full disk), or the server is gone: either way a
-            # closed connection keeps nothing.
+            # SQLite has rolled back by itself (full disk), or the server is gone. A closed connection commits nothing.
             self._drop()
 
     @property
-    def memo(self) -> set[str]:
-        """What somebody wants to remember as long as this thread's transaction lasts."""
+    def transaction_memo(self) -> set[str]:
+        """A set of ids that lasts as long as this thread's transaction."""
         if not self._state.open:
             return set()
         if self._state.memo is None:
@@ -440,13 +441,13 @@ class Database:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread is in a transaction."""
+        """True if this thread is in a transaction."""
         return self._state.open
 
     # -- connections -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close this thread's connection; the next use opens another. Not inside a transaction."""
+        """Close this thread's connection. Not inside a transaction."""
         if self._state.open:
             raise RuntimeError("a connection is not closed inside a transaction")
         self._drop()
@@ -458,7 +459,7 @@ class Database:
             self.peewee.dispose()
 
     def renew(self) -> None:
-        """In the child after a fork: leave the parent's connections alone and open others when needed."""
+        """Replace the parent's connections in a child process after a fork."""
         _INHERITED.extend(self._by_pace.values())
         self._by_pace = {pace: self._new(limits(pace, self._lease)) for pace in Pace}
         self._state = _ThreadState()
@@ -469,7 +470,7 @@ class Database:
 
 
 _INHERITED: list[peewee.Database] = []
-"""Those of the parent process: kept, because to drop the last reference to a connection is to close it."""
+"""Connections of the parent process. Dropping the last reference to one would close it."""
 
 
 def _renew_after_fork(database: Database) -> None:
@@ -484,7 +485,7 @@ def _renew_after_fork(database: Database) -> None:
 
 
 def _of_mariadb(limits: Limits) -> dict[str, object]:
-    """What a connection to MariaDB with these limits is opened with. PyMySQL itself asks for keepalives."""
+    """Return connection parameters for MariaDB. PyMySQL sets keepalives itself."""
     seconds = {
         "innodb_lock_wait_timeout": 100_000_000 if limits.lock is None else math.ceil(limits.lock),
         "max_statement_time": limits.statement or 0,
@@ -492,10 +493,10 @@ def _of_mariadb(limits: Limits) -> dict[str, object]:
         "net_read_timeout": math.ceil(limits.peer),
         "net_write_timeout": math.ceil(limits.peer),
     }
-    # READ COMMITTED: as PostgreSQL, and without the gap locks by which writers of different stacks meet.
+    # READ COMMITTED, as on PostgreSQL: without the gap locks that make writers of different stacks collide.
     session = ", ".join(["tx_isolation = 'READ-COMMITTED'", *(f"{name} = {value}" for name, value in seconds.items())])
     return {
-        # An UPDATE counts the rows it met, as elsewhere, not those it changed; the fence needs that.
+        # An UPDATE returns the number of rows met, as elsewhere, not of those changed. The fence needs that.
         "client_flag": FOUND_ROWS,
         "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
         "init_command": f"SET SESSION {session}",

@@ -1,4 +1,4 @@
-"""A lock that one process can have, and that the kernel takes back when the process dies (flock)."""
+"""The engine lock of a SQLite database (flock), which the kernel releases with the process."""
 
 import fcntl
 import json
@@ -13,11 +13,11 @@ from heatlite.store.errors import EngineRunning
 
 ATTEMPTS = 5
 PAUSE = 0.02
-"""Seconds. Somebody may just be looking who has the lock (`holder`), which takes it for a moment."""
+"""Seconds between attempts. A reader (`holder`) takes the lock for a moment."""
 
 
 class EngineLock:
-    """The right to be the engine of a SQLite database, until `close` or the end of this process."""
+    """The held lock, until `close` or the end of this process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -28,12 +28,12 @@ class EngineLock:
             if found is not None:
                 found._drop()
 
-        # A child would keep the lock beyond its parent's death, so it drops its copy of the
-        # descriptor; that leaves the parent's lock alone.
+        # A child would keep the lock beyond its parent's death. It closes its copy of the descriptor, which leaves the
+        # parent's lock alone.
         os.register_at_fork(after_in_child=forget)
 
     def close(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self._drop()
@@ -45,9 +45,9 @@ class EngineLock:
 
 
 def acquire(path: Path, info: JsonMap) -> EngineLock:
-    """Take the lock and leave `info` (pid, url) in the file for whoever comes too late.
+    """Take the lock and write `info` (pid, url) into its file, for processes that find it taken.
 
-    Raises EngineRunning with what the holder wrote; DatabaseUnavailable when the file cannot be made.
+    Raises EngineRunning with the holder's info; DatabaseUnavailable if the file cannot be created.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -69,7 +69,7 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
 
 
 def engine_of(url: str) -> JsonMap | None:
-    """What the engine of a SQLite database wrote about itself; None if there is none, or on a server.
+    """Return the info of the engine of a SQLite database; None without an engine or on a server.
 
     Raises DatabaseUnavailable.
     """
@@ -78,7 +78,7 @@ def engine_of(url: str) -> JsonMap | None:
 
 
 def holder(path: Path) -> JsonMap | None:
-    """What the process wrote that has the lock; None if nobody has it. Raises DatabaseUnavailable."""
+    """Return the info of the lock's holder; None if it is free. Raises DatabaseUnavailable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def holder(path: Path) -> JsonMap | None:
     except OSError as error:  # another user's, or below what is no folder
         raise DatabaseUnavailable(reason=str(error)) from error
     try:
-        # Shared: two that look do not see each other.
+        # Shared: readers do not see each other.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
@@ -96,7 +96,7 @@ def holder(path: Path) -> JsonMap | None:
 
 
 def _read(descriptor: int) -> JsonMap:
-    """What the holder wrote; nothing while it is about to write."""
+    """Return the holder's info; empty until it is written."""
     text = os.pread(descriptor, 65536, 0)
     try:
         found: JsonMap = json.loads(text)

@@ -1,60 +1,60 @@
-"""Time limits of a connection to a database server, chosen from the lease of the workers.
+"""Time limits of a connection to a database server, derived from the lease.
 
-A process that freezes inside a transaction keeps its row locks until the server ends the transaction. A server that
-freezes answers nothing until somebody gives up. Both take at most the times below. docs/operations.md has a table.
+A process that freezes in a transaction keeps its row locks until the server ends the transaction. A server that
+freezes blocks its clients until they give up. These limits bound both. docs/operations.md has a table.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
 DEFAULT_LEASE = 30.0
-"""Seconds: the lease where no setting says it."""
+"""Default lease in seconds."""
 
-LONGEST_LEASE = 86_400.0
-"""Seconds: servers and systems take no limits of more than some days. A longer lease has the limits of this one."""
+MAX_LEASE = 86_400.0
+"""Lease in seconds above which the limits stay the same: servers accept no more than some days."""
 
-LONGEST_IDLE = 600.0
-"""Seconds that maintenance may compute between two statements of a transaction."""
+MAX_IDLE = 600.0
+"""Seconds between two statements of a transaction in maintenance."""
 
 
 class Pace(Enum):
-    """The use of a connection, which decides how long it may wait."""
+    """The use of a connection, which selects its limits."""
 
     REQUEST = "request"
-    """A client waits for the answer, and a thread of the server with it."""
+    """A request: a client waits for the answer."""
     WORK = "work"
-    """An engine: it retries for as long as it takes, but other workers must get their turn."""
+    """A worker: it retries without limit, but other workers must get their turn."""
     MAINTENANCE = "maintenance"
-    """Migrations, key rotation, retention: statements take as long as they take."""
+    """Migrations, key rotation, retention: statements without a time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds; None: no limit."""
+    """Limits in seconds; None: no limit."""
 
     connect: float
-    """Until the server has taken the connection."""
+    """Time to open the connection."""
     silence: float | None
-    """Until the server has said something in answer to a statement. The client gives the connection up then."""
+    """Time without any answer to a statement. The client then closes the connection."""
     statement: float | None
-    """Until a statement has ended. The server cancels it."""
+    """Time of a statement. The server cancels it."""
     lock: float | None
-    """Until a lock of another transaction is free. The server cancels the statement."""
+    """Wait for a lock of another transaction. The server cancels the statement."""
     idle: float
-    """Between two statements of a transaction. The server rolls back and closes the connection."""
+    """Time between two statements of a transaction. The server rolls back and closes the connection."""
     peer: float
-    """Until the system has heard of the other machine."""
+    """Time without a sign of life of the other machine, for TCP."""
 
 
 def limits(pace: Pace, lease: float) -> Limits:
-    """The limits of a pace, where workers have a lease of so many seconds."""
-    lease = min(lease, LONGEST_LEASE)
+    """Return the limits of a pace for a lease in seconds."""
+    lease = min(lease, MAX_LEASE)
     match pace:
         case Pace.REQUEST:
             return Limits(connect=3.0, silence=4.0, statement=3.5, lock=1.0, idle=lease, peer=lease)
         case Pace.WORK:
             statement = max(5.0, lease / 2)
-            # The server's own word comes first, as long as there is one.
+            # Longer than the statement limit, so that the server reports its own timeouts first.
             return Limits(5.0, statement + 1.0, statement, max(1.0, lease / 4), idle=lease, peer=lease)
         case Pace.MAINTENANCE:
-            return Limits(10.0, None, None, None, idle=LONGEST_IDLE, peer=lease)
+            return Limits(10.0, None, None, None, idle=MAX_IDLE, peer=lease)

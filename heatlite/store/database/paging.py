@@ -1,4 +1,4 @@
-"""Pages by key: a page starts after the row that the marker names, so it costs the same wherever it is."""
+"""Keyset pagination: a page starts after the marker's row, at constant cost."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,12 +6,12 @@ import peewee
 
 
 def directed(order: Sequence[peewee.ColumnBase], descending: bool) -> Iterator[peewee.Node]:
-    """The keys of ORDER BY, all in one direction."""
+    """Yield the keys of ORDER BY in one direction."""
     return (key.desc() if descending else key.asc() for key in order)
 
 
 def after(order: Sequence[peewee.ColumnBase], marked: Sequence[object], descending: bool) -> peewee.ColumnBase:
-    """The rows that come after the one whose keys are `marked`."""
+    """Return the condition for rows after the row with the keys `marked`."""
     keys, values = peewee.Tuple(*order), peewee.Tuple(*marked)
     condition: peewee.ColumnBase = keys < values if descending else keys > values
     return condition

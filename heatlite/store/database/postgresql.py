@@ -1,4 +1,4 @@
-"""PostgreSQL behind psycopg: connections with time limits. Imported where the database is one."""
+"""PostgreSQL connections with time limits. Imported only for such a database."""
 
 import math
 import time
@@ -14,19 +14,19 @@ from heatlite.store.database.limits import Limits
 Answer = TypeVar("Answer")
 
 PROBES = 3
-"""Keepalives without an answer after which the other machine is gone."""
+"""Number of unanswered keepalives after which the other machine counts as gone."""
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection that is given up after `silence` seconds without a word of the server; None: never.
+    """A connection that fails after `silence` seconds without an answer; None: never.
 
-    The server's own limits do not help where the server is frozen, or the network is cut. psycopg has none.
+    The server's own limits do not help if the server is frozen or the network is cut. psycopg has no such limit.
     """
 
     silence: float | None = None
 
     def wait(self, gen: PQGen[Answer], *args: Any, **named: Any) -> Answer:
-        """As psycopg. Raises OperationalError after too long a silence, and closes the connection."""
+        """Wait as psycopg does. After the silence limit, close the connection and raise OperationalError."""
         if self.silence is None:
             return super().wait(gen, *args, **named)
         try:
@@ -37,13 +37,13 @@ class Connection(psycopg.Connection[Any]):
 
 
 class _Silence(Exception):
-    """The server has not answered in time."""
+    """The server did not answer in time."""
 
 
 def _heard(gen: PQGen[Answer], seconds: float) -> Generator[Any, Any, Answer]:
-    """The same generator, which raises _Silence unless the server says or takes something every so many seconds.
+    """Wrap a generator so that it raises _Silence after so many seconds without traffic.
 
-    psycopg resumes a generator every tenth of a second, with 0 where nothing has come.
+    psycopg resumes a generator every tenth of a second, with 0 if there was no traffic.
     """
     try:
         wanted = next(gen)
@@ -68,15 +68,15 @@ class _Adapter(peewee.Psycopg3Adapter):
 
 
 class Postgres(peewee.PostgresqlDatabase):
-    """As peewee's, with our connections. `silence` is one of its parameters."""
+    """peewee's PostgreSQL database with a `silence` parameter for its connections."""
 
     psycopg3_adapter = _Adapter
 
 
 def parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
-    """What a connection with these limits is opened with. What is `given` in the URL counts more.
+    """Return connection parameters for the limits. Parameters `given` in the URL override them.
 
-    The server is told the same about the client's machine: it holds the locks of a client that is gone.
+    The server gets the same limits for the client's machine, because it keeps the locks of a dead client.
     """
     idle, interval = (max(1, int(limits.peer / part)) for part in (3, 5))
     milliseconds = {

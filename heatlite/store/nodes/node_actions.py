@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
-from heatlite.store.batch import Table, in_parts
+from heatlite.store.batch import Table, chunks
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import NodeAction, NodeTransition
 
 _MUTABLE = (
@@ -37,19 +37,19 @@ _REMOVABLE = f"NOT {_OPEN} AND NOT EXISTS (SELECT 1 FROM action WHERE action.id 
 class NodeActions:
     """The node actions. They are in the order of their creation, `seq`."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = database = sealing.database
-        self._table = Table(sealing, NodeAction, _MUTABLE, key="id", fixed=_FIXED)
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = database = encryption.database
+        self._table = Table(encryption, NodeAction, _MUTABLE, key="id", fixed=_FIXED)
         fixed = ("time", "state", "origin", "user", "reason")
-        self._transitions = Table(sealing, NodeTransition, (), key="action_id", fixed=fixed)
+        self._transitions = Table(encryption, NodeTransition, (), key="action_id", fixed=fixed)
         self._read = f"SELECT {database.quote(*_ALL, 'seq')} FROM node_action "
         self._sealed = tuple(_ALL.index(name) for name in _SEALED)
         self._for_update = "" if database.dialect is Dialect.SQLITE else " FOR UPDATE"
 
     def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
         """Of what is done where; 64 characters."""
-        return self._sealing.digest(canonical({"kind": kind, "args": args, "node_id": node_id}))
+        return self._encryption.digest(canonical({"kind": kind, "args": args, "node_id": node_id}))
 
     def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
         """Add node actions, in the order in which they are to be done."""
@@ -59,19 +59,19 @@ class NodeActions:
         """Write all that changes about node actions that exist."""
         self._table.update([_row(record) for record in records])
 
-    def note(self, lines: Sequence[NodeTransitionRecord]) -> None:
+    def add_history(self, lines: Sequence[NodeTransitionRecord]) -> None:
         """Add lines to histories."""
         self._transitions.insert([
             (line.action_id, line.time, line.state, line.origin, line.user, dump(line.reason)) for line in lines
         ])
 
-    def replace_agents(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
+    def replace_agent_history(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
         """What agents tell of the history of node actions, by id, in place of what they have told before."""
-        for some in in_parts(list(lines_of)):
+        for some in chunks(list(lines_of)):
             marks = ", ".join("?" * len(some))
             sql = f"DELETE FROM node_transition WHERE action_id IN ({marks}) AND origin = 'agent'"
             self._database.write(self._marked(sql), some)
-        self.note([line for lines in lines_of.values() for line in lines])
+        self.add_history([line for lines in lines_of.values() for line in lines])
 
     def history(self, action_id: str) -> list[NodeTransitionRecord]:
         """The lines of one, the oldest first: those of the server and those of the agent, each by its own clock."""
@@ -86,22 +86,22 @@ class NodeActions:
         found = self._select("WHERE id = ?", (action_id,))
         return found[0] if found else None
 
-    def take(self, action_id: str) -> NodeActionRecord | None:
+    def lock(self, action_id: str) -> NodeActionRecord | None:
         """The same as it is now, kept from others until the transaction ends. Its root is to be held before it."""
         found = self._select(f"WHERE id = ?{self._for_update}", (action_id,))
         return found[0] if found else None
 
-    def known(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
+    def existing(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Those of the ids that there are, in the order of their creation."""
         found: list[NodeActionRecord] = []
-        for some in in_parts(action_ids):
+        for some in chunks(action_ids):
             found += self._select(f"WHERE id IN ({', '.join('?' * len(some))})", some)
         return sorted(found, key=lambda action: action.seq)
 
     def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
         """How those of the ids stand that there are."""
         found: dict[str, NodeActionState] = {}
-        for some in in_parts(action_ids):
+        for some in chunks(action_ids):
             sql = f"SELECT id, state FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
             rows = self._database.read(self._marked(sql), some)
             found.update((action_id, NodeActionState(state)) for action_id, state in rows)
@@ -134,14 +134,14 @@ class NodeActions:
     def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
         """What has not ended on some nodes, in the order of creation."""
         found: list[NodeActionRecord] = []
-        for some in in_parts(node_ids):
+        for some in chunks(node_ids):
             found += self._select(f"WHERE node_id IN ({', '.join('?' * len(some))}) AND {_OPEN}", some)
         return sorted(found, key=lambda action: action.seq)
 
     def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
         """How many in each state have not ended, by node."""
         found: dict[str, dict[NodeActionState, int]] = {}
-        for some in in_parts(node_ids):
+        for some in chunks(node_ids):
             sql = (
                 f"SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ({', '.join('?' * len(some))})"
                 f" AND {_OPEN} GROUP BY node_id, state"
@@ -161,7 +161,7 @@ class NodeActions:
         return [
             RunStep(
                 one, node, kind, NodeActionState(state), stage or 0, bool(turn), sent_at, bool(asked),
-                json.loads(self._sealing.open(error)),
+                json.loads(self._encryption.decrypt(error)),
             )
             for one, node, kind, state, stage, turn, sent_at, asked, error in self._database.read(
                 self._marked(sql), (run_id,)
@@ -203,12 +203,12 @@ class NodeActions:
         cut = "" if limit is None else f" LIMIT {int(limit)}"
         return self._select(f"WHERE {' AND '.join(where)} ORDER BY {order}{cut}", parameters)
 
-    def older(self, moment: float, limit: int) -> list[str]:
+    def older_than(self, moment: float, limit: int) -> list[str]:
         """The ids of node actions that have ended and not changed since a moment."""
         sql = f"SELECT id FROM node_action WHERE {_REMOVABLE} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
         return [found for (found,) in self._database.read(self._marked(sql), (moment,))]
 
-    def beyond(self, most: int, limit: int) -> list[str]:
+    def over_limit(self, most: int, limit: int) -> list[str]:
         """The ids of the oldest ended node actions of a node that has more than `most`."""
         sql = "SELECT node_id FROM node_action GROUP BY node_id HAVING COUNT(*) > ? ORDER BY node_id"
         for (node_id,) in self._database.read(self._marked(sql), (most,)):
@@ -222,14 +222,14 @@ class NodeActions:
 
     def remove(self, action_ids: Sequence[str]) -> None:
         """Forget node actions with their histories."""
-        for some in in_parts(action_ids):
+        for some in chunks(action_ids):
             marks = ", ".join("?" * len(some))
             self._database.write(self._marked(f"DELETE FROM node_transition WHERE action_id IN ({marks})"), some)
             self._database.write(self._marked(f"DELETE FROM node_action WHERE id IN ({marks})"), some)
 
     def _select(self, rest: str, parameters: Sequence[Value]) -> list[NodeActionRecord]:
         rows = self._database.read(self._read + self._marked(rest), parameters)
-        return [_record(self._sealing.opened(row, self._sealed)) for row in rows]
+        return [_record(self._encryption.decrypt_columns(row, self._sealed)) for row in rows]
 
     def _marked(self, sql: str) -> str:
         return sql.replace("?", self._database.mark)

@@ -8,11 +8,11 @@ import peewee
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.nodes import NodeState
-from heatlite.store.batch import Table, in_parts
+from heatlite.store.batch import Table, chunks
 from heatlite.store.database.database import Row, Value
 from heatlite.store.errors import Fenced
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Node, Orchestration, Resource
 
 _MUTABLE = (
@@ -24,9 +24,9 @@ _MUTABLE = (
 class Nodes:
     """The nodes. Each method is one statement."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._database = sealing.database
-        self._table = Table(sealing, Node, _MUTABLE, key="id", fixed=())
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._database = encryption.database
+        self._table = Table(encryption, Node, _MUTABLE, key="id", fixed=())
 
     def insert(self, record: NodeRecord) -> None:
         """Add a node."""
@@ -41,10 +41,10 @@ class Nodes:
         found = self._table.select("WHERE id = ?", (node_id,))
         return _record(found[0]) if found else None
 
-    def known(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
+    def existing(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
         """Those of the ids that there are."""
         found: list[NodeRecord] = []
-        for some in in_parts(node_ids):
+        for some in chunks(node_ids):
             found += map(_record, self._table.select(f"WHERE id IN ({', '.join('?' * len(some))})", some))
         return {node.id: node for node in found}
 
@@ -61,7 +61,7 @@ class Nodes:
     def of_stacks(self, stack_ids: Sequence[str]) -> list[NodeRecord]:
         """The nodes of some stacks, in the same order."""
         found: list[NodeRecord] = []
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
             found += map(_record, self._table.select(f"WHERE stack_id IN ({marks})", some))
         return sorted(found, key=lambda node: node.id)
@@ -101,8 +101,8 @@ _COLUMNS = (
 class Orchestrations:
     """One for each tree that has nodes: who looks after them now, and when somebody has to. The row is the lease."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._database = encryption.database
 
     def get(self, root_id: str) -> OrchestrationRecord | None:
         """How it stands."""
@@ -113,7 +113,7 @@ class Orchestrations:
         """Those that somebody has to begin, or to take over; what has waited longest comes first."""
         return self._select((Orchestration.due_at <= now) & (Orchestration.lease_until <= now), limit)
 
-    def hurry(self, root_id: str, now: float) -> bool:
+    def nudge_existing(self, root_id: str, now: float) -> bool:
         """Have a tree that has nodes looked after as soon as possible, also if somebody is just at it; whether it has
         some."""
         sooner = peewee.Case(None, ((Orchestration.due_at > now, now),), Orchestration.due_at)
@@ -125,7 +125,7 @@ class Orchestrations:
 
     def nudge(self, root_id: str, now: float) -> None:
         """The same, of a tree that may have had none until now."""
-        if not self.hurry(root_id, now):
+        if not self.nudge_existing(root_id, now):
             # Two may see that there is none; the second changes nothing, and the first is due.
             row = {"root_id": root_id, "due_at": now, "lease_until": 0.0, "fence": 0, "nudges": 1, "report": "{}"}
             self._database.change(Orchestration.insert(row).on_conflict_ignore())
@@ -138,7 +138,7 @@ class Orchestrations:
         free = _is(record) & (Orchestration.lease_until <= now)
         return claimed if self._database.change(Orchestration.update(changed).where(free)) == 1 else None
 
-    def hold(self, record: OrchestrationRecord, now: float, lease: float) -> None:
+    def renew(self, record: OrchestrationRecord, now: float, lease: float) -> None:
         """The fence: prolong the lease, within the transaction that writes. Raises Fenced."""
         if self._database.change(Orchestration.update(lease_until=now + lease).where(_is(record))) == 0:
             raise Fenced(record.root_id)
@@ -160,7 +160,7 @@ class Orchestrations:
         """There are no nodes any more."""
         self._database.change(Orchestration.delete().where(Orchestration.root_id == root_id))
 
-    def reclaim_all(self) -> None:
+    def expire_all(self) -> None:
         """Nobody is at any of them any more. Only for an engine that knows itself alone."""
         self._database.change(Orchestration.update(lease_until=0.0).where(Orchestration.lease_until > 0.0))
 

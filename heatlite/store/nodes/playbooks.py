@@ -6,7 +6,7 @@ from dataclasses import asdict
 from heatlite.core.json import dump
 from heatlite.store.database.database import Row
 from heatlite.store.nodes.records import NodePlaybookRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import NodePlaybook
 
 _COLUMNS = (
@@ -22,9 +22,9 @@ _COLUMNS = (
 class Playbooks:
     """The playbooks. Each method is one statement, but for `put`."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def get(self, project: str, name: str) -> NodePlaybookRecord | None:
         """A playbook of a project."""
@@ -42,7 +42,7 @@ class Playbooks:
         """Keep a playbook, in place of one with its name; whether it is new. Raises Duplicate where somebody else was
         first."""
         mine = (NodePlaybook.project == record.project) & (NodePlaybook.name == record.name)
-        document = self._sealing.close(dump(record.document))
+        document = self._encryption.encrypt(dump(record.document))
         changed = {"document": document, "updated_at": record.updated_at}
         if self.get(record.project, record.name) is not None:
             self._database.change(NodePlaybook.update(changed).where(mine))
@@ -57,4 +57,4 @@ class Playbooks:
 
     def _record(self, row: Row) -> NodePlaybookRecord:
         project, name, document, *rest = row
-        return NodePlaybookRecord(project, name, json.loads(self._sealing.open(document)), *rest)
+        return NodePlaybookRecord(project, name, json.loads(self._encryption.decrypt(document)), *rest)

@@ -1,4 +1,4 @@
-"""What the store knows of nodes and of what is done on them."""
+"""Records of nodes, node actions, orchestrations and playbooks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,38 +9,38 @@ from heatlite.core.nodes import ENDED, NodeActionState, NodeState, Origin, Reque
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A resource with an agent beside it."""
+    """A node: a resource with an agent."""
 
     id: str
-    """That of the resource's row: a resource that replaces it is another node."""
+    """Id of the resource's row. A replacement of the resource is another node."""
     stack_id: str
     root_id: str
     project: str
     name: str
     url: str
-    """Where its agent listens."""
+    """URL of the agent."""
     secret: str
-    """With which agent and server prove who they are."""
+    """Shared secret by which agent and server authenticate."""
     instance: str
-    """Which of the agent's databases told `revision`; "" before the first answer."""
+    """Id of the agent's database that `revision` belongs to; "" before the first answer."""
     revision: int
-    """How far its agent's changes are known."""
+    """Number of the last known change of the agent."""
     agent: str
-    """Its version."""
+    """Version of the agent."""
     kinds: Sequence[str]
     deployments: bool
-    """Whether it carries out software deployments."""
+    """True if the agent carries out software deployments."""
     state: NodeState
     reason: str
-    """Why it is UNREACHABLE."""
+    """Reason for UNREACHABLE."""
     registered_at: float
     seen_at: float | None = None
-    """When it has last answered."""
+    """Time of the last answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeActionRecord:
-    """One piece of work for one node."""
+    """An action on one node."""
 
     id: str
     project: str
@@ -51,33 +51,33 @@ class NodeActionRecord:
     kind: str
     args: JsonMap
     digest: str
-    """Of what is done where: what an approval is for."""
+    """Digest of kind, arguments and node. An approval names it."""
     state: NodeActionState
     requester: Requester
     requested_by: str
     created_at: float
     updated_at: float
     scheduled_at: float | None = None
-    """When the agent got it; this and the next two by its clock."""
+    """Time of arrival at the agent; this and the next two by the agent's clock."""
     started_at: float | None = None
     finished_at: float | None = None
     approved_by: str | None = None
     approved_at: float | None = None
     sent_at: float | None = None
-    """From when on the agent may have it."""
+    """Time from which the agent may have it."""
     attempts: int = 0
-    """To send it, that failed."""
+    """Failed attempts to send it."""
     error: str = ""
     progress: JsonMap = field(default_factory=dict)
     outputs: JsonMap = field(default_factory=dict)
     cancel_asked: bool = False
     turn: bool = True
-    """False: it waits for others of its playbook's run."""
+    """False while it waits for others of its playbook's run."""
     run_id: str | None = None
-    """The action that runs its playbook."""
+    """Id of the action that runs its playbook."""
     stage: int | None = None
     deployment_id: str | None = None
-    """The software deployment that it carries out."""
+    """Id of the software deployment that it carries out."""
     seq: int = 0
 
     @property
@@ -88,7 +88,7 @@ class NodeActionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """What a playbook's run has to know of one of its node actions: no more, for there may be thousands of them."""
+    """The part of a node action that its playbook's run reads; a run may have thousands."""
 
     id: str
     node: str
@@ -108,7 +108,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class NodeTransitionRecord:
-    """A line of a node action's history."""
+    """One line in the history of a node action."""
 
     action_id: str
     time: float
@@ -120,7 +120,7 @@ class NodeTransitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class OrchestrationRecord:
-    """When a tree's nodes are, or were, looked after."""
+    """The lease and schedule of the orchestration of a tree's nodes."""
 
     root_id: str
     due_at: float
@@ -131,7 +131,7 @@ class OrchestrationRecord:
     started_at: float | None = None
     ended_at: float | None = None
     report: JsonMap = field(default_factory=dict)
-    """What came of the last: ``nodes``, ``errors`` (node → text) …"""
+    """Result of the last run: ``nodes``, ``errors`` (node → text) …"""
 
 
 @dataclass(frozen=True, slots=True)

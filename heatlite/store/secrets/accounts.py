@@ -9,7 +9,7 @@ import peewee
 
 from heatlite.core.errors import NotSupported
 from heatlite.store.records import AccountRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Account, AccountProject
 
 _COLUMNS = (
@@ -21,13 +21,13 @@ _COLUMNS = (
 class Accounts:
     """One for each resource that has one, and a project for each tree of stacks that has some."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def insert(self, record: AccountRecord) -> None:
         """Add one. Raises NotSupported without a key to encrypt its password with."""
-        if self._sealing.cipher is None:
+        if self._encryption.cipher is None:
             raise NotSupported(feature="To keep an account without encryption_keys")
         self._database.change(
             Account.insert(
@@ -35,13 +35,13 @@ class Accounts:
                 root_id=record.root_id,
                 resource_name=record.resource_name,
                 physical_name=record.physical_name,
-                password=self._sealing.close(record.password),
+                password=self._encryption.encrypt(record.password),
                 user_id=record.user_id,
                 project_id=record.project_id,
             )
         )
 
-    def made(self, record: AccountRecord) -> None:
+    def record_ids(self, record: AccountRecord) -> None:
         """It is there now: keep its user's and its project's ids."""
         values = {Account.user_id: record.user_id, Account.project_id: record.project_id}
         self._database.change(Account.update(values).where(*_key(record.stack_id, record.physical_name)))
@@ -61,13 +61,13 @@ class Accounts:
     def passwords(self, root_id: str) -> list[str]:
         """All of a tree of stacks, by its root."""
         found = self._database.select(Account.select(Account.password).where(Account.root_id == root_id))
-        return [self._sealing.open(password) for (password,) in found]
+        return [self._encryption.decrypt(password) for (password,) in found]
 
     def delete(self, record: AccountRecord) -> None:
         """Forget one."""
         self._database.change(Account.delete().where(*_key(record.stack_id, record.physical_name)))
 
-    def forget(self, stack_id: str) -> None:
+    def delete_all(self, stack_id: str) -> None:
         """Forget all that a stack has, and its project: it is gone."""
         self._database.change(Account.delete().where(Account.stack_id == stack_id))
         self._database.change(AccountProject.delete().where(AccountProject.root_id == stack_id))
@@ -79,11 +79,11 @@ class Accounts:
         select = AccountProject.select(AccountProject.root_id).where(AccountProject.root_id == root_id)
         return bool(self._database.select(select))
 
-    def put_project(self, root_id: str) -> None:
+    def add_project(self, root_id: str) -> None:
         """A project is about to be made for a tree."""
         self._database.change(AccountProject.insert(root_id=root_id))
 
-    def project_made(self, root_id: str, project_id: str) -> None:
+    def record_project(self, root_id: str, project_id: str) -> None:
         """It is there now."""
         update = AccountProject.update({AccountProject.project_id: project_id})
         self._database.change(update.where(AccountProject.root_id == root_id))
@@ -100,7 +100,7 @@ class Accounts:
     def _select(self, *conditions: peewee.ColumnBase) -> list[AccountRecord]:
         rows = self._database.select(Account.select(*_COLUMNS).where(*conditions))
         return [
-            AccountRecord(stack_id, root_id, resource_name, physical_name, self._sealing.open(password), *ids)
+            AccountRecord(stack_id, root_id, resource_name, physical_name, self._encryption.decrypt(password), *ids)
             for stack_id, root_id, resource_name, physical_name, password, *ids in rows
         ]
 

@@ -14,7 +14,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.errors import MissingKey, UnreadableSecret
 
-FORM = "fernet1:"
+PREFIX = "fernet1:"
 """How the text of a secret begins, before a Fernet token (AES-128 in CBC mode, HMAC-SHA256). No JSON begins so."""
 
 KEY_FILE = "heatlite.key"
@@ -52,11 +52,11 @@ class Cipher:
         self._signing = [hmac.digest(key.encode(), b"signatures", "sha256") for key in keys]
         self._refusal = InvalidToken
 
-    def seal(self, text: str) -> str:
+    def encrypt_text(self, text: str) -> str:
         """A text that says by itself how it is encrypted: ``fernet1:…``."""
-        return FORM + self._fernet.encrypt(text.encode(errors="surrogatepass")).decode()
+        return PREFIX + self._fernet.encrypt(text.encode(errors="surrogatepass")).decode()
 
-    def unseal(self, sealed: str) -> str:
+    def decrypt_text(self, sealed: str) -> str:
         """What `seal` was given. Raises UnreadableSecret."""
         try:
             return self._fernet.decrypt(self._token(sealed)).decode(errors="surrogatepass")
@@ -65,17 +65,17 @@ class Cipher:
 
     def encrypt(self, secret: JsonMap) -> str:
         """`seal` for an object."""
-        return self.seal(dump(secret))
+        return self.encrypt_text(dump(secret))
 
     def decrypt(self, sealed: str) -> JsonMap:
         """What `encrypt` was given. Raises UnreadableSecret."""
-        secret: JsonMap = json.loads(self.unseal(sealed))
+        secret: JsonMap = json.loads(self.decrypt_text(sealed))
         return secret
 
     def rotate(self, sealed: str) -> str:
         """The same secret, encrypted with the first key. Raises UnreadableSecret."""
         try:
-            return FORM + self._fernet.rotate(self._token(sealed)).decode()
+            return PREFIX + self._fernet.rotate(self._token(sealed)).decode()
         except self._refusal:
             raise UnreadableSecret(keys=self._origin) from None
 
@@ -83,16 +83,16 @@ class Cipher:
         """What only somebody with the first key can say of a text."""
         return hmac.digest(self._signing[0], text.encode(), "sha256").hex()
 
-    def has_signed(self, text: str, signature: str) -> bool:
+    def verify(self, text: str, signature: str) -> bool:
         """Whether that is what somebody with one of the keys says of it."""
         given = signature.encode(errors="replace")
         made = [hmac.digest(key, text.encode(), "sha256").hex().encode() for key in self._signing]
         return any(hmac.compare_digest(given, one) for one in made)
 
     def _token(self, sealed: str) -> bytes:
-        if not sealed.startswith(FORM):
+        if not sealed.startswith(PREFIX):
             raise UnreadableSecret(keys=self._origin)
-        return sealed[len(FORM) :].encode(errors="replace")
+        return sealed[len(PREFIX) :].encode(errors="replace")
 
 
 def open_cipher(

@@ -7,23 +7,23 @@ import json
 
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap, dump
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Credential, Stack
 
 
 class Credentials:
     """One for each tree of stacks: a nested stack has its root's."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def put(self, stack_id: str, credential: JsonMap) -> None:
         """Keep a credential, in place of one that was there. Raises NotSupported without a key to encrypt it with."""
-        cipher = self._sealing.cipher
+        cipher = self._encryption.cipher
         if cipher is None:
             raise NotSupported(feature="To keep a credential without encryption_keys")
-        root, content = self._root(stack_id), cipher.seal(dump(credential))
+        root, content = self._root(stack_id), cipher.encrypt_text(dump(credential))
         if self._database.select(Credential.select(Credential.stack_id).where(Credential.stack_id == root)):
             self._database.change(Credential.update(content=content).where(Credential.stack_id == root))
         else:
@@ -33,11 +33,11 @@ class Credentials:
         """The credential of a stack, if it has one. Raises UnreadableSecret."""
         kept = Credential.select(Credential.content).where(Credential.stack_id == self._root(stack_id))
         for (content,) in self._database.select(kept):
-            found: JsonMap = json.loads(self._sealing.open(content))
+            found: JsonMap = json.loads(self._encryption.decrypt(content))
             return found
         return None
 
-    def forget(self, stack_id: str) -> None:
+    def delete(self, stack_id: str) -> None:
         """Erase the credential of a tree, whose root the stack is; a nested stack has none of its own."""
         self._database.change(Credential.delete().where(Credential.stack_id == stack_id))
 

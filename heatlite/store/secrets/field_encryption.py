@@ -11,18 +11,18 @@ from collections.abc import Iterable, Sequence
 
 from heatlite.store.database.database import Database, Row
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.secrets.cipher import FORM, Cipher, open_cipher
-from heatlite.store.tables import MODELS, ContentField, SealedField
+from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
+from heatlite.store.tables import MODELS, ContentField, EncryptedField
 
 EMPTY = frozenset({"{}", "[]", "null", '""'})
 """Has nothing in it to encrypt."""
 
 IN_LIMIT = 500
 """Values in one IN (…): SQLite before 3.32 takes 999 parameters."""
-MOST_KNOWN = 100_000
+MAX_KNOWN = 100_000
 
 
-class Sealing:
+class FieldEncryption:
     """The keys of an installation, and which stacks are sealed. A stack that is, stays so."""
 
     def __init__(self, database: Database, keys: Sequence[str]) -> None:
@@ -44,18 +44,18 @@ class Sealing:
         return self._cipher
 
     def _has_secrets(self) -> bool:
-        """Return whether any row holds an encrypted value. Reads every table where none does."""
+        """Return whether the database has an encrypted value. Reads every table if not."""
         present = set(self.database.peewee.get_tables())
         sealed = [
             (model._meta.table_name, field.column_name)
             for model in MODELS
             if model._meta.table_name in present
             for field in model._meta.sorted_fields
-            if isinstance(field, ContentField | SealedField)
+            if isinstance(field, ContentField | EncryptedField)
         ]
         quote = self.database.quote
         tests = [
-            f"EXISTS (SELECT 1 FROM {quote(table)} WHERE SUBSTR({quote(column)}, 1, {len(FORM)}) = '{FORM}')"
+            f"EXISTS (SELECT 1 FROM {quote(table)} WHERE SUBSTR({quote(column)}, 1, {len(PREFIX)}) = '{PREFIX}')"
             for table, column in sealed
         ]
         return bool(tests) and bool(self.database.read(f"SELECT {' OR '.join(tests)}")[0][0])
@@ -67,71 +67,73 @@ class Sealing:
             for (environment,) in self.database.read(
                 f"SELECT environment FROM stack WHERE sealed ORDER BY {order} LIMIT 1"
             ):
-                self.open(environment)
+                self.decrypt(environment)
             for (data,) in self.database.read(f"SELECT data FROM resource ORDER BY {order} LIMIT 1"):
-                self.open(data)
+                self.decrypt(data)
         for (content,) in self.database.read("SELECT content FROM credential LIMIT 1"):
-            self.open(content)
+            self.decrypt(content)
 
     # -- texts -------------------------------------------------------------------------------------
 
-    def close(self, text: str) -> str:
+    def encrypt(self, text: str) -> str:
         """Encrypted, if there is a key and something in the text that is not encrypted yet."""
-        cipher = None if text in EMPTY or text.startswith(FORM) else self.cipher
-        return text if cipher is None else cipher.seal(text)
+        cipher = None if text in EMPTY or text.startswith(PREFIX) else self.cipher
+        return text if cipher is None else cipher.encrypt_text(text)
 
-    def open(self, text: str) -> str:
+    def decrypt(self, text: str) -> str:
         """What `close` was given. Raises UnreadableSecret."""
-        if not text.startswith(FORM):
+        if not text.startswith(PREFIX):
             return text
         cipher = self.cipher
         if cipher is None:
             raise UnreadableSecret(keys="encryption_keys")
-        return cipher.unseal(text)
+        return cipher.decrypt_text(text)
 
     def digest(self, text: str) -> str:
         """What tells a text from others, 64 characters; with a key it tells nothing to whom has none."""
         cipher = self.cipher
         return hashlib.sha256(text.encode()).hexdigest() if cipher is None else cipher.sign(f"digest:{text}")
 
-    def closed(self, row: Row, columns: Sequence[int]) -> Row:
+    def encrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:
         """A row with some of its columns encrypted."""
         cells = [*row]
         for at in columns:
             if cells[at] is not None:
-                cells[at] = self.close(cells[at])
+                cells[at] = self.encrypt(cells[at])
         return tuple(cells)
 
-    def opened(self, row: Row, columns: Sequence[int]) -> Row:
+    def decrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:
         """What `closed` was given. Raises UnreadableSecret."""
         for at in columns:
-            if row[at] is not None and row[at][: len(FORM)] == FORM:
-                return tuple(
-                    self.open(cell) if cell is not None and here in columns else cell for here, cell in enumerate(row)
-                )
+            if row[at] is not None and row[at][: len(PREFIX)] == PREFIX:
+                cells = [*row]
+                for one in columns:
+                    if cells[one] is not None:
+                        cells[one] = self.decrypt(cells[one])
+                return tuple(cells)
         return row
 
     # -- stacks ------------------------------------------------------------------------------------
 
-    def know(self, stack_id: str, sealed: bool) -> None:
+    def remember(self, stack_id: str, sealed: bool) -> None:
         """A stack is written in this transaction, sealed or not."""
         if not sealed:
-            self.database.memo.add(stack_id)
+            self.database.transaction_memo.add(stack_id)
             return
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known.add(stack_id)
 
-    def of(self, stack_ids: Iterable[str]) -> set[str]:
+    def sealed_stacks(self, stack_ids: Iterable[str]) -> set[str]:
         """Those of the stacks that are sealed. One that is not is asked for once in each transaction."""
         wanted = set(stack_ids)
         sealed = wanted & self._known
-        unknown = [*(wanted - sealed - self.database.memo)]
+        unknown = [*(wanted - sealed - self.database.transaction_memo)]
         for start in range(0, len(unknown), IN_LIMIT):
             some = unknown[start : start + IN_LIMIT]
             marks = ", ".join([self.database.mark] * len(some))
             found = self.database.read(f"SELECT id, sealed FROM stack WHERE id IN ({marks})", some)
             sealed |= {stack_id for stack_id, is_sealed in found if is_sealed}
         for stack_id in unknown:
-            self.know(stack_id, stack_id in sealed)
+            self.remember(stack_id, stack_id in sealed)
         return sealed

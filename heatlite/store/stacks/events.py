@@ -9,11 +9,11 @@ import peewee
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
-from heatlite.store.batch import Table, in_parts
+from heatlite.store.batch import Table, chunks
 from heatlite.store.database.database import Row, Value
 from heatlite.store.database.paging import after, directed
 from heatlite.store.records import EventRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Event, Stack
 
 
@@ -40,7 +40,7 @@ Numbers: TypeAlias = list[int]
 
 _SORTED_BY: Mapping[str, peewee.ColumnBase] = {"event_time": Event.created_at, "resource_type": Event.resource_type}
 
-MOST_PROPERTIES = 64 * 1024
+MAX_PROPERTIES = 64 * 1024
 """Characters of JSON: an event of a resource with more properties does not repeat them."""
 _COLUMNS = (
     "stack_id",
@@ -71,14 +71,14 @@ _SUMMARY = (
 class Events:
     """The events."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing, self._database = sealing, sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption, self._database = encryption, encryption.database
         # Only inserted into, and the database itself gives the ids: no column changes, none is a key.
-        self._table = Table(sealing, Event, (), key="stack_id", fixed=_COLUMNS[1:])
+        self._table = Table(encryption, Event, (), key="stack_id", fixed=_COLUMNS[1:])
 
     def append_many(self, records: Sequence[EventRecord]) -> None:
         """Store events in their order; those of sealed stacks tell which properties there are, not what they are."""
-        sealed = self._sealing.of({record.stack_id for record in records})
+        sealed = self._encryption.sealed_stacks({record.stack_id for record in records})
         told = (
             replace(record, properties=dict.fromkeys(record.properties, MASK)) if record.stack_id in sealed else record
             for record in records
@@ -111,17 +111,17 @@ class Events:
     def heads(self, stack_ids: Sequence[str]) -> dict[str, int]:
         """The number of each stack's newest event."""
         out: dict[str, int] = {}
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             select = Event.select(Event.stack_id, peewee.fn.MAX(Event.id)).where(Event.stack_id.in_(some))
             out.update(self._database.select(select.group_by(Event.stack_id)))
         return out
 
-    def older(self, moment: float, limit: int) -> Numbers:
+    def older_than(self, moment: float, limit: int) -> Numbers:
         """Events from before a moment, the oldest first. They are stored by age."""
         oldest = Event.select(Event.id, Event.created_at).order_by(Event.id).limit(limit)
         return [number for number, created_at in self._database.select(oldest) if created_at < moment]
 
-    def beyond(self, most: int, limit: int) -> Numbers:
+    def over_limit(self, most: int, limit: int) -> Numbers:
         """The oldest events of a stack that has more than `most`."""
         count = peewee.fn.COUNT(Event.id)
         counted = Event.select(Event.stack_id).group_by(Event.stack_id).having(count > most)
@@ -208,4 +208,4 @@ def _record(row: Row) -> EventRecord:
 def _kept(properties: JsonMap) -> str:
     """Properties as stored: none where they are too many to be repeated with each event."""
     text = dump(properties) if properties else "{}"
-    return text if len(text) <= MOST_PROPERTIES else "{}"
+    return text if len(text) <= MAX_PROPERTIES else "{}"

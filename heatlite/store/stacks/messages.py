@@ -6,21 +6,21 @@ import json
 import peewee
 
 from heatlite.core.json import Json, dump
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Mail as Row
 
 
-class Mail:
+class Messages:
     """Contents by address and key."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def read(self, address: str) -> dict[str, Json]:
         """The contents of an address by key, in the order in which their keys were first put."""
         found = self._database.select(Row.select(Row.key, Row.content).where(Row.address == address).order_by(Row.id))
-        return {key: json.loads(self._sealing.open(content)) for key, content in found}
+        return {key: json.loads(self._encryption.decrypt(content)) for key, content in found}
 
     def size(self, address: str, besides: str) -> tuple[int, int]:
         """How many contents an address has, and their characters as stored; that of the key `besides` counts not."""
@@ -33,7 +33,7 @@ class Mail:
         """Keep `content` under `key`, in place of what was there."""
         digest = _digest(key)
         same = (Row.address == address) & (Row.digest == digest)
-        kept = self._sealing.close(dump(content))
+        kept = self._encryption.encrypt(dump(content))
         if self._database.select(Row.select(Row.id).where(same)):
             self._database.change(Row.update(content=kept).where(same))
         else:

@@ -6,10 +6,10 @@ from typing import Any
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import Status, Verb
-from heatlite.store.batch import Table, in_parts
+from heatlite.store.batch import Table, chunks
 from heatlite.store.database.database import Row, Value
-from heatlite.store.records import EarlierState, HealthRecord, ProtectionRecord, ResourceRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Resource, Stack
 
 _MUTABLE = (
@@ -43,10 +43,10 @@ _NESTED = "SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL"
 class Resources:
     """The resource rows. Each method is one statement, or one for some hundred rows."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._database = encryption.database
         fixed = ("stack_id", "name", "created_at")
-        self._table = Table(sealing, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id")
+        self._table = Table(encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id")
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Every row of a stack, oldest first."""
@@ -55,7 +55,7 @@ class Resources:
     def by_name(self, stack_id: str, names: Sequence[str]) -> list[ResourceRecord]:
         """The rows of a stack that have one of the names, oldest first."""
         out: list[ResourceRecord] = []
-        for some in in_parts(names):
+        for some in chunks(names):
             marks = ", ".join("?" * len(some))
             rest = f"WHERE stack_id = ? AND name IN ({marks}) ORDER BY id"
             out += map(_record, self._table.select(rest, (stack_id, *some)))
@@ -64,7 +64,7 @@ class Resources:
     def with_token(self, stack_ids: Sequence[str]) -> list[ResourceRecord]:
         """The rows of some stacks that wait for something, or are being worked on."""
         out: list[ResourceRecord] = []
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
             rest = f"WHERE stack_id IN ({marks}) AND token IS NOT NULL ORDER BY id"
             out += map(_record, self._table.select(rest, some))
@@ -97,7 +97,7 @@ class Resources:
 
     def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
         """The first resource of the stacks that is protected."""
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
             rest = f"WHERE stack_id IN ({marks}) AND protection IS NOT NULL ORDER BY id LIMIT 1"
             for row in self._table.select(rest, some):
@@ -113,7 +113,7 @@ class Resources:
         return self._any(stack_ids, "verb = 'SUSPEND'")
 
     def _any(self, stack_ids: Sequence[str], condition: str) -> bool:
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
             if self._table.select(f"WHERE stack_id IN ({marks}) AND {condition} LIMIT 1", some):
                 return True
@@ -122,7 +122,7 @@ class Resources:
     def states(self, ids: Sequence[str]) -> dict[str, tuple[Verb, Status]]:
         """How those of the rows stand that there are."""
         resource, found = self._database.quote("resource"), {}
-        for some in in_parts(ids):
+        for some in chunks(ids):
             marks = ", ".join([self._database.mark] * len(some))
             sql = f"SELECT id, verb, status FROM {resource} WHERE id IN ({marks})"
             for row_id, verb, status in self._database.read(sql, some):
@@ -149,7 +149,7 @@ class Resources:
         """The physical ids of those of the rows that have one."""
         resource = self._database.quote("resource")
         found: dict[str, str] = {}
-        for some in in_parts(ids):
+        for some in chunks(ids):
             marks = ", ".join([self._database.mark] * len(some))
             sql = f"SELECT id, physical_id FROM {resource} WHERE id IN ({marks}) AND physical_id IS NOT NULL"
             found.update(dict(self._database.read(sql, some)))
@@ -159,7 +159,7 @@ class Resources:
         """The rows in live stacks of the project whose objects have these physical ids."""
         stack = self._database.quote("stack")
         out: list[ResourceRecord] = []
-        for some in in_parts(physical_ids):
+        for some in chunks(physical_ids):
             marks = ", ".join("?" * len(some))
             rest = (
                 f"WHERE physical_id IN ({marks}) AND stack_id IN"
@@ -288,16 +288,16 @@ def _health(parts: Sequence[Any]) -> HealthRecord:
     return HealthRecord(since, reason, marked, before, before_lock)
 
 
-def _parts(state: EarlierState | None) -> str | None:
+def _parts(state: PreviousState | None) -> str | None:
     if state is None:
         return None
     return dump((state.verb, state.status, state.status_reason, state.updated_at))
 
 
-def _earlier(parts: Sequence[Any]) -> EarlierState:
+def _earlier(parts: Sequence[Any]) -> PreviousState:
     """A stored state; before migration 0012 there was no `updated_at`."""
     verb, status, status_reason, *updated_at = parts
-    return EarlierState(Verb(verb), Status(status), status_reason, *updated_at)
+    return PreviousState(Verb(verb), Status(status), status_reason, *updated_at)
 
 
 def protection_written(record: ProtectionRecord | None) -> str | None:

@@ -8,7 +8,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.store.batch import Table
 from heatlite.store.database.database import Row, Value
 from heatlite.store.records import SnapshotRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Snapshot
 
 _MUTABLE = ("verb", "status", "status_reason", "data")
@@ -17,9 +17,9 @@ _MUTABLE = ("verb", "status", "status_reason", "data")
 class Snapshots:
     """The snapshots. Each method is one statement."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._database = sealing.database
-        self._table = Table(sealing, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._database = encryption.database
+        self._table = Table(encryption, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
 
     def of(self, stack_id: str) -> list[SnapshotRecord]:
         """Every snapshot of a stack, oldest first."""
@@ -46,7 +46,7 @@ class Snapshots:
         """Remove all of a stack."""
         self._database.change(Snapshot.delete().where(Snapshot.stack_id == stack_id))
 
-    def give_up(self, stack_id: str, reason: str) -> None:
+    def fail_in_progress(self, stack_id: str, reason: str) -> None:
         """Fail what is in progress on a stack."""
         failed = {"status": str(Status.FAILED), "status_reason": reason}
         open_ones = (Snapshot.stack_id == stack_id) & (Snapshot.status == str(Status.IN_PROGRESS))

@@ -7,11 +7,11 @@ from dataclasses import asdict
 import peewee
 
 from heatlite.core.json import dump
-from heatlite.store.batch import in_parts
+from heatlite.store.batch import chunks
 from heatlite.store.database.database import Row
 from heatlite.store.database.paging import after, directed
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import SoftwareConfig as Config
 from heatlite.store.tables import SoftwareDeployment as Deployment
 
@@ -24,15 +24,15 @@ _NEWEST_FIRST = (Config.created_at, Config.id)
 class SoftwareConfigs:
     """The configurations."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def insert(self, record: SoftwareConfigRecord) -> None:
         """Add a configuration."""
         kept = asdict(record)
         content = {name: kept.pop(name) for name in ("config", "inputs", "outputs", "options")}
-        kept["content"] = self._sealing.close(dump(content))
+        kept["content"] = self._encryption.encrypt(dump(content))
         self._database.change(Config.insert(kept))
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
@@ -50,7 +50,7 @@ class SoftwareConfigs:
         return sorted(map(self._config, rows), key=lambda config: (config.name, config.id))
 
     def _config(self, row: Row) -> SoftwareConfigRecord:
-        return _config(self._sealing.opened(row, (_CONTENT,)))
+        return _config(self._encryption.decrypt_columns(row, (_CONTENT,)))
 
     def delete(self, project: str, config_id: str) -> bool:
         """Remove a configuration; whether there was one."""
@@ -96,13 +96,15 @@ _Records = list[SoftwareDeploymentRecord]
 class SoftwareDeployments:
     """The deployments."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def _values(self, record: SoftwareDeploymentRecord) -> dict[str, object]:
         values = asdict(record)
-        return values | {name: self._sealing.close(dump(values[name])) for name in ("input_values", "output_values")}
+        for name in ("input_values", "output_values"):
+            values[name] = self._encryption.encrypt(dump(values[name]))
+        return values
 
     def insert(self, record: SoftwareDeploymentRecord) -> None:
         """Add a deployment."""
@@ -117,7 +119,7 @@ class SoftwareDeployments:
         found = self._select(Deployment.id == deployment_id, Deployment.project == project)
         return found[0] if found else None
 
-    def hold(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
+    def lock(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
         """The same, kept from other transactions until this one ends: two signals of one deployment follow each other.
 
         On SQLite every transaction has the whole file anyway.
@@ -144,12 +146,12 @@ class SoftwareDeployments:
 
     def _select(self, *conditions: peewee.ColumnBase) -> list[SoftwareDeploymentRecord]:
         select = Deployment.select(*_DEPLOYMENT).where(*conditions).order_by(Deployment.created_at, Deployment.id)
-        return [_deployment(self._sealing.opened(row, _VALUES)) for row in self._database.select(select)]
+        return [_deployment(self._encryption.decrypt_columns(row, _VALUES)) for row in self._database.select(select)]
 
     def waiting(self, project: str, status: str, server_ids: Sequence[str]) -> Sequence[SoftwareDeploymentRecord]:
         """Those to the servers that have a status, oldest first."""
         found: _Records = []
-        for some in in_parts(server_ids):
+        for some in chunks(server_ids):
             mine = (Deployment.project == project, Deployment.status == status, Deployment.server_id.in_(some))
             found += self._select(*mine)
         return sorted(found, key=lambda one: (one.created_at, one.id))

@@ -13,15 +13,15 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import NotFound, StackExists
 from heatlite.core.json import Json, JsonMap, canonical, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
-from heatlite.store.batch import Table, in_parts
+from heatlite.store.batch import Table, chunks
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.database.paging import after, directed
 from heatlite.store.errors import Duplicate
 from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
-from heatlite.store.secrets.cipher import FORM
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.cipher import PREFIX
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.resources import protection_read, protection_written
-from heatlite.store.stacks.webhooks import Sinks
+from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables import (
     AccountProject,
     Action,
@@ -163,11 +163,11 @@ _TEMPLATE_LOCKS: Mapping[Dialect, tuple[str, str, str]] = {
 class Stacks:
     """The stacks."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
-        self._table = Table(sealing, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id")
-        self._sinks = Sinks(self._database)
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
+        self._table = Table(encryption, Stack, _MUTABLE, key="id", fixed=("cloud",), stack="id")
+        self._webhooks = Webhooks(self._database)
 
     def insert(self, record: StackRecord) -> None:
         """Add a stack. Raises StackExists when a live stack of the project has the name."""
@@ -177,35 +177,35 @@ class Stacks:
             if "live_name" in str(error):
                 raise StackExists(stack_name=record.name) from error
             raise
-        self._add_sinks([record])
+        self._add_webhooks([record])
 
     def insert_many(self, records: Sequence[StackRecord]) -> None:
         """Add stacks whose names nobody else can have. Raises Duplicate."""
         self._insert(records)
-        self._add_sinks(records)
+        self._add_webhooks(records)
 
     def _insert(self, records: Sequence[StackRecord]) -> None:
         for record in records:
-            self._sealing.know(record.id, record.sealed)
+            self._encryption.remember(record.id, record.sealed)
         self._table.insert([self._row(record) for record in records])
 
     def _row(self, record: StackRecord) -> Row:
         """A row; the secret of a sink is one, even where nothing else is hidden."""
         row = _row(record)
         tells = _has_secret(record.environment) or _has_secret(record.previous_environment)
-        return self._sealing.closed(row, _ENVIRONMENTS) if tells else row
+        return self._encryption.encrypt_columns(row, _ENVIRONMENTS) if tells else row
 
     def save_many(self, records: Sequence[StackRecord]) -> None:
         """As `save`, for several."""
-        sealed = self._sealing.of(record.id for record in records if not record.sealed)
+        sealed = self._encryption.sealed_stacks(record.id for record in records if not record.sealed)
         for record in records:
             if record.sealed:
-                self._sealing.know(record.id, sealed=True)
+                self._encryption.remember(record.id, sealed=True)
         kept = (replace(record, sealed=True) if record.id in sealed else record for record in records)
         self._table.update([self._row(record) for record in kept])
-        for gone in in_parts([record.id for record in records if record.deleted_at is not None]):
+        for gone in chunks([record.id for record in records if record.deleted_at is not None]):
             self._database.change(StackSize.delete().where(StackSize.stack_id.in_(gone)))
-        self._add_sinks(records)
+        self._add_webhooks(records)
 
     def save(self, record: StackRecord) -> None:
         """Write everything about a stack that exists; with `deleted_at` its name is free again. A stack that is sealed
@@ -223,12 +223,12 @@ class Stacks:
         root = self.get(record.root_id)
         return None if root is None else root.cloud
 
-    def _add_sinks(self, records: Sequence[StackRecord]) -> None:
+    def _add_webhooks(self, records: Sequence[StackRecord]) -> None:
         """Events that are stored after this are told to the sinks of the environments."""
         for record in records:
             sinks = record.environment.get("event_sinks")
             if isinstance(sinks, list) and sinks:
-                self._sinks.add(record.id, sinks)
+                self._webhooks.add(record.id, sinks)
 
     def get(self, stack_id: str) -> StackRecord | None:
         """A stack by its id, deleted ones too."""
@@ -238,7 +238,7 @@ class Stacks:
         """The live stack with that name."""
         return self._first("WHERE project = ? AND live_name = ?", (project, name))
 
-    def hold(self, stack_id: str) -> StackRecord | None:
+    def lock(self, stack_id: str) -> StackRecord | None:
         """The stack, kept from other transactions until this one ends: what is decided about it stays true.
 
         So is the root of its tree: of two requests to stacks of one tree the second sees what the first has written.
@@ -286,7 +286,7 @@ class Stacks:
     def live(self, stack_ids: Sequence[str]) -> set[str]:
         """Those of the stacks that are not deleted."""
         found: set[str] = set()
-        for some in in_parts(stack_ids):
+        for some in chunks(stack_ids):
             select = Stack.select(Stack.id).where(Stack.id.in_(some), Stack.deleted_at.is_null())
             found.update(stack_id for (stack_id,) in self._database.select(select))
         return found
@@ -296,7 +296,7 @@ class Stacks:
         select = Stack.select(Stack.id).where(Stack.deleted_at < moment).order_by(Stack.deleted_at, Stack.id)
         return [stack_id for (stack_id,) in self._database.select(select.limit(limit))]
 
-    def forget(self, stack_ids: Sequence[str]) -> None:
+    def remove(self, stack_ids: Sequence[str]) -> None:
         """Remove everything about stacks but their events."""
         work = NodeAction.select(NodeAction.id).where(NodeAction.stack_id.in_(stack_ids))
         self._database.change(NodeTransition.delete().where(NodeTransition.action_id.in_(work)))
@@ -367,10 +367,10 @@ class Templates:
     whole file anyway.
     """
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
-        self._table = Table(sealing, Template, ("document", "files"), key="id", fixed=())
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
+        self._table = Table(encryption, Template, ("document", "files"), key="id", fixed=())
         self._share, self._own, self._own_free = _TEMPLATE_LOCKS[self._database.dialect]
 
     @staticmethod
@@ -391,8 +391,8 @@ class Templates:
         a stack that is `sealed` is encrypted, even where another stack has left it in clear.
         """
         template_id = template_id or self.address(document, files)
-        sealed = sealed and self._sealing.cipher is not None
-        close = self._sealing.close if sealed else str
+        sealed = sealed and self._encryption.cipher is not None
+        close = self._encryption.encrypt if sealed else str
         found = self._state(template_id, "")
         while True:
             if found is not None:
@@ -411,7 +411,7 @@ class Templates:
 
     def _state(self, template_id: str, lock: str) -> tuple[str, float | None] | None:
         """The start of a template's text, and the time since which it is unused; None for an unknown id."""
-        sql = f"SELECT substr(document, 1, {len(FORM)}), unused_since FROM template WHERE id = {self._database.mark}"
+        sql = f"SELECT substr(document, 1, {len(PREFIX)}), unused_since FROM template WHERE id = {self._database.mark}"
         rows = self._database.read(sql + lock, (template_id,))
         return (rows[0][0], rows[0][1]) if rows else None
 
@@ -419,7 +419,7 @@ class Templates:
     def _lacks(found: tuple[str, float | None], sealed: bool) -> bool:
         """Return whether the row has to change: it is to be deleted, or its text is in clear and must not be."""
         start, unused_since = found
-        return unused_since is not None or (sealed and start != FORM)
+        return unused_since is not None or (sealed and start != PREFIX)
 
     def unreferenced(self, limit: int) -> Sequence[str]:
         """The ids of templates that no stack refers to, and that `mark_unused` has not marked yet."""

@@ -9,15 +9,15 @@ import peewee
 from heatlite.core.json import canonical, dump
 from heatlite.store.database.database import Row
 from heatlite.store.records import DroppedRecord, SuppressedRecord
-from heatlite.store.secrets.field_encryption import Sealing
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Suppressed, SuppressedDropped
 
 _SEALED = (8, 9)
-MOST_KEPT = 1000
+MAX_KEPT = 1000
 """Requests kept for one tree of stacks: a client that never gives up must not fill the disk."""
-MOST_STORED = 16 * 1024 * 1024
+MAX_STORED = 16 * 1024 * 1024
 """Characters kept for one tree, as they are stored."""
-MOST_BODY = 1024 * 1024
+MAX_BODY = 1024 * 1024
 """Characters of a body. A request with a larger one is listed without its body, and cannot be replayed."""
 
 _COLUMNS = (
@@ -43,14 +43,14 @@ _COLUMNS = (
 class SuppressedRequests:
     """The suppressed requests of all stacks."""
 
-    def __init__(self, sealing: Sealing) -> None:
-        self._sealing = sealing
-        self._database = sealing.database
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._encryption = encryption
+        self._database = encryption.database
 
     def digest(self, record: SuppressedRecord, locked_at: float) -> str:
         """The digest of a request and of the lock that refused it: its repeats have the same one."""
         same = (record.request, record.target, record.requested_by, record.method, record.path, record.body, locked_at)
-        return self._sealing.digest(canonical(same))
+        return self._encryption.digest(canonical(same))
 
     def add(self, record: SuppressedRecord, locked_at: float) -> bool:
         """Keep a request, once for each lock (`locked_at` tells them apart); count it where it is there already.
@@ -58,12 +58,12 @@ class SuppressedRequests:
         The tree's least recent requests make room for it. Returns True for one that is new.
         """
         digest = self.digest(record, locked_at)
-        if self.repeat(record.stack_id, digest, record.time, record.count):
+        if self.count_repeat(record.stack_id, digest, record.time, record.count):
             return False
         body = None if record.body is None else dump(record.body)
-        replayable = record.replayable and len(body or "") <= MOST_BODY
-        body = None if body is None or not replayable else self._sealing.close(body)
-        effect = self._sealing.close(dump(record.effect))
+        replayable = record.replayable and len(body or "") <= MAX_BODY
+        body = None if body is None or not replayable else self._encryption.encrypt(body)
+        effect = self._encryption.encrypt(dump(record.effect))
         row: dict[str, Any] = {
             "stack_id": record.stack_id,
             "root_id": record.root_id or record.stack_id,
@@ -84,12 +84,12 @@ class SuppressedRequests:
             "digest": digest,
         }
         if self._database.change(Suppressed.insert(row).on_conflict_ignore()) == 0:
-            self.repeat(record.stack_id, digest, record.time, record.count)  # another process was first
+            self.count_repeat(record.stack_id, digest, record.time, record.count)  # another process was first
             return False
         self._make_room(row["root_id"], record.time)
         return True
 
-    def repeat(self, stack_id: str, digest: str, time: float, times: int) -> bool:
+    def count_repeat(self, stack_id: str, digest: str, time: float, times: int) -> bool:
         """Count repeats of a request; False where it is not in the list."""
         query = Suppressed.update(times=Suppressed.times + times, last_time=time).where(
             (Suppressed.stack_id == stack_id) & (Suppressed.digest == digest)
@@ -101,12 +101,12 @@ class SuppressedRequests:
         of_tree = Suppressed.root_id == root_id
         size = peewee.fn.COALESCE(peewee.fn.SUM(Suppressed.size), 0)
         kept, stored = self._database.select(Suppressed.select(peewee.fn.COUNT(Suppressed.id), size).where(of_tree))[0]
-        if kept <= MOST_KEPT and stored <= MOST_STORED:
+        if kept <= MAX_KEPT and stored <= MAX_STORED:
             return
         oldest = Suppressed.select(Suppressed.id, Suppressed.size).where(of_tree)
         dropped = []
         for number, size in self._database.select(oldest.order_by(Suppressed.last_time, Suppressed.id)):
-            if kept <= MOST_KEPT and stored <= MOST_STORED:
+            if kept <= MAX_KEPT and stored <= MAX_STORED:
                 break
             dropped.append(number)
             kept, stored = kept - 1, stored - size
@@ -151,7 +151,7 @@ class SuppressedRequests:
 
     def _select(self, condition: peewee.ColumnBase) -> Sequence[SuppressedRecord]:
         rows = self._database.select(Suppressed.select(*_COLUMNS).where(condition).order_by(Suppressed.id))
-        return [_record(self._sealing.opened(row, _SEALED)) for row in rows]
+        return [_record(self._encryption.decrypt_columns(row, _SEALED)) for row in rows]
 
 
 def _listed(stack_id: str) -> peewee.ColumnBase:

@@ -7,24 +7,24 @@ import peewee
 
 from heatlite.core.json import Json, canonical
 from heatlite.store.database.database import Database
-from heatlite.store.records import SinkRecord
+from heatlite.store.records import WebhookRecord
 from heatlite.store.tables import Event, Sink, Stack
 
-MOST_DUE = 100
+MAX_DUE = 100
 """Sinks that one query tells of."""
 
-EVERYWHERE = ""
+ALL_STACKS = ""
 """Stands for a stack where a sink is one for all of them."""
 
 
-def digest_of(sink: Json) -> str | None:
+def webhook_digest(sink: Json) -> str | None:
     """What tells a sink from others, its type and target; None where it is none that is told."""
     if not isinstance(sink, Mapping) or sink.get("type") != "webhook":
         return None
     return hashlib.sha256(canonical([sink["type"], sink["target"]]).encode()).hexdigest()
 
 
-class Sinks:
+class Webhooks:
     """The sinks that have to be told of events: webhooks."""
 
     def __init__(self, database: Database) -> None:
@@ -32,29 +32,29 @@ class Sinks:
 
     def add(self, stack_id: str, sinks: Sequence[Json]) -> None:
         """A stack has these sinks: one that is new gets what is told from now on."""
-        for digest in filter(None, map(digest_of, sinks)):
+        for digest in filter(None, map(webhook_digest, sinks)):
             known = (Sink.stack_id == stack_id) & (Sink.digest == digest)
             if not self._database.select(Sink.select(Sink.position).where(known)):
                 self._insert(stack_id, digest, self._newest(Event.stack_id == stack_id))
 
-    def lacking(self, digest: str) -> list[str]:
-        """Stacks that have not got a sink which all of them have; `EVERYWHERE` first where nobody has it yet."""
+    def stacks_without(self, digest: str) -> list[str]:
+        """Stacks that have not got a sink which all of them have; `ALL_STACKS` first where nobody has it yet."""
         have = Sink.alias()
         own = have.select(have.stack_id).where(have.stack_id == Stack.id, have.digest == digest)
         stacks = self._database.select(Stack.select(Stack.id).where(~peewee.fn.EXISTS(own)))
-        new = [] if self._since(digest) else [EVERYWHERE]
+        new = [] if self._since(digest) else [ALL_STACKS]
         return [*new, *(stack_id for (stack_id,) in stacks)]
 
-    def add_everywhere(self, digest: str, lacking: Sequence[str]) -> None:
+    def add_global(self, digest: str, lacking: Sequence[str]) -> None:
         """Those stacks get what has been told since anybody has had the sink."""
-        if EVERYWHERE in lacking:
-            self._insert(EVERYWHERE, digest, self._newest(Event.id > 0))
+        if ALL_STACKS in lacking:
+            self._insert(ALL_STACKS, digest, self._newest(Event.id > 0))
         for (position,) in self._since(digest):
             for stack_id in lacking:
                 self._insert(stack_id, digest, position)
 
     def _since(self, digest: str) -> Sequence[tuple[int, ...]]:
-        first = (Sink.stack_id == EVERYWHERE) & (Sink.digest == digest)
+        first = (Sink.stack_id == ALL_STACKS) & (Sink.digest == digest)
         return self._database.select(Sink.select(Sink.position).where(first))
 
     def _newest(self, condition: peewee.ColumnBase) -> int:
@@ -65,7 +65,7 @@ class Sinks:
         row = {"stack_id": stack_id, "digest": digest, "position": position}
         self._database.change(Sink.insert(row).on_conflict_ignore())
 
-    def due(self, now: float, each: int, without: Collection[str] = ()) -> list[SinkRecord]:
+    def due(self, now: float, each: int, without: Collection[str] = ()) -> list[WebhookRecord]:
         """Sinks with undelivered events that may be tried now, longest due first: at most `each` of a project.
 
         Projects in `without` are left out. A sink that was given up is tried again after the next update of its stack.
@@ -73,9 +73,9 @@ class Sinks:
         without = sorted(without)
         others = f" AND stack.project NOT IN ({', '.join('?' * len(without))})" if without else ""
         sql = _DUE.format(others=others).replace("?", self._database.mark)
-        return [SinkRecord(*row) for row in self._database.read(sql, (now, now, *without, each, MOST_DUE))]
+        return [WebhookRecord(*row) for row in self._database.read(sql, (now, now, *without, each, MAX_DUE))]
 
-    def claim(self, record: SinkRecord, now: float, until: float) -> bool:
+    def claim(self, record: WebhookRecord, now: float, until: float) -> bool:
         """Take a sink for a time; False where another engine was faster, even if it is through with it already."""
         free = _is(record) & (Sink.lease_until <= now)
         for column in _COLUMNS[2:]:
@@ -83,17 +83,17 @@ class Sinks:
             free &= column.is_null() if value is None else column == value
         return self._database.change(Sink.update(lease_until=until).where(free)) == 1
 
-    def save(self, record: SinkRecord, until: float) -> None:
+    def save(self, record: WebhookRecord, until: float) -> None:
         """Write how far a sink has come, and let go of it; nothing where it was claimed for another time than this."""
         mine = _is(record) & (Sink.lease_until == until)
         changed = {column.name: getattr(record, column.name) for column in _COLUMNS[2:]}
         self._database.change(Sink.update(lease_until=0.0, **changed).where(mine))
 
-    def remove(self, record: SinkRecord) -> None:
+    def remove(self, record: WebhookRecord) -> None:
         """The stack has this sink no more."""
         self._database.change(Sink.delete().where(_is(record)))
 
-    def reclaim_all(self) -> None:
+    def expire_all(self) -> None:
         """Nobody is at any of them any more."""
         self._database.change(Sink.update(lease_until=0.0).where(Sink.lease_until > 0.0))
 
@@ -122,6 +122,6 @@ SELECT {", ".join(f"due.{name}" for name in _NAMES)} FROM (
 """Plain SQL: every engine runs it each second, and peewee takes longer to write it than SQLite to run it."""
 
 
-def _is(record: SinkRecord) -> peewee.ColumnBase:
+def _is(record: WebhookRecord) -> peewee.ColumnBase:
     same: peewee.ColumnBase = (Sink.stack_id == record.stack_id) & (Sink.digest == record.digest)
     return same

@@ -9,7 +9,7 @@ from heatlite.engine.steps import check_verdicts
 from heatlite.engine.steps.check_verdicts import Tally, cause_of
 from heatlite.plugin import ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.cloud import Unsettled
-from heatlite.store.records import EarlierState, HealthRecord, ResourceRecord
+from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
 
 VERB = "compute.get_server"
 
@@ -62,7 +62,7 @@ def row(verb: Verb, status: Status) -> ResourceRecord:
 def test_a_check_without_a_result_changes_nothing_but_the_health(verb: Verb, status: Status) -> None:
     before = row(verb, status)
     begun = check_verdicts.begun(before, marked=False)
-    assert begun.health == HealthRecord(before=EarlierState(verb, status, "as it was", 2.0))
+    assert begun.health == HealthRecord(before=PreviousState(verb, status, "as it was", 2.0))
     after = check_verdicts.unseen(begun, "no cloud", 5.0)
     assert after is not None
     assert (after.verb, after.status, after.status_reason, after.updated_at) == (verb, status, "as it was", 2.0)

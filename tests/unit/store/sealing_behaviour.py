@@ -20,7 +20,7 @@ from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import MASK
 from heatlite.core.status import ActionStatus, Control
-from heatlite.store.admin.rotation import Rotated
+from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
@@ -65,8 +65,8 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
         store.events.append_many([an_event(stack_id=stack.id, properties=SECRET)])
         store.snapshots.insert(a_snapshot(stack_id=stack.id, data=SECRET))
         store.suppressed.add(a_refusal(stack_id=stack.id, body=SECRET), 1.0)
-        store.mail.put("address", "key", SECRET)
-        store.mail.put("address", "key", [SECRET])
+        store.messages.put("address", "key", SECRET)
+        store.messages.put("address", "key", [SECRET])
         store.software_configs.insert(config)
         store.software_deployments.insert(a_deployment(config, input_values=SECRET, output_values=SECRET))
         store.playbooks.put(NodePlaybookRecord("acme", "p", "sesame", "mia", 1.0))
@@ -97,7 +97,7 @@ def check_whole(store: Store, stack: StackRecord, action: ActionRecord) -> None:
     assert snapshot.data == SECRET
     (refusal,) = store.suppressed.list(stack.id)
     assert refusal.body == SECRET
-    assert store.mail.read("address") == {"key": [SECRET]}
+    assert store.messages.read("address") == {"key": [SECRET]}
     (config,) = store.software_configs.of_server("acme", "web")
     assert config.config == SECRET
     (deployment,) = store.software_deployments.list("acme")
@@ -140,7 +140,7 @@ def test_what_types_keep_is_always_encrypted(store: Store, url: str) -> None:
     assert in_clear(store) == []
     assert [row.data for row in mine.resources.of(stack.id)] == [SECRET]
     with pytest.raises(UnreadableSecret):
-        other.sealing.check()
+        other.encryption.check()
     with store.transaction():
         store.database.write("UPDATE resource SET data = '{\"password\":\"open sesame\"}'")
     assert (in_clear(store), [row.data for row in mine.resources.of(stack.id)]) == (["resource"], [SECRET])
@@ -181,8 +181,8 @@ def test_what_looks_encrypted_and_is_not_is_kept_as_it_is(store: Store, url: str
         insert(mine, stack)
         assert mine.stacks.get(stack.id) == stack
         with mine.transaction():
-            mine.mail.put("address", f"{sealed}", "fernet1:x")
-    assert mine.mail.read("address") == {"False": "fernet1:x", "True": "fernet1:x"}
+            mine.messages.put("address", f"{sealed}", "fernet1:x")
+    assert mine.messages.read("address") == {"False": "fernet1:x", "True": "fernet1:x"}
     mine.close()
 
 
@@ -196,20 +196,20 @@ def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None
         before.queue.enqueue(an_action(secrets=Cipher([OLD], "").encrypt(SECRET)))
     both, after = keyed(url, NEW, OLD), keyed(url, NEW)
     check_whole(both, stack, action)
-    with pytest.raises(UnreadableSecret, match="encryption_keys has not the key"):
-        after.sealing.check()
+    with pytest.raises(UnreadableSecret, match="encryption_keys lacks the key"):
+        after.encryption.check()
     done = both.rotate_keys()
-    assert done == Rotated(rows=done.rows)
+    assert done == RotationResult(rows=done.rows)
     # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, playbook, credential,
     # account
     assert done.rows == 13
-    after.sealing.check()
+    after.encryption.check()
     check_whole(after, stack, action)
     assert after.credentials.of(stack.id) == SECRET
     assert after.accounts.passwords(stack.id) == ["sesame"]
     assert in_clear(store) == []
     with pytest.raises(UnreadableSecret):
-        before.sealing.check()
+        before.encryption.check()
     for one in (before, both, after):
         one.close()
 
@@ -224,11 +224,11 @@ def test_with_a_wrong_key_nothing_is_read_and_nothing_is_lost(store: Store, url:
         lambda: wrong.resources.of(stack.id),
         lambda: wrong.snapshots.of(stack.id),
         lambda: wrong.suppressed.list(stack.id),
-        lambda: wrong.mail.read("address"),
+        lambda: wrong.messages.read("address"),
         lambda: wrong.actions.get(action.id),
         lambda: wrong.software_deployments.list("acme"),
         lambda: wrong.playbooks.get("acme", "p"),
-        wrong.sealing.check,
+        wrong.encryption.check,
     ):
         with pytest.raises(UnreadableSecret, match="Add that key again"):
             read()
@@ -327,7 +327,7 @@ def test_a_digest_tells_nothing_to_whom_has_no_key(store: Store, url: str, monke
     def digest(*keys: str) -> str:
         one = keyed(url, *keys)
         try:
-            return one.sealing.digest("sesame")
+            return one.encryption.digest("sesame")
         finally:
             one.close()
 
@@ -354,14 +354,14 @@ def test_a_tree_has_one_credential_which_leaves_through_one_door(store: Store, u
     assert in_clear(store) == in_clear(store, "trust_id") == []
     assert "sesame" not in repr((mine.stacks.get(root.id), mine.stacks.get(child.id)))
     wrong = keyed(url, NEW)
-    for read in (lambda: wrong.credentials.of(root.id), wrong.sealing.check):
+    for read in (lambda: wrong.credentials.of(root.id), wrong.encryption.check):
         with pytest.raises(UnreadableSecret):
             read()
     with mine.transaction():
-        mine.credentials.forget(child.id)
+        mine.credentials.delete(child.id)
     assert mine.credentials.of(child.id) == SECRET
     with mine.transaction():
-        mine.credentials.forget(root.id)
+        mine.credentials.delete(root.id)
     assert mine.credentials.of(child.id) is None
     for one in (mine, wrong):
         one.close()
@@ -374,7 +374,7 @@ def test_a_credential_goes_with_its_stack(store: Store, url: str) -> None:
     with mine.transaction():
         for stack in (one, two):
             mine.credentials.put(stack.id, SECRET)
-        mine.stacks.forget([one.id])
+        mine.stacks.remove([one.id])
     assert mine.credentials.of(one.id) is None
     assert mine.credentials.of(two.id) == SECRET
     mine.close()

@@ -31,10 +31,10 @@ from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTrans
 from heatlite.store.records import (
     ActionRecord,
     DroppedRecord,
-    EarlierState,
     EventRecord,
     HealthRecord,
     LockRecord,
+    PreviousState,
     ProtectionRecord,
     ResourceRecord,
     ServiceRecord,
@@ -46,7 +46,7 @@ from heatlite.store.records import (
 )
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stacks import StackQuery
-from heatlite.store.stacks.webhooks import digest_of
+from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
 from tests.thorough import examples
 
@@ -207,7 +207,7 @@ def test_nothing_is_changed_outside_a_transaction(store: Store) -> None:
     with pytest.raises(RuntimeError, match="transaction"):
         store.stacks.insert(a_stack())
     with pytest.raises(RuntimeError, match="transaction"):
-        store.services.beat(ServiceRecord("e1", "host", "heatlite", 1.0, 1.0))
+        store.services.heartbeat(ServiceRecord("e1", "host", "heatlite", 1.0, 1.0))
     with pytest.raises(RuntimeError, match="transaction"):
         store.claims.heartbeat("me", "a1", 1.0)
 
@@ -384,7 +384,7 @@ def test_a_held_stack_is_kept_from_others_until_the_end(store: Store, other: boo
         if number == 1:
             held.wait()
         with store.transaction():
-            assert store.stacks.hold(nested[number].id if other else stack.id) is not None
+            assert store.stacks.lock(nested[number].id if other else stack.id) is not None
             found = store.stacks.get(stack.id)
             assert found is not None
             if number == 0:
@@ -396,7 +396,7 @@ def test_a_held_stack_is_kept_from_others_until_the_end(store: Store, other: boo
     assert at_once(store, 2, work) == [None, None]
     assert order == [f"0 saw {stack.status_reason}", "1 saw by 0"]
     with store.transaction():
-        assert store.stacks.hold("none") is None
+        assert store.stacks.lock("none") is None
 
 
 # -- the list of stacks --------------------------------------------------------------------------
@@ -563,7 +563,7 @@ def test_a_template_goes_some_time_after_its_last_reference(store: Store) -> Non
     assert purge_templates(store, 20.0, 11.0) == {*ids[:3]}
     with store.transaction():
         store.stacks.save(replace(changed, template_id=ids[2], previous_template_id=None))
-        store.stacks.forget([of_deleted.id])
+        store.stacks.remove([of_deleted.id])
     assert purge_templates(store, 20.0, 20.0) == {*ids[:3]}
     assert purge_templates(store, 30.0, 21.0) == {ids[2]}
 
@@ -581,7 +581,7 @@ def test_a_template_that_is_used_again_stays_as_long_as_a_new_one(store: Store) 
     with store.transaction():
         assert store.templates.remove_unused(found) == 0, "it was found before it was used again"
     with store.transaction():
-        store.stacks.forget([stack.id])
+        store.stacks.remove([stack.id])
     assert purge_templates(store, 20.0, 20.0) == {template_id}
 
 
@@ -636,7 +636,7 @@ def test_templates_are_stored_and_deleted_at_the_same_time(store: Store) -> None
                     store.stacks.insert(a_stack(f"{number}-{turn}", id=f"s-{number}-{turn}", template_id=template_id))
                 with store.transaction():
                     if turn % 5:
-                        store.stacks.forget([f"s-{number}-{turn}"])
+                        store.stacks.remove([f"s-{number}-{turn}"])
         except Exception as error:  # noqa: BLE001 - told by the test
             faults.append(error)
         store.close()
@@ -669,14 +669,14 @@ FULL_RESOURCE = {
     "requires": ("a", "b"),
     "deletion_policy": "Retain",
     "description": "a database",
-    "before_lock": EarlierState(Verb.CHECK, Status.FAILED, "marked", 5.0),
-    "before_check": EarlierState(Verb.CREATE, Status.FAILED, "no quota"),
+    "before_lock": PreviousState(Verb.CHECK, Status.FAILED, "marked", 5.0),
+    "before_check": PreviousState(Verb.CREATE, Status.FAILED, "no quota"),
     "health": HealthRecord(
         6.5,
         "no ü answer",
         True,
-        EarlierState(Verb.UNLOCK, Status.COMPLETE, "x", 7.0),
-        EarlierState(Verb.INIT, Status.COMPLETE, ""),
+        PreviousState(Verb.UNLOCK, Status.COMPLETE, "x", 7.0),
+        PreviousState(Verb.INIT, Status.COMPLETE, ""),
     ),
     "protection": ProtectionRecord("ann", 103.5),
 }
@@ -884,12 +884,12 @@ def test_events_that_may_go(store: Store) -> None:
     def names(found: list[int]) -> str:
         return "".join(name for name in sorted(ids) if ids[name] in found)
 
-    assert names(store.events.older(3.0, 10)) == "abc"
-    assert names(store.events.older(3.0, 2)) == "ab"
-    assert names(store.events.older(0.0, 10)) == ""
-    assert names(store.events.beyond(3, 10)) == "ac"
-    assert names(store.events.beyond(3, 1)) == "a"
-    assert names(store.events.beyond(5, 10)) == ""
+    assert names(store.events.older_than(3.0, 10)) == "abc"
+    assert names(store.events.older_than(3.0, 2)) == "ab"
+    assert names(store.events.older_than(0.0, 10)) == ""
+    assert names(store.events.over_limit(3, 10)) == "ac"
+    assert names(store.events.over_limit(3, 1)) == "a"
+    assert names(store.events.over_limit(5, 10)) == ""
     assert names(store.events.of_deleted(8.0, 10)) == "bf"
     assert names(store.events.of_deleted(7.0, 10)) == ""
     with store.transaction():
@@ -933,7 +933,7 @@ def test_a_deleted_stack_is_forgotten_whole(store: Store) -> None:
     assert store.stacks.deleted_before(9.0, 10) == [gone.id, late.id]
     assert store.stacks.deleted_before(9.0, 1) == store.stacks.deleted_before(8.0, 10) == [gone.id]
     with store.transaction():
-        store.stacks.forget([gone.id])
+        store.stacks.remove([gone.id])
     assert store.stacks.get(gone.id) is None
     assert store.resources.of(gone.id) == store.suppressed.list(gone.id) == store.actions.live([gone.id]) == []
     for stack in (late, kept):
@@ -966,7 +966,7 @@ def hooked(stack: StackRecord, *targets: str) -> StackRecord:
 
 
 def due(store: Store, now: float = 10.0) -> list[tuple[str, int]]:
-    return sorted((record.stack_id, record.position) for record in store.sinks.due(now, 100))
+    return sorted((record.stack_id, record.position) for record in store.webhooks.due(now, 100))
 
 
 @everywhere
@@ -986,10 +986,10 @@ def test_a_sink_gets_what_is_told_after_its_stack_has_it(store: Store) -> None:
     with store.transaction():
         store.events.append_many([an_event("g", stack_id="b")])
     assert due(store) == [("a", 0), ("b", last.id), ("b", last.id)]
-    assert len(store.sinks.due(10.0, 2)) == 2
-    for record in store.sinks.due(10.0, 100):
+    assert len(store.webhooks.due(10.0, 2)) == 2
+    for record in store.webhooks.due(10.0, 100):
         with store.transaction():
-            store.sinks.remove(record)
+            store.webhooks.remove(record)
     assert due(store) == []
 
 
@@ -1001,9 +1001,9 @@ def test_sinks_of_one_project_hide_no_others(store: Store) -> None:
             store.events.append_many([an_event("e", stack_id=f"a{number:02}")])
         store.stacks.insert(hooked(a_stack("other", id="z", project="other"), "https://x"))
         store.events.append_many([an_event("e", stack_id="z")])
-    found = store.sinks.due(10.0, 2)
+    found = store.webhooks.due(10.0, 2)
     assert [(one.project, one.stack_id) for one in found] == [("acme", "a00"), ("acme", "a01"), ("other", "z")]
-    assert [one.project for one in store.sinks.due(10.0, 100, {"acme"})] == ["other"]
+    assert [one.project for one in store.webhooks.due(10.0, 100, {"acme"})] == ["other"]
 
 
 @everywhere
@@ -1011,26 +1011,26 @@ def test_one_engine_tells_a_sink(store: Store) -> None:
     with store.transaction():
         store.stacks.insert(hooked(a_stack("a", id="a"), "https://x"))
         store.events.append_many([an_event(name, stack_id="a") for name in "ef"])
-    (found,) = store.sinks.due(10.0, 1)
+    (found,) = store.webhooks.due(10.0, 1)
     with store.transaction():
-        assert store.sinks.claim(found, 10.0, 70.0)
-        assert not store.sinks.claim(found, 10.0, 70.5)
+        assert store.webhooks.claim(found, 10.0, 70.0)
+        assert not store.webhooks.claim(found, 10.0, 70.5)
     assert due(store, 69.0) == []
     assert due(store, 70.0) == [("a", 0)]  # whoever had it is dead
     with store.transaction():
-        assert store.sinks.claim(found, 70.0, 130.0)
-        store.sinks.save(replace(found, position=2**40), 70.0)  # or was only slow: too late
+        assert store.webhooks.claim(found, 70.0, 130.0)
+        store.webhooks.save(replace(found, position=2**40), 70.0)  # or was only slow: too late
     with store.transaction():
         newest = store.events.list("a", EventQuery())[0].id
-        store.sinks.save(replace(found, position=newest - 1, failures=2, failing_since=5.0, retry_at=80.0), 130.0)
+        store.webhooks.save(replace(found, position=newest - 1, failures=2, failing_since=5.0, retry_at=80.0), 130.0)
     assert due(store, 79.0) == []
-    (again,) = store.sinks.due(80.0, 1)
+    (again,) = store.webhooks.due(80.0, 1)
     with store.transaction():
-        assert not store.sinks.claim(found, 80.0, 140.0)  # as it was before others told it something
+        assert not store.webhooks.claim(found, 80.0, 140.0)  # as it was before others told it something
     assert again == replace(found, position=newest - 1, failures=2, failing_since=5.0, retry_at=80.0)
     with store.transaction():
-        assert store.sinks.claim(again, 80.0, 140.0)
-        store.sinks.reclaim_all()
+        assert store.webhooks.claim(again, 80.0, 140.0)
+        store.webhooks.expire_all()
     assert due(store, 80.0) == [("a", newest - 1)]
 
 
@@ -1040,8 +1040,8 @@ def test_a_sink_that_was_given_up_waits_for_an_update(store: Store) -> None:
     with store.transaction():
         store.stacks.insert(stack)
         store.events.append_many([an_event("e", stack_id="a")])
-        (found,) = store.sinks.due(10.0, 1)
-        store.sinks.save(replace(found, given_up_at=10.0), 0.0)
+        (found,) = store.webhooks.due(10.0, 1)
+        store.webhooks.save(replace(found, given_up_at=10.0), 0.0)
     assert due(store, 1e9) == []
     with store.transaction():
         store.stacks.save(replace(stack, updated_at=10.5))
@@ -1050,23 +1050,23 @@ def test_a_sink_that_was_given_up_waits_for_an_update(store: Store) -> None:
 
 @everywhere
 def test_a_sink_of_all_stacks_gets_what_is_told_since_anybody_has_it(store: Store) -> None:
-    digest = digest_of({"type": "webhook", "target": "https://x"})
+    digest = webhook_digest({"type": "webhook", "target": "https://x"})
     assert digest is not None
     with store.transaction():
         store.stacks.insert(a_stack("a", id="a"))
         store.events.append_many([an_event("e", stack_id="a")])
-    assert store.sinks.lacking(digest) == ["", "a"]
+    assert store.webhooks.stacks_without(digest) == ["", "a"]
     with store.transaction():
-        store.sinks.add_everywhere(digest, store.sinks.lacking(digest))
-    assert store.sinks.lacking(digest) == []
+        store.webhooks.add_global(digest, store.webhooks.stacks_without(digest))
+    assert store.webhooks.stacks_without(digest) == []
     assert due(store) == []
     since = store.events.list("a", EventQuery())[0].id
     with store.transaction():
         store.stacks.insert(a_stack("b", id="b"))
         store.events.append_many([an_event("f", stack_id="b"), an_event("g", stack_id="a")])
-    assert store.sinks.lacking(digest) == ["b"]
+    assert store.webhooks.stacks_without(digest) == ["b"]
     with store.transaction():
-        store.sinks.add_everywhere(digest, ["b"])
+        store.webhooks.add_global(digest, ["b"])
     assert due(store) == [("a", since), ("b", since)]
 
 
@@ -1480,7 +1480,7 @@ def test_a_request_and_a_worker_at_the_same_stack_do_not_deadlock(store: Store) 
     def work(number: int) -> None:
         with store.transaction():
             if number == 0:
-                store.stacks.hold(stack.id)
+                store.stacks.lock(stack.id)
                 time.sleep(0.05)
                 assert store.controls.signal(action.id, Control.ABORT, 205.0)
             else:
@@ -1606,7 +1606,7 @@ def test_snapshots_are_given_up_and_cleared_for_one_stack(store: Store) -> None:
     with store.transaction():
         for one in (running, done, other):
             store.snapshots.insert(one)
-        store.snapshots.give_up("s1", "gone")
+        store.snapshots.fail_in_progress("s1", "gone")
     assert store.snapshots.of("s1") == [replace(running, status=Status.FAILED, status_reason="gone"), done]
     with store.transaction():
         store.snapshots.clear("s1")
@@ -1726,12 +1726,12 @@ def test_a_refused_request_that_is_too_large_is_listed_without_its_body(store: S
 def test_a_service_is_known_from_its_first_beat(store: Store) -> None:
     first = ServiceRecord("e2", "host", "heatlite", 10.0, 10.0)
     with store.transaction():
-        store.services.beat(first)
-        store.services.beat(ServiceRecord("e1", "host", "heatlite", 20.0, 20.0))
-        store.services.beat(replace(first, updated_at=30.0))
-        store.services.beat(replace(first, updated_at=30.0))
-        store.services.beat(ServiceRecord("e3", "host", "heatlite", 20.0, 20.0))
-        store.services.leave("e3")
+        store.services.heartbeat(first)
+        store.services.heartbeat(ServiceRecord("e1", "host", "heatlite", 20.0, 20.0))
+        store.services.heartbeat(replace(first, updated_at=30.0))
+        store.services.heartbeat(replace(first, updated_at=30.0))
+        store.services.heartbeat(ServiceRecord("e3", "host", "heatlite", 20.0, 20.0))
+        store.services.remove("e3")
     assert store.services.list() == [
         replace(first, updated_at=30.0),
         ServiceRecord("e1", "host", "heatlite", 20.0, 20.0),
@@ -1813,8 +1813,8 @@ def test_software_deployments_are_kept_by_project_and_server(store: Store) -> No
     assert store.software_deployments.get("ACME", web[0].id) is None
     done = replace(web[1], status="COMPLETE", output_values={"o": [1]}, updated_at=101.0)
     with store.transaction():
-        assert store.software_deployments.hold("acme", done.id) == web[1]
-        assert store.software_deployments.hold("ACME", done.id) is None
+        assert store.software_deployments.lock("acme", done.id) == web[1]
+        assert store.software_deployments.lock("ACME", done.id) is None
         store.software_deployments.save(done)
         assert store.software_deployments.delete("acme", web[0].id)
         assert not store.software_deployments.delete("acme", web[3].id)
@@ -1944,7 +1944,7 @@ def something_of_everything(store: Store) -> None:
         taken = SnapshotRecord("snap", "s-ended", None, Verb.CREATE, Status.COMPLETE, "", 100.0)
         store.snapshots.insert(taken)
         store.database.write("INSERT INTO credential (stack_id, content) VALUES ('s-ready', 'x')")
-        store.accounts.put_project("s-ready")
+        store.accounts.add_project("s-ready")
         store.stack_sizes.record_resources("s-ready", "s-ready", 7)
         account = "(stack_id, root_id, resource_name, physical_name, password)"
         store.database.write(f"INSERT INTO account {account} VALUES ('s-ready', 's-ready', 'a', 's-a-x', 'x')")
@@ -1984,7 +1984,7 @@ def something_of_everything(store: Store) -> None:
             )
         ])
         told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, Origin.SERVER)
-        store.node_actions.note([told])
+        store.node_actions.add_history([told])
         store.nodes.insert(a_node("n", "s-ended"))
         store.orchestrations.nudge("s-ended", 1.0)
 

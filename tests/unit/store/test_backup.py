@@ -33,7 +33,7 @@ def filled(folder: Path, *names: str, keys: tuple[str, ...] = ()) -> str:
 def stacks(url: str, keys: tuple[str, ...] = ()) -> dict[str, object]:
     """Name → the parameter that was encrypted."""
     store = Store.open(url, keys)
-    store.sealing.check()
+    store.encryption.check()
     found = {}
     for summary in store.stacks.list("acme", StackQuery()):
         record = store.stacks.get(summary.id)
@@ -184,8 +184,8 @@ def of_something_else(file: Path) -> None:
         (Path.unlink, BadBackup, "There is no backup"),
         (from_the_future, SchemaMismatch, "9999_future"),
         (of_something_else, BadBackup, "no database of heatlite"),
-        (lambda file: Path(f"{file}.key").write_text(new_key()), UnreadableSecret, r"copy\.key has not the key"),
-        (lambda file: Path(f"{file}.key").unlink(), UnreadableSecret, "has not the key"),
+        (lambda file: Path(f"{file}.key").write_text(new_key()), UnreadableSecret, r"copy\.key lacks the key"),
+        (lambda file: Path(f"{file}.key").unlink(), UnreadableSecret, "lacks the key"),
     ],
 )
 def test_what_is_no_good_backup_is_refused_and_changes_nothing(
@@ -237,10 +237,10 @@ def test_no_key_is_made_where_one_is_missing(tmp_path: Path) -> None:
     content = key.read_text()
     key.unlink()
     store = Store.open(url)
-    for use in (store.sealing.check, lambda: store.sealing.close("x"), lambda: store.sealing.cipher):
+    for use in (store.encryption.check, lambda: store.encryption.encrypt("x"), lambda: store.encryption.cipher):
         with pytest.raises(MissingKey, match=r"heatlite\.key is missing.*from your backup"):
             use()
     assert not key.exists()
     key.write_text(content)
-    store.sealing.check()
+    store.encryption.check()
     store.close()

@@ -73,7 +73,7 @@ def damaged(text: str) -> str:
 def test_what_no_key_opens_is_refused_with_the_place_of_the_keys(text: str) -> None:
     cipher = Cipher([NEW, OLD], "encryption_keys")
     for use in (cipher.decrypt, cipher.rotate):
-        with pytest.raises(UnreadableSecret, match="encryption_keys has not the key") as error:
+        with pytest.raises(UnreadableSecret, match="encryption_keys lacks the key") as error:
             use(text)
         assert not any(key in str(error.value) for key in (OLD, NEW))
         assert error.value.__suppress_context__ or error.value.__context__ is None
