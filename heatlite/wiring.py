@@ -68,7 +68,6 @@ from heatlite.resources import BUILTIN
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.listeners import NO_LISTENERS, Listeners, ignore
 from heatlite.store.store import Store
-from heatlite.template.barring import barring
 from heatlite.template.constraints import looked_up
 
 if TYPE_CHECKING:
@@ -339,8 +338,8 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
     whether it has the services that they need. Raises BadSetting, NoSdk."""
     types = installed_types(settings)
     clouds = _clouds(settings, _file(settings) if settings.cloud == SIMULATED else None, Clock(), opens=True)
-    with looked_up(clouds.of(project).missing), barring(OfferedTypes(types, clouds).bar(project)):
-        yield types
+    with looked_up(clouds.of(project).missing):
+        yield types.offering(OfferedTypes(types, clouds).availability(project))
 
 
 def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:

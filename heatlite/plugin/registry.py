@@ -13,6 +13,7 @@ first used. A type that cannot be loaded is reported with the reason, and harms 
 import inspect
 import threading
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints, distribution, distributions
 
@@ -23,7 +24,15 @@ from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.skeleton import skeleton
 from heatlite.template.patterns import Program
-from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType, ResourceTypeView
+from heatlite.template.types import (
+    Availability,
+    Fault,
+    Installation,
+    NestedTemplate,
+    PropertyType,
+    ResourceTypeView,
+    Unavailable,
+)
 
 GROUP = "heatlite.resources"
 ENTRY_POINTS = "entry_points.txt"
@@ -96,7 +105,18 @@ class Registry:
                 self._entries.setdefault(entry.name, []).append(entry)
         self._loaded: dict[str, ResourceType | UnavailableType] = {}
         self._loading = threading.RLock()
+        self._availability: Availability | None = None
         announce_constraints(found.select(group=CONSTRAINTS))
+
+    def offering(self, availability: Availability) -> "Registry":
+        """Return a registry of the same types, whose `unavailable` asks `availability`."""
+        other = copy(self)
+        other._availability = availability
+        return other
+
+    def unavailable(self, type_name: str) -> Unavailable | None:
+        """Return why an installed type cannot be used, None if it can."""
+        return None if self._availability is None else self._availability(type_name)
 
     def register(self, cls: ResourceType) -> None:
         """Add a class under its own name, in place of any other."""

@@ -16,7 +16,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
-from heatlite.template.barring import barred
 from heatlite.template.document import Definition, ResourceDefinition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, Unknown, resolve, sift, walk
@@ -233,10 +232,10 @@ class _Checker:
             hint = self.findings.nearest(kind, self.types.names())
             self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
             return
-        bar = barred(kind)
-        if bar is not None:
+        unavailable = self.types.unavailable(kind)
+        if unavailable is not None:
             place = self.definition.place(resource.name, "type")
-            self.findings.add(Phase.TYPES, Problem(place, bar[1], error=bar[0]))
+            self.findings.add(Phase.TYPES, Problem(place, unavailable.text, error=unavailable.error))
 
     def _check_provider(self, resource: ResourceDefinition) -> None:
         """Read the template that stands for the resource's type, and hold it to the type that it stands for."""

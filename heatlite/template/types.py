@@ -1,8 +1,8 @@
 """What the checker has to know of a resource type and of the installation. The registry of types gives it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from heatlite.core.json import Json, JsonMap
 
@@ -107,6 +107,18 @@ class Installation:
     """How deep stacks may lie within each other below the first."""
 
 
+class Unavailable(NamedTuple):
+    """Reason why an installed type cannot be used: the caller may not, or the cloud has no such service."""
+
+    error: str
+    """Name of the error."""
+    text: str
+
+
+Availability: TypeAlias = Callable[[str], Unavailable | None]
+"""Function from the name of a type to the reason why it cannot be used, None if it can."""
+
+
 class TypeCatalog(Protocol):
     """All resource types of the installation."""
 
@@ -116,6 +128,9 @@ class TypeCatalog(Protocol):
     @property
     def installation(self) -> Installation:
         """What the operator has set up for all stacks."""
+
+    def unavailable(self, type_name: str) -> Unavailable | None:
+        """Return why an installed type cannot be used, None if it can."""
 
     def names(self) -> Iterable[str]:
         """Names of all types (for suggestions)."""

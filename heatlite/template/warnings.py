@@ -15,8 +15,8 @@ from yaml.constructor import SafeConstructor
 
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json
+from heatlite.template.constant_conditions import ConstantConditions
 from heatlite.template.document import Template
-from heatlite.template.foregone import Foregone
 from heatlite.template.loader import Path, Source
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
@@ -281,16 +281,16 @@ def _unused(template: Template) -> list[Problem]:
 
 
 def _never(template: Template) -> list[Problem]:
-    foregone = Foregone(template.conditions, template.parameters)
+    constant = ConstantConditions(template.conditions, template.parameters)
     section = "Conditions" if "Conditions" in template.document else "conditions"
     found = []
     for name, condition in template.conditions.items():
-        reason = foregone.reason(condition)
+        reason = constant.reason(condition)
         if reason is not None:
             text = f'The condition "{name}" can never hold.'
             found.append(Problem((section, name), text, reason, "ConditionNeverHolds", severity="warning"))
     for path, condition in _inline_conditions(template.document):
-        reason = foregone.reason(condition)
+        reason = constant.reason(condition)
         if reason is not None:
             text = "The condition can never hold."
             found.append(Problem(path, text, reason, "ConditionNeverHolds", severity="warning"))

@@ -10,7 +10,7 @@ from heatlite.clients.finders import Finders
 from heatlite.core.context import TYPE, Context
 from heatlite.core.errors import Forbidden
 from heatlite.plugin.registry import Registry
-from heatlite.template.barring import Bar
+from heatlite.template.types import Availability, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -30,33 +30,29 @@ class OfferedTypes:
 
     def listed(self, context: Context, names: Iterable[str]) -> list[str]:
         """Return the types that the caller may use and that the cloud has a service for."""
-        bar = self.bar(context.project, context)
-        return [name for name in names if bar(name) is None]
+        unavailable = self.availability(context.project, context)
+        return [name for name in names if unavailable(name) is None]
 
-    def bar(self, project: str, context: Context | None = None) -> Bar:
-        """Return a function from a type's name to the reason against it.
+    def availability(self, project: str, context: Context | None = None) -> Availability:
+        """Return a function from a type's name to the reason why it cannot be used.
 
         A reason is a missing service or, with a `context`, the policy for its caller.
 
         Reads the catalog with the operator's own credentials: it is the same for all projects, and needs no token of
         the caller.
         """
-        return partial(self._bar, project, context)
+        return partial(self._unavailable, project, context)
 
-    @staticmethod
-    def nothing(name: str) -> None:
-        """Allow every type; used in place of `bar`."""
-
-    def _bar(self, project: str, context: Context | None, name: str) -> tuple[str, str] | None:
+    def _unavailable(self, project: str, context: Context | None, name: str) -> Unavailable | None:
         if context is not None and not context.may(TYPE + name):
-            return "Forbidden", Forbidden(action=name).message
+            return Unavailable("Forbidden", Forbidden(action=name).message)
         service = self._types.service_of(name)
         if self._clouds.name is None or not service or _has(self._clouds.of(project), service):
             return None
         heats = HEATS[service]
         reason = f"{heats} {service.replace('_', '-')} endpoint is not in service catalog."
         text = f"HEAT-E99001 Service {heats} is not available for resource type {name}, reason: {reason}"
-        return "ResourceTypeUnavailable", text
+        return Unavailable("ResourceTypeUnavailable", text)
 
 
 def _has(view: Finders, service: str) -> bool:

@@ -31,7 +31,6 @@ from heatlite.engine.state.requests import Request
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-from heatlite.template.barring import barring
 from heatlite.template.check import Nested, examine
 from heatlite.template.constraints import looked_up
 from heatlite.template.document import Definition, Template
@@ -120,12 +119,12 @@ class Preparation:
         Raises its faults; `without_services`: but not that the cloud lacks a service.
         """
         request = self._complete(context.project, request)
-        bar = self._offer.nothing if without_services else self._offer.bar(context.project)
-        with _places_told(request), barring(bar):
+        types = self._types if without_services else self._types.offering(self._offer.availability(context.project))
+        with _places_told(request):
             template = self._template(request)
             environment = self._requested_environment(request, template.parameters)
-            definition = template.definition(environment, {}, strict=False, types=self._types)
-            problems, nested = examine(definition, self._types)
+            definition = template.definition(environment, {}, strict=False, types=types)
+            problems, nested = examine(definition, types)
             raise_first(_told(problems, nested))
             return nested
 
@@ -160,8 +159,9 @@ class Preparation:
         environment = replace(environment, parameters={**environment.parameters, **request.parameters})
         children = _children(request)
         view = partial(self._clouds.asked_by, context)
-        with looked_up(partial(self._missing, view)), barring(self._offer.bar(context.project, context)):
-            found += review(source, environment, self._types, request.files, environments, children, complete)
+        types = self._types.offering(self._offer.availability(context.project, context))
+        with looked_up(partial(self._missing, view)):
+            found += review(source, environment, types, request.files, environments, children, complete)
         return in_order(found)
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
@@ -282,9 +282,10 @@ class Preparation:
         else:
             own = partial(self._clouds.of, stack.project, stack.id)
             view = own if caller is None else partial(self._clouds.asked_by, caller)
-            with looked_up(partial(self._missing, view)), barring(self._offer.bar(stack.project)):
+            types = self._types.offering(self._offer.availability(stack.project))
+            with looked_up(partial(self._missing, view)):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
-                problems, nested = examine(definition, self._types, self._settings.max_stack_data + 1)
+                problems, nested = examine(definition, types, self._settings.max_stack_data + 1)
             raise_first(_told(problems, nested))
             definition.refill()  # for a preview, which evaluates it next
             self._check_size(nested, before)

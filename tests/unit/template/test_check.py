@@ -15,7 +15,7 @@ from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, has_unknown
 from heatlite.template.loader import Source, load
-from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView, TypeCatalog
+from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView, TypeCatalog, Unavailable
 
 
 class Type:
@@ -66,8 +66,9 @@ class Type:
 
 
 class Types:
-    def __init__(self, installation: Installation | None = None) -> None:
+    def __init__(self, installation: Installation | None = None, restricted: bool = False) -> None:
         self.installation = installation or Installation()
+        self.restricted = restricted
         self.types = {
             "Str": Type(),
             "Need": Type(required="value"),
@@ -77,6 +78,9 @@ class Types:
 
     def find(self, type_name: str) -> ResourceTypeView | None:
         return self.types.get(type_name)
+
+    def unavailable(self, type_name: str) -> Unavailable | None:
+        return Unavailable("Forbidden", "not for you") if type_name == "Snap" and self.restricted else None
 
     def names(self) -> Iterable[str]:
         return self.types
@@ -613,3 +617,13 @@ def test_no_document_raises_anything_but_our_own(
     definition = Template(document).bind(environment, {}, strict)
     assert check_definition(definition, CATALOG) == found
     definition.describe()
+
+
+def test_a_type_that_cannot_be_used_here() -> None:
+    document: dict[str, Json] = {
+        "heat_template_version": "2018-08-31",
+        "resources": {"a": {"type": "Snap"}, "b": {"type": "Str"}},
+    }
+    (problem,) = check(document, Environment(), Types(restricted=True))
+    assert (problem.error, problem.text, problem.where) == ("Forbidden", "not for you", "resources.a.type")
+    assert check(document, Environment(), CATALOG) == []

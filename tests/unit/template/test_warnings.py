@@ -11,8 +11,8 @@ from heatlite.core.errors import Problem
 from heatlite.core.json import Json
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.template.constant_conditions import ConstantConditions
 from heatlite.template.environment import Environment
-from heatlite.template.foregone import Foregone
 from heatlite.template.loader import load
 from heatlite.template.parameters import ParameterSchema
 from heatlite.template.review import review
@@ -212,6 +212,7 @@ def eq(one: object, other: object) -> dict[str, object]:
         ({"or": [eq(STAGE, "x"), eq(FREE, "b")]}, None),
         ({"not": {"or": [eq(STAGE, "dev"), eq(STAGE, "prod")]}}, "it is false whatever the parameters are"),
         ({"not": eq(FREE, "a")}, None),
+        ({"not": []}, None),
         ({"not": "yes_"}, "it is false whatever the parameters are"),
         ({"contains": [FREE, ["a"]]}, None),
         (False, "it is false whatever the parameters are"),
@@ -278,7 +279,7 @@ def truth(condition: object, values: Mapping[str, object]) -> bool:
 @example(eq({"get_param": "n"}, {"get_param": "b"}), "a", 0, False)
 @given(conditions, st.sampled_from("ab"), st.sampled_from([0, 1, 2, 3.5]), st.booleans())
 def test_no_value_makes_it_true_then(condition: Json, s: str, n: float, b: bool) -> None:
-    if Foregone({}, SCHEMAS).reason(condition) is not None:
+    if ConstantConditions({}, SCHEMAS).reason(condition) is not None:
         assert not truth(condition, {"s": s, "n": n, "b": b})
 
 
@@ -289,7 +290,7 @@ def test_many_conditions_take_little_time() -> None:
     wide: Json = {"or": [eq({"get_param": f"p{i}"}, i) for i in range(300)]}
     many["wide"] = wide
     schemas = {f"p{i}": ParameterSchema.parse(f"p{i}", {"type": "number"}, "2021-04-16") for i in range(300)}
-    foregone = Foregone(many, {**SCHEMAS, **schemas})
+    constant = ConstantConditions(many, {**SCHEMAS, **schemas})
     start = time.process_time()
-    assert [name for name, condition in many.items() if foregone.reason(condition)] == []
+    assert [name for name, condition in many.items() if constant.reason(condition)] == []
     assert time.process_time() - start < 2
