@@ -4,6 +4,7 @@ Pure functions; `base` is how clients reach the server.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import cast
@@ -437,9 +438,9 @@ def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
         "interval": record.interval if record.interval % 1 else int(record.interval),
         "attempt": record.attempt,
         "retries": record.retries,
-        "inputs": {name: value for name, value in record.inputs.items() if name != "resources"},
-        "outputs": record.outputs,
-        "data": record.data,
+        "inputs": replace(record.inputs, resources=None).to_json(),
+        "outputs": record.outputs.to_json(),
+        "data": record.data.to_json(),
         "parent": record.parent_id,
         "depends_on": list(relations.depends_on),
         "depended_by": list(relations.depended_by),

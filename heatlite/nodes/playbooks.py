@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from heatlite.core.action_payloads import ActionInputs, PlaybookInputs, PlaybookStage
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -23,7 +24,7 @@ from heatlite.core.errors import (
     StackNotFound,
 )
 from heatlite.core.ids import random_id
-from heatlite.core.json import Json, JsonMap, canonical
+from heatlite.core.json import Json, canonical
 from heatlite.core.nodes import NodeActionState, Origin, Requester
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
@@ -153,11 +154,8 @@ class Playbooks:
                     message=f"{MOST_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
                 )
             plan = self.plan(held, request)
-            stages: list[JsonMap] = [
-                {"name": one.stage.name, "at_once": one.stage.at_once or "all", "nodes": len(one.nodes)}
-                for one in plan.stages
-            ]
-            inputs: JsonMap = {"playbook": request.name, "digest": plan.digest, "stages": stages}
+            stages = (PlaybookStage(one.stage.name, one.stage.at_once, len(one.nodes)) for one in plan.stages)
+            inputs = ActionInputs(playbook=PlaybookInputs(request.name, plan.digest, tuple(stages)))
             run = replace(
                 self._admission.new_action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
             )
@@ -194,8 +192,9 @@ class Playbooks:
                 raise Forbidden(
                     "You have asked for the run yourself: somebody else has to approve it (node_approval_by_another)."
                 )
-            if digest is not None and digest != run.inputs["digest"]:
-                raise PlaybookChanged(action_id=run.id, digest=run.inputs["digest"])
+            assert run.inputs.playbook is not None
+            if digest is not None and digest != run.inputs.playbook.digest:
+                raise PlaybookChanged(action_id=run.id, digest=run.inputs.playbook.digest)
             now = self._clock.now()
             deadline = now + (run.timeout or self._settings.default_action_timeout)
             started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)

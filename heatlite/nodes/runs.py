@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from heatlite.core.action_payloads import FailedNodeAction, PlaybookResult, PlaybookStage, StageResult
 from heatlite.core.clock import Clock
-from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, Origin
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
 from heatlite.engine.execution.termination import outputs
@@ -85,7 +85,7 @@ class Runs:
             result = Result.CANCEL if run.status is ActionStatus.INIT else Result.ERROR
             stage = stage_names(run)[failure.stage]
             reason = f"Stage {stage}: {failure.kind} on node {failure.node} is {failure.state}"
-        told = {**outputs(result, reason), **_summary(run, steps)}
+        told = replace(outputs(result, reason), playbook=_summary(run, steps))
         self._store.moves.end(run, STATUS_AFTER[result], reason, self._clock.now(), told)
 
     def _tell(self, run: ActionRecord, status: Status, reason: str) -> None:
@@ -106,38 +106,36 @@ def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
 
 def title(run: ActionRecord) -> str:
     """``Playbook restart``."""
-    name = run.inputs.get("playbook")
-    return "Playbook" if name is None else f"Playbook {name}"
+    playbook = run.inputs.playbook
+    return "Playbook" if playbook is None or playbook.name is None else f"Playbook {playbook.name}"
 
 
-def _stages(run: ActionRecord) -> list[JsonMap]:
-    stages = run.inputs["stages"]
-    assert isinstance(stages, list)
-    return stages
+def _stages(run: ActionRecord) -> Sequence[PlaybookStage]:
+    assert run.inputs.playbook is not None
+    return run.inputs.playbook.stages
 
 
 def at_once(run: ActionRecord) -> list[int | None]:
     """How many node actions of each stage may be under way; None: all."""
-    given = (stage["at_once"] for stage in _stages(run))
-    return [most if isinstance(most, int) else None for most in given]
+    return [stage.at_once for stage in _stages(run)]
 
 
 def stage_names(run: ActionRecord) -> list[str]:
     """What the stages are called."""
-    return [str(stage["name"]) for stage in _stages(run)]
+    return [stage.name for stage in _stages(run)]
 
 
-def _summary(run: ActionRecord, steps: Sequence[RunStep]) -> JsonMap:
-    """What came of each stage, and what has failed."""
+def _summary(run: ActionRecord, steps: Sequence[RunStep]) -> PlaybookResult:
+    """Return the states of each stage's node actions, and those that failed."""
     names = stage_names(run)
-    stages: list[JsonMap] = []
+    stages: list[StageResult] = []
     for number, name in enumerate(names):
         states = [one.state for one in steps if one.stage == number]
-        counts: JsonMap = {state.value: states.count(state) for state in NodeActionState if state in states}
-        stages.append({"name": name, "states": counts})
-    failed: list[JsonMap] = [
-        {"id": one.id, "stage": names[one.stage], "node": one.node, "state": one.state.value}
+        counts = {state.value: states.count(state) for state in NodeActionState if state in states}
+        stages.append(StageResult(name, counts))
+    failed = (
+        FailedNodeAction(one.id, names[one.stage], one.node, one.state.value)
         for one in steps
         if one.state in (NodeActionState.FAILED, NodeActionState.LOST)
-    ]
-    return {"stages": stages, "failed": failed}
+    )
+    return PlaybookResult(tuple(stages), tuple(failed))

@@ -6,6 +6,7 @@ Times are seconds since the epoch, UTC. To change a record, pass a copy made by 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, Control, Kind, LockLevel, Needs, Status, Verb, is_locked
@@ -242,11 +243,9 @@ class ActionRecord:
     requested_by: str
     created_at: float
     cause: Cause = Cause.REQUEST
-    inputs: JsonMap = field(default_factory=dict)
-    outputs: JsonMap = field(default_factory=dict)
-    """After its end: ``result``, and ``stack_status`` or ``error``."""
-    data: JsonMap = field(default_factory=dict)
-    """Decisions and progress, for the next attempt."""
+    inputs: ActionInputs = field(default_factory=ActionInputs)
+    outputs: ActionOutputs = field(default_factory=ActionOutputs)
+    data: ActionData = field(default_factory=ActionData)
     context: JsonMap = field(default_factory=dict)
     """The caller: ``roles``, ``request_id``."""
     secrets: str | None = None

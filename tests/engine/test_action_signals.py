@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.action_payloads import ActionOutputs
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState
-from heatlite.core.status import ActionStatus, Control, Signal, Status, Verb, state
+from heatlite.core.status import ActionStatus, Control, Result, Signal, Status, Verb, state
 from heatlite.engine.execution.termination import Endings
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
@@ -75,7 +76,7 @@ def test_a_queued_action_is_cancelled_at_once(queue: Engine) -> None:
     stack = queue.create(template(a=thing()), wait=False)
     action = signal(queue, live(queue, stack), Signal.CANCEL)
     assert (action.status, action.status_reason) == (ActionStatus.CANCELLED, "Stack CREATE cancelled")
-    assert action.outputs == {"result": "CANCEL", "stack_status": "CREATE_FAILED", "error": "Stack CREATE cancelled"}
+    assert action.outputs == ActionOutputs(Result.CANCEL, "CREATE_FAILED", "Stack CREATE cancelled")
     assert stack_state(queue.get(stack)) == "CREATE_FAILED"
     assert queue.told(stack)[-1] == "s CREATE_FAILED"
     assert queue.store.actions.live([stack.id]) == []
@@ -587,7 +588,7 @@ def test_what_waits_for_another_times_out(queue: Engine) -> None:
     endings.time_out()
     found = queue.store.actions.get(action.id)
     assert found is not None
-    assert (found.status, found.status_reason, found.outputs["result"]) == (ActionStatus.FAILED, "Timed out", "TIMEOUT")
+    assert (found.status, found.status_reason, found.outputs.result) == (ActionStatus.FAILED, "Timed out", "TIMEOUT")
     assert (stack_state(queue.get(second)), queue.get(second).status_reason) == ("CHECK_FAILED", "Timed out")
     assert stack_state(queue.get(first)) == "CREATE_IN_PROGRESS"
 

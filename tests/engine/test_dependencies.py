@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.errors import ActionConflict, HTTPBadRequest
 from heatlite.core.ids import new_id
-from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal, state
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Result, Signal, state
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.thorough import examples
@@ -101,7 +101,7 @@ def test_a_chain_that_breaks(engine: Engine) -> None:
     assert ended(engine, *chain) == [FAILED] * 4
     for before, one, stack in zip(chain, chain[1:], grove.good, strict=False):
         assert now(engine, one).status_reason == f"Action {before.id}, on which it depends, has not succeeded"
-        assert now(engine, one).outputs["result"] == "ERROR"
+        assert now(engine, one).outputs.result is Result.ERROR
         assert final(engine, stack) == "CHECK_FAILED"
         assert engine.states(stack) == {"a": "CREATE_COMPLETE"}, "nothing was begun"
         assert engine.get(stack).status_reason == now(engine, one).status_reason
@@ -163,7 +163,7 @@ def test_it_runs_out_of_time_while_it_waits(engine: Engine) -> None:
         last = after(engine, grove.good[1], action)
         engine.clock.pass_(30)
         assert ended(engine, action, last) == [FAILED, FAILED]
-        assert now(engine, action).outputs["result"] == "TIMEOUT"
+        assert now(engine, action).outputs.result is Result.TIMEOUT
         assert final(engine, grove.good[0]) == "CHECK_FAILED"
         assert engine.get(grove.good[0]).status_reason == "Timed out"
         assert engine.states(grove.good[0]) == {"a": "CREATE_COMPLETE"}

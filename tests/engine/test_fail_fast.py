@@ -108,10 +108,11 @@ def test_the_data_of_a_scale_in_says_who_goes(engine: Engine) -> None:
         action = holder(engine, nodes)
     engine.settle(nodes)
     gone = {name for name in before if name not in engine.ids(nodes)}
-    deletion = action.data["deletion"]
-    assert isinstance(deletion, dict)
-    assert (deletion["count"], len(gone)) == (2, 2)
-    assert set(deletion["candidates"]) == gone
+    deletion = action.data.deletion
+    assert deletion is not None
+    assert len(gone) == 2
+    assert deletion.to_json() == {"count": 2, "candidates": [*deletion.names]}
+    assert set(deletion.names) == gone
     ended = engine.store.actions.get(action.id)
     assert ended is not None
     assert (ended.status, ended.data) == (ActionStatus.SUCCEEDED, action.data)

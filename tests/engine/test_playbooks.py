@@ -51,6 +51,11 @@ def put(engine: Engine, stack: StackRecord, *stages: object, **more: Any) -> Act
     return again(engine, run_id)
 
 
+def digest_of(run: ActionRecord) -> str:
+    assert run.inputs.playbook is not None
+    return run.inputs.playbook.digest
+
+
 def again(engine: Engine, run: ActionRecord | str) -> ActionRecord:
     found = engine.store.actions.get(run if isinstance(run, str) else run.id)
     assert found is not None
@@ -83,7 +88,7 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     assert states(engine, run) == [f"{name} PENDING_APPROVE" for name in "abcca"]
     assert sendable(engine.front, stack) == []
     before = engine.clock.now()
-    run = engine.rooms.playbooks.approve(OTHER, run, str(run.inputs["digest"]))
+    run = engine.rooms.playbooks.approve(OTHER, run, digest_of(run))
     assert (run.status, run.pending) == (ActionStatus.WAITING, 1)
     assert run.deadline is not None and run.started_at is not None and run.deadline >= before + 3600
     assert {one.approved_by for one in engine.store.node_actions.of_run(run.id)} == {"tom"}
@@ -95,7 +100,7 @@ def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> No
     assert work(engine.front, stack) == ["a", "b", "c", "c a"]
     run = again(engine, run)
     assert (run.status, run.status_reason) == (ActionStatus.SUCCEEDED, "All stages are done")
-    assert run.outputs == {
+    assert run.outputs.to_json() == {
         "result": "OK",
         "stages": [{"name": "drain", "states": {"DONE": 3}}, {"name": "restart", "states": {"DONE": 2}}],
         "failed": [],
@@ -122,8 +127,8 @@ def test_a_failure_stops_it(engine: Engine, stack: StackRecord) -> None:
     tell(engine.front, second, S.DONE)
     run = again(engine, run)
     assert run.status is ActionStatus.FAILED
-    assert run.outputs["failed"] == [{"id": first.id, "stage": "restart", "node": "a", "state": "FAILED"}]
-    assert run.outputs["error"] == "Stage restart: service.restart on node a is FAILED"
+    assert run.outputs.to_json()["failed"] == [{"id": first.id, "stage": "restart", "node": "a", "state": "FAILED"}]
+    assert run.outputs.error == "Stage restart: service.restart on node a is FAILED"
     assert engine.get(stack) == stack
 
 
@@ -229,7 +234,7 @@ def test_its_time_is_up(engine: Engine, stack: StackRecord) -> None:
     tell(engine.front, only(sendable(engine.front, stack)), S.RUNNING)
     engine.clock.pass_(61)
     engine.wait_for(lambda: again(engine, run).status is ActionStatus.FAILED)
-    assert again(engine, run).outputs == {"result": "TIMEOUT", "error": "Timed out"}
+    assert again(engine, run).outputs.to_json() == {"result": "TIMEOUT", "error": "Timed out"}
     assert states(engine, run) == ["a RUNNING", "b CANCELLED", "c CANCELLED"]
     assert engine.get(stack) == stack
 
@@ -255,14 +260,14 @@ def test_what_is_cancelled_alone_stops_it(engine: Engine, stack: StackRecord) ->
     run = approved(engine, stack)
     tell(engine.front, engine.store.node_actions.of_run(run.id)[2], S.CANCELLED)
     run = again(engine, run)
-    assert (run.status, run.outputs["failed"]) == (ActionStatus.FAILED, [])
+    assert (run.status, run.outputs.to_json()["failed"]) == (ActionStatus.FAILED, [])
     assert run.status_reason == "Stage restart: service.restart on node c is CANCELLED"
 
 
 def test_approval_is_for_what_was_read(engine: Engine, stack: StackRecord) -> None:
     run = put(engine, stack)
     plan = engine.rooms.playbooks.plan(stack, RunRequest(document=document(stage())))
-    assert plan.digest == run.inputs["digest"]
+    assert plan.digest == digest_of(run)
     other = engine.rooms.playbooks.plan(stack, RunRequest(document=document(stage(at_once=2))))
     with pytest.raises(PlaybookChanged):
         engine.rooms.playbooks.approve(OTHER, run, other.digest)

@@ -96,7 +96,7 @@ class TestAgain:
         assert (done.status, done.retries, done.attempt) == (ActionStatus.FAILED, LIMIT, LIMIT + 1)
         assert done.deadline == action.deadline
         assert done.status_reason.startswith("Begun 4 times, always in vain: A nested stack has another action already")
-        assert (done.outputs["result"], done.outputs["error"]) == (Result.ERROR, done.status_reason)
+        assert (done.outputs.result, done.outputs.error) == (Result.ERROR, done.status_reason)
         assert (state(stack.verb, stack.status), stack.status_reason) == ("UPDATE_FAILED", done.status_reason)
         why = [move.reason for move in engine.store.actions.history(action.id) if move.after is ActionStatus.READY]
         assert [bool(reason) for reason in why] == [False, *[True] * LIMIT], "the history tells why"
@@ -133,7 +133,7 @@ class TestAgain:
         engine.settle(stack)
         done = now(engine, action)
         assert (done.retries, done.deadline, done.status_reason) == (1, action.deadline, "Timed out")
-        assert done.outputs["result"] == Result.TIMEOUT
+        assert done.outputs.result is Result.TIMEOUT
 
     def test_a_cancel_does_not_wait_for_the_pause(self, engine: Engine) -> None:
         stack, action, _ = in_vain(engine)
@@ -238,4 +238,4 @@ def test_every_result_comes_from_an_execution_and_makes_its_status(engine: Engin
     assert STATUS_AFTER.keys() == set(Result)
     action = EXECUTIONS[result](engine)
     assert action.status is STATUS_AFTER[result]
-    assert action.outputs.get("result") == (None if result is Result.RETRY else result)
+    assert action.outputs.result == (None if result is Result.RETRY else result)

@@ -116,7 +116,7 @@ class TestLater:
         pass_until(engine, stack, 100, MISSED)
         (missed,) = actions(engine, stack)
         assert missed.status_reason.startswith("Its time had come, but: Stack s is under maintenance (LOCK_COMPLETE)")
-        assert missed.outputs["error"] == missed.status_reason
+        assert missed.outputs.error == missed.status_reason
         (entry,) = engine.store.suppressed.list(stack.id)
         assert (entry.request, entry.requested_by, entry.body) == ("check", MEMBER.user, {"check": None})
         assert engine.get(stack) == locked

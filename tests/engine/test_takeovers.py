@@ -2,6 +2,7 @@
 
 import pytest
 
+from heatlite.core.action_payloads import ActionData
 from heatlite.core.status import ActionStatus, Status, state
 from heatlite.store.records import StackRecord
 
@@ -117,7 +118,7 @@ def test_nothing_is_told_of_the_stopping_once_the_action_has_ended(engine: Engin
     (action_id,) = [row[0] for row in engine.store.database.read("SELECT id FROM action")]
     action = engine.store.actions.get(action_id)
     assert action is not None
-    assert action.data == {}
+    assert action.data == ActionData()
     assert stack_state(stack) == "CREATE_FAILED"
 
 
@@ -140,10 +141,10 @@ def test_a_check_keeps_what_it_has_found_so_far(engine: Engine) -> None:
     ((action_id,),) = engine.store.database.read("SELECT id FROM action WHERE verb = 'CHECK'")
     action = engine.store.actions.get(action_id)
     assert action is not None
-    assert "checked" not in action.data
-    checked = action.outputs["checked"]
-    assert isinstance(checked, dict)
-    assert [checked[key] for key in ("healthy", "unhealthy", "unknown", "unsupported")] == [2, 0, 1, 1]
+    assert action.data.checked is None
+    checked = action.outputs.checked
+    assert checked is not None
+    assert (checked.healthy, checked.unhealthy, checked.unknown, checked.unsupported) == (2, 0, 1, 1)
 
 
 def suspect(engine: Engine, name: str, takeovers: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 from store_behaviour import a_stack, an_action, insert, put, put_after
 
 from heatlite import wiring
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -62,7 +63,7 @@ def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -
     assert store.claims.claim("one", time.time(), 60.0, holder.id) is not None
     ending = store.claims.claim("one", time.time(), 60.0, child.id)
     assert ending is not None
-    delete = an_action(stack.id, verb=Verb.DELETE, inputs={"force": True}, deadline=time.time() - 1)
+    delete = an_action(stack.id, verb=Verb.DELETE, inputs=ActionInputs(force=True), deadline=time.time() - 1)
     put_after(store, delete, holder)
     endings = Endings(store, Clock())
     with ThreadPoolExecutor(1) as pool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
@@ -36,6 +37,8 @@ from heatlite.store.store import Store
 
 audit = logging.getLogger("heatlite.audit")
 """Audit log: one line for every lock, unlock, refusal and replay, with caller and reason (docs/reference/lock.md)."""
+
+NO_OPTIONS = ActionInputs()
 
 CHECKS_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
 """Operations that require permission for every resource type of the stack. Operations with a new definition check the
@@ -243,7 +246,7 @@ class Admission:
             if lock is not None:
                 stack = replace(stack, lock=lock)
             stack = self.set_in_progress(stack, verb)
-            inputs: JsonMap = {} if lock is None else {"level": self._level(stack, lock)}
+            inputs = ActionInputs(level=None if lock is None else self._level(stack, lock))
             action = replace(self.new_action(request.context, stack, verb, inputs), cause=cause)
             self.enqueue_action(request.context, action)
 
@@ -264,7 +267,7 @@ class Admission:
         context: Context,
         stack: StackRecord,
         verb: Verb,
-        inputs: JsonMap | None = None,
+        inputs: ActionInputs = NO_OPTIONS,
         waits_for: str | None = None,
     ) -> None:
         """Create an action and enqueue it, within the caller's transaction.
@@ -295,7 +298,7 @@ class Admission:
         return [(node_action, Needs.END) for node_action in self._store.node_actions.at_agents(action.root_id)]
 
     def new_action(
-        self, context: Context, stack: StackRecord, verb: Verb, inputs: JsonMap | None = None
+        self, context: Context, stack: StackRecord, verb: Verb, inputs: ActionInputs = NO_OPTIONS
     ) -> ActionRecord:
         """Return the record of a new action of the caller; nothing is written."""
         now = self._clock.now()
@@ -308,7 +311,7 @@ class Admission:
             status=ActionStatus.INIT,
             requested_by=context.user,
             created_at=now,
-            inputs=inputs or {},
+            inputs=inputs,
             context=context_to_json(context),
             secrets=self._encrypted_credentials(context),
             zone=zone_of(stack),

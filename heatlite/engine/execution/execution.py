@@ -7,10 +7,11 @@ from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 from functools import partial
 
+from heatlite.core.action_payloads import ActionData, StopRecord
+from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, DatabaseUnavailable
-from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.meter import Meter
 from heatlite.core.status import STATUS_AFTER, Control, LockLevel, Result, Status, Verb
@@ -27,7 +28,6 @@ from heatlite.engine.state.protected import declare
 from heatlite.engine.state.unit_of_work import Journal, Writes, moved, stack_event
 from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
-from heatlite.engine.steps.check_verdicts import Tally
 from heatlite.engine.steps.children import Children, Order, keeps_objects
 from heatlite.engine.steps.orphans import Strays
 from heatlite.engine.steps.step import DIFFERS, DRIFTED, LEFT, Work, drop_saved
@@ -47,13 +47,6 @@ ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
 """Why a forced deletion ends: whatever is there still is left behind."""
 
-ROLLED_BACK_AFTER = "rolled_back_after"
-"""Key of an action's data: the Result for which it has turned back."""
-
-STOPPING = "stopping"
-"""Key of an action's data: why the phase that runs stops (`Stopping.record`), and the ``failures`` so far."""
-CHECKED = "checked"
-"""Key of a check's data: what it has found so far (`Tally.record`)."""
 MOST_OF_FAILURES = 64 * 1024
 """Characters of failures that are kept for the next attempt: the first ones, of which there may be thousands."""
 
@@ -98,10 +91,10 @@ class Execution:
         self._breakpoints = Breakpoints(parts.store.messages, action)
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
-        self._resources.retries = bool(action.inputs.get("retry"))
+        self._resources.retries = action.inputs.retry
         self._left: list[str] = []
         """What of its snapshots a deletion could not remove."""
-        self._forced = bool(action.inputs.get("force"))
+        self._forced = action.inputs.force
         deadline = action.deadline
         if self._forced:
             deadline = min(deadline or math.inf, parts.clock.now() + parts.settings.error_wait_time)
@@ -139,12 +132,12 @@ class Execution:
             lambda: patiently(parts.clock, self._set_aside),
             self._stopping,
         )
-        self._transitions.tally = Tally.read(action.data) or self._transitions.tally
-        stopped = action.data.get(STOPPING)
-        if isinstance(stopped, dict):
+        if action.data.checked is not None:
+            self._transitions.tally = action.data.checked.copy()
+        if action.data.stopping is not None:
             # An earlier attempt has failed or was stopped: this one only brings it to its end.
-            self._stopping.restore(stopped, action.suspended)
-            self._executor.failures += [str(text) for text in stopped.get("failures", [])]
+            self._stopping.restore(action.data.stopping, action.suspended)
+            self._executor.failures += action.data.stopping.failures
         self._suspected = action.takeovers
         """How often it was taken over, until this attempt has progressed."""
         self._control: Control | None = None
@@ -238,10 +231,10 @@ class Execution:
             case Verb.CHECK:
                 yield from walk(planner.plan_check(self._undone()), transitions.begin_check)
                 yield from self._end()
-            case Verb.SNAPSHOT if "delete" in self.action.inputs:
-                self._delete_snapshot(str(self.action.inputs["delete"]))
+            case Verb.SNAPSHOT if self.action.inputs.deleted_snapshot is not None:
+                self._delete_snapshot(self.action.inputs.deleted_snapshot)
             case Verb.SNAPSHOT:
-                transitions.snapshot = str(self.action.inputs["snapshot"])
+                transitions.snapshot = self.action.inputs.snapshot or ""
                 yield from walk(planner.plan_snapshot(self._undone()), transitions.begin_snapshot)
                 yield from self._end()
             case Verb.SUSPEND:
@@ -250,7 +243,7 @@ class Execution:
             case Verb.RESUME:
                 yield from walk(planner.plan_resume(self._undone()), transitions.begin_resume)
                 yield from self._end()
-            case Verb.LOCK if self.action.inputs.get("level") == LockLevel.ALL:
+            case Verb.LOCK if self.action.inputs.level is LockLevel.ALL:
                 yield from walk(planner.plan_lock(self._undone()), transitions.begin_lock)
                 yield from self._end()
             case Verb.LOCK | Verb.UNLOCK:
@@ -277,12 +270,12 @@ class Execution:
 
     def _converge(self) -> Iterator[float | None]:
         if self._stack.verb is not Verb.ROLLBACK:
-            entries = self.action.inputs.get("resources")
-            if isinstance(entries, dict) and self.action.verb is Verb.ADOPT:
+            entries = self.action.inputs.resources
+            if entries is not None and self.action.verb is Verb.ADOPT:
                 self._transitions.adopted = entries
-            elif isinstance(entries, dict):
+            elif entries is not None:
                 self._resources.restore(entries)
-            if self.action.inputs.get("converge"):
+            if self.action.inputs.converge:
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
             yield from self._executor.wait_out()
@@ -345,7 +338,7 @@ class Execution:
         self._journal.tell(stack_event(stack, now))
         deadline = now + stack.timeout_seconds(self._parts.settings.default_action_timeout)
         # What led here must not keep the rollback from waiting for nested stacks, nor stop it after a crash.
-        self._data = {**self._kept_data(), ROLLED_BACK_AFTER: self._outcome()}
+        self._data = replace(self._kept_data(), rolled_back_after=self._outcome())
 
         def turn_back() -> None:
             if undoes_create:
@@ -419,7 +412,7 @@ class Execution:
     def _write_snapshot(self, stack: StackRecord) -> None:
         """Write what has come of the snapshot that the action takes; `stack` is as it ends. A nested one has none."""
         store = self._parts.store
-        snapshot = store.snapshots.get(stack.id, str(self.action.inputs.get("snapshot")))
+        snapshot = store.snapshots.get(stack.id, self.action.inputs.snapshot or "")
         if snapshot is not None:
             record = stack_record(store, stack, self._rows())
             store.snapshots.save(
@@ -439,12 +432,12 @@ class Execution:
         self._journal.tell(stack_event(stack, self._parts.clock.now()))
         also = partial(self._write_snapshot, stack) if self.action.verb is Verb.SNAPSHOT else None
         if result is Result.OK and self._makes:
-            entries = self.action.inputs.get("resources") if self.action.verb is Verb.ADOPT else None
+            entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
             by, now = self.action.requested_by, self._parts.clock.now()
             also = partial(declare, self._parts.store, stack, by, now, entries=entries)
         if result is Result.OK:
             # What was rolled back did not succeed, however well the way back went.
-            result = Result(str(self._data.get(ROLLED_BACK_AFTER, result)))
+            result = self._data.rolled_back_after or result
         self._commit(stack, result, also)
 
     @property
@@ -473,7 +466,7 @@ class Execution:
     def _needs_no_cloud(self) -> bool:
         """Whether the action asks no cloud about an object, or leaves behind what it cannot reach."""
         if self.action.verb in (Verb.LOCK, Verb.UNLOCK):
-            return not any(row.is_locked for row in self._rows()) and self.action.inputs.get("level") != LockLevel.ALL
+            return not any(row.is_locked for row in self._rows()) and self.action.inputs.level is not LockLevel.ALL
         return self._forced or self._transitions.keeps_objects
 
     def _end_refused(self, reason: str) -> None:
@@ -534,31 +527,29 @@ class Execution:
 
     def _commit_progress(self) -> None:
         """Write what the tick has changed, if anything, and what the next attempt has to know of it."""
-        data = self._kept_data()
-        stopped = self._stopping.record(self.action.suspended)
-        failures = self._first_failures()
-        if failures:
-            stopped["failures"] = failures
-        if stopped:
-            data[STOPPING] = stopped
-        if self._transitions.tally != Tally():
-            data[CHECKED] = self._transitions.tally.record()
+        stopped = replace(self._stopping.record(self.action.suspended), failures=self._first_failures())
+        tally = self._transitions.tally
+        data = replace(
+            self._kept_data(),
+            stopping=None if stopped == StopRecord() else stopped,
+            checked=None if tally == CheckTally() else tally.copy(),
+        )
         is_news, self._data = data != self._data, data
         if self._journal.dirty or self._children.placed or is_news:
             self._commit()
 
-    def _kept_data(self) -> JsonMap:
-        """The action's data but for what is only of the phase that runs."""
-        return {key: value for key, value in self._data.items() if key not in (STOPPING, CHECKED)}
+    def _kept_data(self) -> ActionData:
+        """Return the action's data without that of the running phase."""
+        return replace(self._data, stopping=None, checked=None)
 
-    def _first_failures(self) -> list[Json]:
-        room, found = MOST_OF_FAILURES, list[Json]()
+    def _first_failures(self) -> tuple[str, ...]:
+        room, found = MOST_OF_FAILURES, list[str]()
         for text in self._executor.failures:
             room -= len(text)
             if room < 0:
                 break
             found.append(text)
-        return found
+        return tuple(found)
 
     def _commit(
         self,
@@ -668,6 +659,6 @@ class Execution:
             if ends is not None:
                 self._breakpoints.forget()
                 reason = reason if stack is None else stack.status_reason
-                checked = self._transitions.tally.counts() if action.verb is Verb.CHECK else None
+                checked = self._transitions.tally if action.verb is Verb.CHECK else None
                 ended = outputs(ends, reason, stack, checked)
                 store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)

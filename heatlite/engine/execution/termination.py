@@ -7,8 +7,9 @@ IN_PROGRESS of which no action is left.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from heatlite.core.action_payloads import ActionOutputs
+from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
-from heatlite.core.json import JsonMap
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.unit_of_work import moved, resource_event, stack_event
@@ -43,7 +44,7 @@ class Endings:
                 action = self.take(overdue)
                 if action is None or action.status is not overdue.status:
                     continue
-                if not action.inputs.get("force"):
+                if not action.inputs.force:
                     self._end(action.id, Result.TIMEOUT)
                     continue
                 # A forced delete goes on in any case: what it waits for does not.
@@ -133,17 +134,16 @@ class Endings:
         self._store.resources.save_many([replace(row, token=None) for row in rows if waits_at(row) is not None])
 
 
-def outputs(result: Result, reason: str, stack: StackRecord | None = None, checked: JsonMap | None = None) -> JsonMap:
-    """What an action that has ended tells: ``result``, ``stack_status`` where it has led the stack there, ``error``,
-    and ``checked`` of a check (`checks.Tally`)."""
-    told: JsonMap = {"result": result}
-    if stack is not None:
-        told["stack_status"] = f"{stack.verb}_{stack.status}"
-    if result is not Result.OK:
-        told["error"] = reason
-    if checked is not None:
-        told["checked"] = checked
-    return told
+def outputs(
+    result: Result, reason: str, stack: StackRecord | None = None, checked: CheckTally | None = None
+) -> ActionOutputs:
+    """Return the outputs of an action that ends; `stack` only if the action sets the stack's state."""
+    return ActionOutputs(
+        result,
+        None if stack is None else f"{stack.verb}_{stack.status}",
+        None if result is Result.OK else reason,
+        checked,
+    )
 
 
 def suspend_derived(store: Store, action: ActionRecord, now: float) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -41,7 +42,7 @@ class Handover:
             stack = replace(stack, updated_at=now)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._admission.enqueue(context, stack, Verb.DELETE, {"abandon": True})
+            self._admission.enqueue(context, stack, Verb.DELETE, ActionInputs(abandon=True))
         return record
 
     def _check_enabled(self, feature: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import EXPORT, Context
@@ -106,7 +107,7 @@ class Snapshots:
             stack = replace(moved(stack, Verb.SNAPSHOT, Status.IN_PROGRESS, "Stack SNAPSHOT started"), updated_at=now)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._admission.enqueue(context, stack, Verb.SNAPSHOT, {"snapshot": snapshot.id})
+            self._admission.enqueue(context, stack, Verb.SNAPSHOT, ActionInputs(snapshot=snapshot.id))
         return snapshot
 
     def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
@@ -130,7 +131,7 @@ class Snapshots:
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            self._admission.enqueue(context, after, Verb.RESTORE, {"resources": record.resources})
+            self._admission.enqueue(context, after, Verb.RESTORE, ActionInputs(resources=record.resources))
         self._definitions.keep(after, prepared.definition)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
@@ -161,7 +162,7 @@ class Snapshots:
             reason = "Snapshot DELETE started"
             snapshot = replace(snapshot, verb=Verb.DELETE, status=Status.IN_PROGRESS, status_reason=reason)
             self._store.snapshots.save(snapshot)
-            self._admission.enqueue(context, stack, Verb.SNAPSHOT, {"delete": snapshot.id})
+            self._admission.enqueue(context, stack, Verb.SNAPSHOT, ActionInputs(deleted_snapshot=snapshot.id))
 
 
 def _meant(snapshot_id: str) -> Examined:

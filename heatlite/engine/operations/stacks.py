@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from heatlite.clients.clouds import Clouds
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
@@ -98,7 +99,8 @@ class Stacks:
             if credential is not None:
                 self._store.credentials.put(stack.id, credential)
             self._store.events.append_many([stack_event(stack, stack.created_at)])
-            self._admission.enqueue(context, stack, verb, {} if adopted is None else {"resources": adopted.resources})
+            inputs = ActionInputs(resources=None if adopted is None else adopted.resources)
+            self._admission.enqueue(context, stack, verb, inputs)
         self._definitions.keep(stack, prepared.definition)
         return stack
 
@@ -209,7 +211,7 @@ class Stacks:
             self._store.events.append_many([stack_event(after, now)])
             if request.adopt_cloud and prechecked.cloud is not None:
                 self._tell_adoption(context, after, seen.cloud, prechecked.cloud)
-            self._admission.enqueue(context, after, Verb.UPDATE, {"converge": True} if self._converges(request) else {})
+            self._admission.enqueue(context, after, Verb.UPDATE, ActionInputs(converge=self._converges(request)))
         self._definitions.keep(after, prepared.definition)
 
     def _tell_adoption(
@@ -325,7 +327,7 @@ class Stacks:
             stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._admission.enqueue(context, stack, Verb.DELETE, {"force": True} if force else None, waits_for=holder)
+            self._admission.enqueue(context, stack, Verb.DELETE, ActionInputs(force=force), waits_for=holder)
 
     def retry(self, context: Context, stack: StackRecord) -> None:
         """Go on with the create or update that failed, where it failed: what it has finished stays as it is.
@@ -339,7 +341,7 @@ class Stacks:
             resources = self._reading.resources_of(stack)
             resources.retries = True
             check_protected(self._definitions.of(stack), resources)
-            self._admission.enqueue(context, stack, verb, {"retry": True})
+            self._admission.enqueue(context, stack, verb, ActionInputs(retry=True))
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Queue a check of every resource, see `Schedule.start`."""

@@ -116,7 +116,7 @@ def refusal(
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
     elif operation is Operation.FORCE_DELETE:
         # A forced delete supersedes a stuck delete. Only another forced delete conflicts.
-        live = [action for action in live if action.inputs.get("force") or action.stack_id in above]
+        live = [action for action in live if action.inputs.force or action.stack_id in above]
     holder = min(live, key=lambda action: not _has_begun(action), default=None)
     return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
 

@@ -9,7 +9,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.state.database_retry import patiently
-from heatlite.engine.steps.check_verdicts import Tally, cause_of
+from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.engine.steps.children import Children, Order, nested_failure
 from heatlite.engine.steps.step import DIFFERS, DRIFTED, LEFT, Work, failure_text, give_up
 from heatlite.engine.steps.stopping import AT_ONCE, Stop, Stopping, aborted_text
@@ -124,7 +124,7 @@ class Awaiting:
             work = self._awaited.pop(action.id)
             self._stopped.pop(action.id, None)
             if work.verb is Verb.CHECK:
-                work.below = Tally.read(action.outputs)
+                work.below = action.outputs.checked
             if action.status is not ActionStatus.SUCCEEDED:
                 work.failure = nested_failure(work.row.name, action.status_reason)
                 if work.verb is Verb.CHECK and (work.below is None or not work.below.fails):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from sys import maxsize
 
+from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.clock import Clock
 from heatlite.core.errors import NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
@@ -107,20 +108,19 @@ class Children:
             action = replace(action, data=self._membership(before, bound))
         return Order(stack, action, view is None, template, bound, child.pause, size)
 
-    def _inputs(self, work: Work) -> JsonMap:
-        """What an action on a nested stack has from the one on its parent."""
+    def _inputs(self, work: Work) -> ActionInputs:
+        """Return the inputs that an action on a nested stack has from the action on its parent."""
+        own = self._action.inputs
         if work.verb is Verb.DELETE:
-            passed: JsonMap = {"abandon": True} if keeps_objects(self._action) else {}
-            return {**passed, "force": True} if self._action.inputs.get("force") else passed
-        if "resources" in self._action.inputs:
-            return {"resources": self._entry(work).get("resources") or {}}
-        passed_on = ("converge", "level", "snapshot")
-        return {key: self._action.inputs[key] for key in passed_on if key in self._action.inputs}
+            return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
+        if own.resources is not None:
+            below = self._entry(work).get("resources")
+            return ActionInputs(resources=below if isinstance(below, dict) else {})
+        return ActionInputs(converge=own.converge, level=own.level, snapshot=own.snapshot)
 
     def _entry(self, work: Work) -> JsonMap:
         """Of an adoption or a restore: what the resource was where it comes from."""
-        resources = self._action.inputs["resources"]
-        entry = resources.get(work.row.name) if isinstance(resources, dict) else None
+        entry = (self._action.inputs.resources or {}).get(work.row.name)
         return entry if isinstance(entry, dict) else {}
 
     def _adopted(self, work: Work, resource: StackResource[Schema]) -> ChildStack | None:
@@ -143,15 +143,12 @@ class Children:
         action = replace(self._action, data=self._membership(view.stack, bound))
         return Order(stack, action, False, template, bound, size=size)
 
-    def _membership(self, before: StackRecord, after: Definition) -> JsonMap:
-        """What a change of a group has decided about its members, as an action's data tells it (seed: senlin-actions):
-        how many come or go, and which."""
+    def _membership(self, before: StackRecord, after: Definition) -> ActionData:
+        """Return which members a change of a group creates and deletes."""
         earlier = self._definitions.of(before).resources
-        changes = {
-            "creation": [name for name in after.resources if name not in earlier],
-            "deletion": [name for name in earlier if name not in after.resources],
-        }
-        return {what: {"count": len(names), "candidates": names} for what, names in changes.items() if names}
+        created = tuple(name for name in after.resources if name not in earlier)
+        deleted = tuple(name for name in earlier if name not in after.resources)
+        return ActionData(MemberChange(created) if created else None, MemberChange(deleted) if deleted else None)
 
     def _bound(
         self,
@@ -232,7 +229,7 @@ class Children:
             if own is not None and own.level is LockLevel.ALL:
                 return None  # Whoever has set that lock holds all there is to hold.
             if own is not None and verb is Verb.UNLOCK:
-                verb, inputs = Verb.LOCK, {"level": own.level}
+                verb, inputs = Verb.LOCK, ActionInputs(level=own.level)
         error = maintenance_refusal(Operation.DELETE, view.stack) if verb is Verb.DELETE else None
         if error is not None:
             raise error
@@ -241,7 +238,7 @@ class Children:
             stack = replace(stack, updated_at=self._clock.now(), lock=None)
         return Order(stack, self._derived(stack, False, deadline, inputs))
 
-    def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: JsonMap) -> ActionRecord:
+    def _derived(self, stack: StackRecord, urgent: bool, deadline: float | None, inputs: ActionInputs) -> ActionRecord:
         return ActionRecord(
             id=random_id(),
             stack_id=stack.id,
@@ -345,7 +342,7 @@ def _definition_size(stack: StackRecord, template: Template | None) -> int:
 
 def keeps_objects(action: ActionRecord) -> bool:
     """Whether what the action deletes is only forgotten: a stack is given away, or objects were never ours."""
-    return bool(action.inputs.get("abandon")) or action.verb is Verb.ADOPT
+    return action.inputs.abandon or action.verb is Verb.ADOPT
 
 
 def nested_failure(name: str, reason: str) -> str:

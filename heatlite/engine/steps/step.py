@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass
 
 from heatlite.clients.cloud import CloudConflict, CloudUnavailable, OverQuota
+from heatlite.core.check_tally import CheckTally
 from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, dump
 from heatlite.core.logs import about
@@ -17,7 +18,7 @@ from heatlite.engine.planning.collect import choose_row
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Decision, Step
 from heatlite.engine.state.values import Values, live_values
-from heatlite.engine.steps.check_verdicts import Tally, cause_of
+from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.plugin.ports import Accounts, Change
 from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.schema import Schema
@@ -67,7 +68,7 @@ class Work:
     failure: str | None = None
     unknown: str = ""
     """Of a check that has failed without a result: its cause (`checks.cause_of`)."""
-    below: Tally | None = None
+    below: CheckTally | None = None
     """Of the check of a nested stack: what that has found."""
     passes: bool = False
     """The reason of the failure may pass, so that another attempt makes sense."""

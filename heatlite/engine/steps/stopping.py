@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from enum import Enum
 
+from heatlite.core.action_payloads import StopRecord
 from heatlite.core.clock import Clock
-from heatlite.core.json import JsonMap
 from heatlite.core.status import Control, Verb
 from heatlite.engine.state.database_retry import patiently
 from heatlite.engine.steps.step import Work
@@ -81,23 +81,21 @@ class Stopping:
         """Why nothing new is started here."""
         return Stop.DRAIN if self._drains else self.cause
 
-    def record(self, suspended: float) -> JsonMap:
-        """The state of stopping as an action's data keeps it; empty while nothing stops.
+    def record(self, suspended: float) -> StopRecord:
+        """Return the state of stopping as the next attempt needs it; empty while nothing stops.
 
-        `suspended`: the seconds that the action was suspended so far, which do not count.
+        `suspended`: the seconds for which the action was suspended so far. They do not count.
         """
-        told: JsonMap = {"made": True} if self.is_made else {}
-        if self.cause is not None and self.patience_ends is not None:
-            told |= {"cause": self.cause.name, "until": self.patience_ends - suspended}
-        return told
+        if self.cause is None or self.patience_ends is None:
+            return StopRecord(self.is_made)
+        return StopRecord(self.is_made, self.cause.name, self.patience_ends - suspended)
 
-    def restore(self, told: JsonMap, suspended: float) -> None:
-        """Continue with what an earlier attempt has recorded."""
-        if told.get("made"):
+    def restore(self, stopped: StopRecord, suspended: float) -> None:
+        """Continue with the record of an earlier attempt."""
+        if stopped.made:
             self.finish_making()
-        cause, until = told.get("cause"), told.get("until")
-        if isinstance(cause, str) and isinstance(until, int | float):
-            self.cause, self.patience_ends = Stop[cause], until + suspended
+        if stopped.cause is not None and stopped.until is not None:
+            self.cause, self.patience_ends = Stop[stopped.cause], stopped.until + suspended
 
     def finish_making(self) -> None:
         """Everything that was asked for is there: that an old object does not go is no reason to undo it."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from heatlite.core.check_tally import CheckTally
 from heatlite.core.errors import HeatliteError, RequestLimitExceeded, ResourceActionRestricted
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
@@ -68,7 +69,7 @@ class Transitions:
         """Of an adoption: by name what each resource was where it comes from."""
         self.snapshot = ""
         """The id of the snapshot that is taken."""
-        self.tally = check_verdicts.Tally()
+        self.tally = CheckTally()
         """The results of the checks of this action."""
         self.keeps_objects = False
         """Whether a delete only forgets resources, whatever their policy."""

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.action_payloads import ActionData
+from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ActionTable, held
 from heatlite.store.database.database import Value
@@ -127,7 +128,7 @@ class Claims:
         return self._control(action.id)
 
     def begin_commit(
-        self, action: ActionRecord, now: float, lease: float, data: JsonMap | None = None
+        self, action: ActionRecord, now: float, lease: float, data: ActionData | None = None
     ) -> Control | None:
         """Renew the lease as `renew` does, count a commit of progress, and store `data` unless it is None.
 
@@ -135,7 +136,7 @@ class Claims:
         raises AlreadyCommitted instead of writing twice. Raises Fenced.
         """
         self._actions.lock_stack(action.id)
-        stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data)), now)
+        stored: tuple[Value, ...] = () if data is None else (self._actions.encrypted(action, dump(data.to_json())), now)
         also = ", data = ?, updated_at = ?" if stored else ""
         changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"

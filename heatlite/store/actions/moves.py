@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.action_payloads import ActionOutputs
+from heatlite.core.json import dump
 from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.queue import ActionQueue
@@ -37,6 +38,8 @@ _TO_WAKE = (
     f" AND child.{LIVE}))"
 )
 
+_NO_OUTPUTS = ActionOutputs()
+
 
 class Moves:
     """Moves actions that a worker holds, and wakes those that wait for them."""
@@ -57,7 +60,7 @@ class Moves:
     # -- end ---------------------------------------------------------------------------------------
 
     def finish(
-        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: JsonMap | None = None
+        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: ActionOutputs = _NO_OUTPUTS
     ) -> None:
         """End a held action and wake its dependents and its parent. Raises Fenced.
 
@@ -68,14 +71,14 @@ class Moves:
             raise Fenced(action.id)
 
     def end(
-        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: JsonMap | None = None
+        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: ActionOutputs = _NO_OUTPUTS
     ) -> None:
         """End an action from outside and fence a worker that holds it. Raises Fenced if it moved meanwhile."""
         if not self.end_if_unmoved(action, status, reason, now, outputs):
             raise Fenced(action.id)
 
     def end_if_unmoved(
-        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: JsonMap | None = None
+        self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: ActionOutputs = _NO_OUTPUTS
     ) -> bool:
         """End an action as `end` does, and return whether it was still in the state of the record."""
         where = "WHERE id = ? AND attempt = ? AND status = ?"
@@ -88,12 +91,12 @@ class Moves:
         status: ActionStatus,
         reason: str,
         now: float,
-        outputs: JsonMap | None,
+        outputs: ActionOutputs,
         where: str,
         parameters: Sequence[Value],
         taken_away: bool,
     ) -> bool:
-        stored = self._actions.encrypted(action, dump(outputs or {}))
+        stored = self._actions.encrypted(action, dump(outputs.to_json()))
         if self._actions.write(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters)) == 0:
             return False
         self._actions.record_move(action, status, now, reason)

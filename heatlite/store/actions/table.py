@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.json import dump
 from heatlite.core.status import (
     LIVE_ACTIONS,
@@ -33,7 +34,11 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of an `ActionRecord`, named as its fields."""
 _WRITTEN = tuple(column for column in COLUMNS if column not in ("id", "seq"))
-_JSON = ("inputs", "outputs", "data", "context")
+_PAYLOADS: dict[str, type[ActionInputs | ActionOutputs | ActionData]] = {
+    "inputs": ActionInputs,
+    "outputs": ActionOutputs,
+    "data": ActionData,
+}
 
 
 def any_of(statuses: frozenset[ActionStatus]) -> str:
@@ -161,22 +166,24 @@ def exclusive_key(record: ActionRecord) -> str | None:
     if record.status not in LIVE_ACTIONS:
         return None
     if record.verb is Verb.DELETE:
-        return record.stack_id + (":force" if record.inputs.get("force") else ":delete")
+        return record.stack_id + (":force" if record.inputs.force else ":delete")
     return record.stack_id
 
 
 def _row(record: ActionRecord) -> tuple[Value, ...]:
-    values = (
-        dump(getattr(record, column)) if column in _JSON else getattr(record, column) for column in _WRITTEN
-    )
-    return (record.id, *values, record.name, record.kind, 0, exclusive_key(record))
+    values = {column: getattr(record, column) for column in _WRITTEN}
+    for column in _PAYLOADS:
+        values[column] = dump(values[column].to_json())
+    values["context"] = dump(record.context)
+    return (record.id, *values.values(), record.name, record.kind, 0, exclusive_key(record))
 
 
 def record_of(row: Row, encryption: FieldEncryption) -> ActionRecord:
     """Return the record of a row with COLUMNS. Raises UnreadableSecret."""
     fields = dict(zip(COLUMNS, row, strict=True))
-    for column in _JSON:
-        fields[column] = json.loads(encryption.decrypt(fields[column]))
+    for column, payload in _PAYLOADS.items():
+        fields[column] = payload.from_json(json.loads(encryption.decrypt(fields[column])))
+    fields["context"] = json.loads(encryption.decrypt(fields["context"]))
     fields["verb"] = Verb(fields["verb"])
     fields["status"] = ActionStatus(fields["status"])
     fields["cause"] = Cause(fields["cause"])

@@ -3,10 +3,11 @@
 import pytest
 
 from heatlite.clients import cloud
+from heatlite.core.check_tally import CheckTally
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.status import Status, Verb
 from heatlite.engine.steps import check_verdicts
-from heatlite.engine.steps.check_verdicts import Tally, cause_of
+from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.plugin import ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.cloud import Unsettled
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
@@ -77,7 +78,7 @@ def test_a_row_that_is_in_no_check_is_left_alone() -> None:
 
 
 def test_the_reason_has_a_part_for_each_cause() -> None:
-    tally = Tally(healthy=2, unhealthy=1, names=["a"], stale=["old"])
+    tally = CheckTally(healthy=2, unhealthy=1, names=["a"], stale=["old"])
     for _ in range(8):
         tally.add_unknown("compute: HTTP 503")
     tally.add_unknown("NoCloud: none")
@@ -88,12 +89,12 @@ def test_the_reason_has_a_part_for_each_cause() -> None:
 
 
 def test_a_nested_stack_hands_its_counts_up() -> None:
-    below = Tally(healthy=1, unhealthy=2, unsupported=1, names=["x", "y"])
+    below = CheckTally(healthy=1, unhealthy=2, unsupported=1, names=["x", "y"])
     below.add_unknown("compute: HTTP 503", 3)
-    read = Tally.read({"result": "ERROR", "checked": below.counts()})
+    read = CheckTally.from_json(below.to_json())
     assert read is not None
-    above = Tally()
+    above = CheckTally()
     above.add_nested("group", read)
-    assert above.counts() == below.counts()
+    assert above.to_json() == below.to_json()
     assert above.names == ["group"]
-    assert Tally.read({"result": "CANCEL"}) is None
+    assert CheckTally.from_json(None) is None

@@ -16,6 +16,7 @@ from store_behaviour import (
     insert,
 )
 
+from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import MASK
@@ -32,6 +33,9 @@ __all__: list[str] = []
 """Every test of this module, for `import *`."""
 
 SECRET: JsonMap = {"password": "open sesame"}
+INPUTS = ActionInputs(snapshot="open sesame")
+DATA = ActionData(deletion=MemberChange(("open sesame",)))
+OUTPUTS = ActionOutputs(error="open sesame")
 OLD, NEW = new_key(), new_key()
 
 
@@ -53,7 +57,7 @@ def in_clear(store: Store, text: str = "sesame") -> list[str]:
 def fill(store: Store, stack: StackRecord) -> ActionRecord:
     """Something in each table that may have a secret in it, all of them with the same."""
     config = a_config(config=SECRET)
-    action = an_action(stack.id, inputs=SECRET)
+    action = an_action(stack.id, inputs=INPUTS)
     with store.transaction():
         template_id = store.templates.put(SECRET, {"a.yaml": "sesame"}, sealed=stack.sealed)
         given = {"template_id": template_id, "environment": SECRET, "inherited": SECRET}
@@ -74,8 +78,8 @@ def fill(store: Store, stack: StackRecord) -> ActionRecord:
     claimed = store.claims.claim("me", 200.0, 30.0)
     assert claimed is not None
     with store.transaction():
-        store.claims.begin_commit(claimed, 200.0, 30.0, SECRET)
-        store.moves.finish(claimed, ActionStatus.FAILED, "", 200.0, SECRET)
+        store.claims.begin_commit(claimed, 200.0, 30.0, DATA)
+        store.moves.finish(claimed, ActionStatus.FAILED, "", 200.0, OUTPUTS)
     return action
 
 
@@ -108,8 +112,8 @@ def check_whole(store: Store, stack: StackRecord, action: ActionRecord) -> None:
     assert playbook.document == "sesame"
     done = store.actions.get(action.id)
     assert done is not None
-    assert done.inputs == done.data == done.outputs == SECRET
-    assert [one.inputs for one in store.action_list.find("acme", action.id, 2)] == [SECRET]
+    assert (done.inputs, done.data, done.outputs) == (INPUTS, DATA, OUTPUTS)
+    assert [one.inputs for one in store.action_list.find("acme", action.id, 2)] == [INPUTS]
 
 
 @everywhere
@@ -384,11 +388,11 @@ def test_a_credential_goes_with_its_stack(store: Store, url: str) -> None:
 def test_an_action_that_is_asked_for_something_keeps_what_it_has(store: Store, url: str) -> None:
     mine, stack = keyed(url, OLD), a_stack(sealed=True)
     insert(mine, stack)
-    action = an_action(stack.id, inputs=SECRET)
+    action = an_action(stack.id, inputs=INPUTS)
     with mine.transaction():
         mine.queue.enqueue(action)
         mine.controls.signal(action.id, Control.CANCEL, 1.0)
     assert in_clear(store) == []
     (live,) = mine.actions.live([stack.id])
-    assert (live.inputs, live.control) == (SECRET, Control.CANCEL)
+    assert (live.inputs, live.control) == (INPUTS, Control.CANCEL)
     mine.close()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
@@ -20,7 +21,7 @@ from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFou
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.nodes import NodeActionState, NodeState, Origin, Requester
-from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
+from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Result, Status, Verb
 from heatlite.engine.execution.retention import Retention
 from heatlite.store.actions.listing import ActionQuery
 from heatlite.store.admin.consistency import RULES
@@ -1076,14 +1077,14 @@ def test_a_sink_of_all_stacks_gets_what_is_told_since_anybody_has_it(store: Stor
 @everywhere
 def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
     given = an_action(
-        inputs={"a": [1, "ü"]},
+        inputs=ActionInputs(resources={"a": [1, "ü"]}, force=True),
         status_reason="why",
         control=Control.CANCEL,
         deadline=900.5,
         verb=Verb.DELETE,
         cause=Cause.DERIVED,
-        outputs={"result": "OK"},
-        data={"deletion": {"count": 2}},
+        outputs=ActionOutputs(Result.OK),
+        data=ActionData(deletion=MemberChange(("a", "b"))),
         context={"roles": ["member"]},
         secrets="fernet1:sealed",
         interval=600.0,
@@ -2144,9 +2145,9 @@ def test_what_actions_depend_on(store: Store) -> None:
 
 @everywhere
 def test_secrets_and_records_of_stacks_are_not_read_for_lists(store: Store) -> None:
-    put(store, given := an_action(inputs={"resources": {"db": "x" * 99}}, secrets="sealed"))
-    put(store, other := an_action(inputs={"resource": 1}))
+    put(store, given := an_action(inputs=ActionInputs(resources={"db": "x" * 99}), secrets="sealed"))
+    put(store, other := an_action(inputs=ActionInputs(retry=True)))
     latest, shown = store.action_list.page("acme", ActionQuery(limit=9))
-    assert (shown.id, shown.inputs, shown.secrets) == (given.id, {}, None)
+    assert (shown.id, shown.inputs, shown.secrets) == (given.id, ActionInputs(), None)
     assert latest.inputs == other.inputs
     assert store.action_list.find("acme", given.id, 2) == [shown]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from heatlite.core.action_payloads import ActionInputs
 from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
@@ -29,11 +30,13 @@ def stack(state: str = "CREATE_COMPLETE", before_lock: str | None = None, locked
     )  # fmt: skip
 
 
-def action(verb: Verb, stack_id: str = "s", status: ActionStatus = ActionStatus.RUNNING, **more: bool) -> ActionRecord:
+def action(
+    verb: Verb, stack_id: str = "s", status: ActionStatus = ActionStatus.RUNNING, force: bool = False
+) -> ActionRecord:
     begun = 1.0 if status is ActionStatus.RUNNING else None
     return ActionRecord(
         id=f"{verb}-{stack_id}", stack_id=stack_id, root_id="s", project="p", verb=verb, status=status,
-        requested_by="ann", created_at=0.0, started_at=begun, inputs={**more},
+        requested_by="ann", created_at=0.0, started_at=begun, inputs=ActionInputs(force=force),
     )  # fmt: skip
 
 

@@ -1,0 +1,315 @@
+"""Typed contents of the JSON columns of an action's row: inputs, outputs and data.
+
+`to_json` leaves out what is not set and writes keys in a fixed order. The stored text and the API's answer depend on
+both.
+"""
+
+from dataclasses import dataclass
+
+from heatlite.core.check_tally import CheckTally
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import LockLevel, Result
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookStage:
+    """One stage of a playbook's run."""
+
+    name: str
+    at_once: int | None
+    """The number of node actions that may run at once; None: all."""
+    nodes: int
+    """The number of nodes that the stage acts on."""
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        return {"name": self.name, "at_once": self.at_once or "all", "nodes": self.nodes}
+
+    @classmethod
+    def from_json(cls, stored: JsonMap) -> "PlaybookStage":
+        """Read the stored form."""
+        at_once, nodes = stored.get("at_once"), stored.get("nodes")
+        return cls(
+            str(stored.get("name")),
+            at_once if isinstance(at_once, int) else None,
+            nodes if isinstance(nodes, int) else 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookInputs:
+    """The playbook that an action runs."""
+
+    name: str | None
+    """None for a playbook that was given as text."""
+    digest: str
+    """The digest of the run's plan; an approval may name it."""
+    stages: tuple[PlaybookStage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionInputs:
+    """The options of an action."""
+
+    resources: JsonMap | None = None
+    """Of an adoption or a restore: the recorded resources, by name."""
+    converge: bool = False
+    """Observe the real objects before the update is planned."""
+    retry: bool = False
+    """Continue an operation that had failed."""
+    level: LockLevel | None = None
+    """The reach of a lock."""
+    snapshot: str | None = None
+    """The id of the snapshot to take."""
+    deleted_snapshot: str | None = None
+    """The id of the snapshot to delete."""
+    abandon: bool = False
+    """Forget the objects instead of deleting them."""
+    force: bool = False
+    """Delete in any case; leave behind objects that cannot be deleted."""
+    playbook: PlaybookInputs | None = None
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        stored: JsonMap = {}
+        if self.resources is not None:
+            stored["resources"] = self.resources
+        if self.converge:
+            stored["converge"] = True
+        if self.retry:
+            stored["retry"] = True
+        if self.level is not None:
+            stored["level"] = self.level
+        if self.snapshot is not None:
+            stored["snapshot"] = self.snapshot
+        if self.deleted_snapshot is not None:
+            stored["delete"] = self.deleted_snapshot
+        if self.abandon:
+            stored["abandon"] = True
+        if self.force:
+            stored["force"] = True
+        if self.playbook is not None:
+            stored["playbook"] = self.playbook.name
+            stored["digest"] = self.playbook.digest
+            stored["stages"] = [stage.to_json() for stage in self.playbook.stages]
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: JsonMap) -> "ActionInputs":
+        """Read the stored form."""
+        if not stored:
+            return cls()
+        resources, level = stored.get("resources"), stored.get("level")
+        return cls(
+            resources=resources if isinstance(resources, dict) else None,
+            converge=bool(stored.get("converge")),
+            retry=bool(stored.get("retry")),
+            level=LockLevel(level) if isinstance(level, str) else None,
+            snapshot=_text(stored.get("snapshot")),
+            deleted_snapshot=_text(stored.get("delete")),
+            abandon=bool(stored.get("abandon")),
+            force=bool(stored.get("force")),
+            playbook=_playbook(stored),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """The node actions of one stage of a playbook's run that has ended."""
+
+    name: str
+    states: dict[str, int]
+    """The number of node actions by state."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedNodeAction:
+    """A node action that failed, or was lost, in a playbook's run."""
+
+    id: str
+    stage: str
+    node: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookResult:
+    """The outcome of a playbook's run."""
+
+    stages: tuple[StageResult, ...]
+    failed: tuple[FailedNodeAction, ...]
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        stages: list[JsonMap] = [{"name": one.name, "states": {**one.states}} for one in self.stages]
+        failed: list[JsonMap] = [
+            {"id": one.id, "stage": one.stage, "node": one.node, "state": one.state} for one in self.failed
+        ]
+        return {"stages": stages, "failed": failed}
+
+
+@dataclass(frozen=True, slots=True)
+class ActionOutputs:
+    """The outcome of an action that has ended; all empty before."""
+
+    result: Result | None = None
+    stack_status: str | None = None
+    """``CREATE_COMPLETE``, if the action has set the stack's state at its end."""
+    error: str | None = None
+    checked: CheckTally | None = None
+    playbook: PlaybookResult | None = None
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        stored: JsonMap = {}
+        if self.result is not None:
+            stored["result"] = self.result
+        if self.stack_status is not None:
+            stored["stack_status"] = self.stack_status
+        if self.error is not None:
+            stored["error"] = self.error
+        if self.checked is not None:
+            stored["checked"] = self.checked.to_json()
+        if self.playbook is not None:
+            stored |= self.playbook.to_json()
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: JsonMap) -> "ActionOutputs":
+        """Read the stored form."""
+        if not stored:
+            return cls()
+        result = stored.get("result")
+        return cls(
+            Result(result) if isinstance(result, str) else None,
+            _text(stored.get("stack_status")),
+            _text(stored.get("error")),
+            CheckTally.from_json(stored.get("checked")),
+            _playbook_result(stored),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChange:
+    """The members that a change of a group creates or deletes."""
+
+    names: tuple[str, ...]
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        return {"count": len(self.names), "candidates": [*self.names]}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "MemberChange | None":
+        """Read the stored form; None for anything but an object."""
+        names = stored.get("candidates") if isinstance(stored, dict) else None
+        return cls(tuple(str(name) for name in names)) if isinstance(names, list) else None
+
+
+@dataclass(frozen=True, slots=True)
+class StopRecord:
+    """The reason why an action stops, for the next attempt at it."""
+
+    made: bool = False
+    """All that was wanted exists; only the clean-up is left."""
+    cause: str | None = None
+    """The name of the cause."""
+    until: float | None = None
+    """The end of the time for running calls: seconds since the epoch, without the time of suspensions."""
+    failures: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        stored: JsonMap = {"made": True} if self.made else {}
+        if self.cause is not None:
+            stored |= {"cause": self.cause, "until": self.until}
+        if self.failures:
+            stored["failures"] = [*self.failures]
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "StopRecord | None":
+        """Read the stored form; None for anything but an object."""
+        if not isinstance(stored, dict):
+            return None
+        cause, until, failures = stored.get("cause"), stored.get("until"), stored.get("failures")
+        known = isinstance(cause, str) and isinstance(until, int | float)
+        return cls(
+            bool(stored.get("made")),
+            str(cause) if known else None,
+            until if isinstance(until, int | float) and known else None,
+            tuple(str(text) for text in failures) if isinstance(failures, list) else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ActionData:
+    """The decisions and the progress of an action."""
+
+    creation: MemberChange | None = None
+    deletion: MemberChange | None = None
+    rolled_back_after: Result | None = None
+    """The result that the action's rollback followed."""
+    stopping: StopRecord | None = None
+    """Of the phase that runs."""
+    checked: CheckTally | None = None
+    """Of the phase that runs: the verdicts so far."""
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        stored: JsonMap = {}
+        if self.creation is not None:
+            stored["creation"] = self.creation.to_json()
+        if self.deletion is not None:
+            stored["deletion"] = self.deletion.to_json()
+        if self.rolled_back_after is not None:
+            stored["rolled_back_after"] = self.rolled_back_after
+        if self.stopping is not None:
+            stored["stopping"] = self.stopping.to_json()
+        if self.checked is not None:
+            stored["checked"] = self.checked.to_json(named=True)
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: JsonMap) -> "ActionData":
+        """Read the stored form."""
+        if not stored:
+            return cls()
+        after = stored.get("rolled_back_after")
+        return cls(
+            MemberChange.from_json(stored.get("creation")),
+            MemberChange.from_json(stored.get("deletion")),
+            Result(after) if isinstance(after, str) else None,
+            StopRecord.from_json(stored.get("stopping")),
+            CheckTally.from_json(stored.get("checked")),
+        )
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _objects(value: Json) -> list[JsonMap]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _playbook(stored: JsonMap) -> PlaybookInputs | None:
+    if "stages" not in stored:
+        return None
+    stages = tuple(PlaybookStage.from_json(one) for one in _objects(stored["stages"]))
+    return PlaybookInputs(_text(stored.get("playbook")), str(stored.get("digest")), stages)
+
+
+def _playbook_result(stored: JsonMap) -> PlaybookResult | None:
+    if "stages" not in stored:
+        return None
+    stages = []
+    for one in _objects(stored["stages"]):
+        states = one.get("states")
+        counts = states.items() if isinstance(states, dict) else ()
+        stages.append(StageResult(str(one.get("name")), {name: n for name, n in counts if isinstance(n, int)}))
+    failed = [
+        FailedNodeAction(*(str(one.get(key)) for key in ("id", "stage", "node", "state")))
+        for one in _objects(stored.get("failed"))
+    ]
+    return PlaybookResult(tuple(stages), tuple(failed))

@@ -1,0 +1,52 @@
+import json
+
+import pytest
+
+from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
+from heatlite.core.json import dump
+
+INPUTS = [
+    "{}",
+    '{"resources":{}}',
+    '{"resources":{"a":{"resource_id":"1"}}}',
+    '{"converge":true}',
+    '{"retry":true}',
+    '{"level":"all"}',
+    '{"snapshot":"s"}',
+    '{"delete":"s"}',
+    '{"abandon":true,"force":true}',
+    '{"playbook":null,"digest":"d","stages":[{"name":"drain","at_once":"all","nodes":3}]}',
+    '{"playbook":"p","digest":"d","stages":[{"name":"drain","at_once":2,"nodes":3}]}',
+]
+CHECKED = '"healthy":1,"unhealthy":0,"unknown":2,"unsupported":0,"stale":["old"],"causes":{"compute: HTTP 503":2}'
+OUTPUTS = [
+    "{}",
+    '{"result":"OK"}',
+    '{"result":"ERROR","stack_status":"CREATE_FAILED","error":"why"}',
+    f'{{"result":"ERROR","stack_status":"CHECK_FAILED","error":"why","checked":{{{CHECKED}}}}}',
+    '{"result":"ERROR","error":"why","stages":[{"name":"drain","states":{"DONE":1,"FAILED":1}}],'
+    '"failed":[{"id":"1","stage":"drain","node":"n","state":"FAILED"}]}',
+]
+DATA = [
+    "{}",
+    '{"creation":{"count":1,"candidates":["a"]},"deletion":{"count":2,"candidates":["b","c"]}}',
+    '{"rolled_back_after":"TIMEOUT","stopping":{"made":true}}',
+    '{"stopping":{"cause":"FAILURE","until":12.5,"failures":["Resource CREATE failed: why"]}}',
+    '{"stopping":{"made":true,"cause":"CANCEL","until":1}}',
+    f'{{"checked":{{{CHECKED},"names":["a"]}}}}',
+]
+
+
+@pytest.mark.parametrize("stored", INPUTS)
+def test_inputs_are_written_as_they_were_read(stored: str) -> None:
+    assert dump(ActionInputs.from_json(json.loads(stored)).to_json()) == stored
+
+
+@pytest.mark.parametrize("stored", OUTPUTS)
+def test_outputs_are_written_as_they_were_read(stored: str) -> None:
+    assert dump(ActionOutputs.from_json(json.loads(stored)).to_json()) == stored
+
+
+@pytest.mark.parametrize("stored", DATA)
+def test_data_is_written_as_it_was_read(stored: str) -> None:
+    assert dump(ActionData.from_json(json.loads(stored)).to_json()) == stored
