@@ -19,7 +19,7 @@ from heatlite.core.json import size as json_size
 from heatlite.template.document import Definition, ResourceDefinition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, Unknown, resolve, sift, walk
-from heatlite.template.functions_hot import GetAttrSelecting, GetFile, GetParam, GetResource
+from heatlite.template.functions.references import GetAttrSelecting, GetFile, GetParam, GetResource
 from heatlite.template.loader import Path, Source
 from heatlite.template.problems import Findings, Phase, dotted, locate, raise_first, stated
 from heatlite.template.provider import Provider, read_provider

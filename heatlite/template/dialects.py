@@ -12,7 +12,7 @@ from typing import Final
 from heatlite.core.errors import InvalidTemplateVersion, Problem
 from heatlite.core.json import Json
 from heatlite.template.expression import UNKNOWN, Function
-from heatlite.template.functions_cfn import (
+from heatlite.template.functions.cfn import (
     Base64,
     CfnNot,
     CfnResourceFacade,
@@ -26,42 +26,40 @@ from heatlite.template.functions_cfn import (
     Replace,
     Split,
 )
-from heatlite.template.functions_hot import (
-    And,
+from heatlite.template.functions.lists import (
     Contains,
-    Digest,
-    Equals,
     Filter,
+    ListConcat,
+    ListConcatUnique,
+    MapMerge,
+    MapReplace,
+    Repeat,
+    RepeatMaps,
+    RepeatPermutations,
+    Select,
+)
+from heatlite.template.functions.logic import And, Equals, If, IfShort, Not, Or, Removed
+from heatlite.template.functions.references import (
     GetAttr,
     GetAttrAll,
     GetAttrSelecting,
     GetFile,
     GetParam,
     GetResource,
-    If,
-    IfShort,
-    ListConcat,
-    ListConcatUnique,
+    ResourceFacade,
+)
+from heatlite.template.functions.text import (
+    Digest,
     ListJoin,
     ListJoinOne,
     MakeUrl,
-    MapMerge,
-    MapReplace,
-    Not,
-    Or,
-    Removed,
-    Repeat,
-    RepeatMaps,
-    RepeatPermutations,
-    ResourceFacade,
-    Select,
     StrReplace,
     StrReplaceStrict,
     StrReplaceText,
     StrReplaceVeryStrict,
     StrSplit,
 )
-from heatlite.template.functions_yaql import Yaql
+from heatlite.template.functions.yaql import Yaql
 from heatlite.template.loader import VERSION_KEYS
 from heatlite.template.parameters import PSEUDO, ParameterSchema
 from heatlite.template.parameters_cfn import parse_cfn_parameter

@@ -28,7 +28,7 @@ from heatlite.template.expression import (
     sift,
     walk,
 )
-from heatlite.template.functions_hot import GetAttrSelecting, GetResource
+from heatlite.template.functions.references import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path
 from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated

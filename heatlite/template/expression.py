@@ -272,6 +272,13 @@ def raise_together(errors: Sequence[StackValidationFailed]) -> None:
         raise StackValidationFailed(errors[0].message, problems=problems)
 
 
+class Shape(Protocol):
+    """Declared form of a function's arguments."""
+
+    def check(self, call: Call, arguments: object, /) -> None:
+        """Raise StackValidationFailed if the parsed arguments have another form."""
+
+
 class Function(Expression):
     """A template function. A subclass checks its syntax in `__init__` and computes in `apply`."""
 
@@ -279,6 +286,8 @@ class Function(Expression):
 
     summary: ClassVar[str]
     """One line for people (GET /template_versions/{v}/functions)."""
+    takes: ClassVar[Shape | None] = None
+    """Shape of the arguments, checked when a call is parsed."""
     strict: ClassVar[bool] = True
     """UNKNOWN anywhere in the arguments makes the result UNKNOWN."""
 
@@ -287,6 +296,8 @@ class Function(Expression):
         self.path = call.path
         self.bindings = call.bindings
         self.arguments = arguments
+        if self.takes is not None:
+            self.takes.check(call, arguments)
 
     @classmethod
     def build(cls, call: Call) -> object:

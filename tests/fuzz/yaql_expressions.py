@@ -12,10 +12,10 @@ from typing import Final
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import Json
-from heatlite.template import functions_yaql
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
+from heatlite.template.functions import yaql as functions_yaql
 from tests.fuzz.targets import Live
 
 SECONDS: Final = 10.0

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import Json
-from heatlite.template import functions_yaql
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
-from heatlite.template.yaql_bounds import CALL, CALL_BACK, STEP
+from heatlite.template.functions import yaql as functions_yaql
+from heatlite.template.functions.yaql_bounds import CALL, CALL_BACK, STEP
 
 
 class Stack:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.template.expression import Call, Function, deferred, fields
-from heatlite.template.functions_hot import brief, wrong
+from heatlite.template.functions.arguments import Fields, brief, wrong
+from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
 from heatlite.template.loader import verify_json_value
 from heatlite.template.patterns import Program
-from heatlite.template.yaql_bounds import Charge, Meter, counted, said
 
 MOST_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000
@@ -34,15 +34,13 @@ _meter: ContextVar[Meter] = ContextVar("meter")
 
 class Yaql(Function):
     summary = "The result of an expression in the query language YAQL, over the data given."
+    takes = Fields(("expression",), '{"expression": text, "data": anything}', ("data",))
     __slots__ = ()
 
     def __init__(self, call: Call, arguments: object) -> None:
         super().__init__(call, arguments)
         given = fields(arguments)
-        if given is None:
-            raise call.fault(f'Arguments to "{call.name}" must be a map')
-        if "expression" not in given or not given.keys() <= {"expression", "data"}:
-            raise call.fault(f'"{call.name}" syntax should be {{"expression": text, "data": anything}}')
+        assert given
         expression = given["expression"]
         if not deferred(expression):
             try:

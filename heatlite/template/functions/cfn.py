@@ -6,18 +6,9 @@ from typing import ClassVar, Final
 
 from heatlite.core.errors import InvalidTemplateReference
 from heatlite.template.expression import Call, Function, deferred, entries
-from heatlite.template.functions_hot import (
-    GetAttrSelecting,
-    GetParam,
-    GetResource,
-    ListJoinOne,
-    ResourceFacade,
-    StrReplaceText,
-    StrSplit,
-    brief,
-    sequence,
-    wrong,
-)
+from heatlite.template.functions.arguments import Items, brief, sequence, wrong
+from heatlite.template.functions.references import GetAttrSelecting, GetParam, GetResource, ResourceFacade
+from heatlite.template.functions.text import ListJoinOne, StrReplaceText, StrSplit
 
 DEFAULT_ZONES: Final = ("nova",)
 """The availability zones where no cloud has been asked: a new cloud has this one."""
@@ -52,24 +43,14 @@ class Ref(Function):
 
 class GetAtt(GetAttrSelecting):
     summary = "An attribute of a resource."
+    takes = Items('Arguments to "%s" must be of the form [resource_name, attribute]', 2, 2)
     __slots__ = ()
-
-    def __init__(self, call: Call, arguments: object) -> None:
-        given = entries(arguments)
-        if given is None or len(given) != 2:
-            raise call.fault(f'Arguments to "{call.name}" must be of the form [resource_name, attribute]')
-        super().__init__(call, arguments)
 
 
 class FindInMap(Function):
     summary = "A value of the Mappings section: by map, key and name."
+    takes = Items('Arguments to "%s" must be of the form [map_name, key, value_name]', 3, 3)
     __slots__ = ()
-
-    def __init__(self, call: Call, arguments: object) -> None:
-        super().__init__(call, arguments)
-        given = entries(arguments)
-        if given is None or len(given) != 3:
-            raise call.fault(f'Arguments to "{call.name}" must be of the form [map_name, key, value_name]')
 
     def apply(self, arguments: object) -> object:
         found: object = self.bindings.mappings
@@ -90,28 +71,19 @@ class GetAZs(Function):
 
 
 class Join(ListJoinOne):
-    example = '"Fn::Join" : [ " ", [ "str1", "str2"]]'
+    takes = Items('Incorrect arguments to "%s" should be: "Fn::Join" : [ " ", [ "str1", "str2"]]', 2, 2)
     __slots__ = ()
 
 
 class Split(StrSplit):
     summary = "A text cut at a delimiter into a list."
+    takes = Items('Arguments to "%s" must be of the form [delimiter, string]', 2, 2)
     __slots__ = ()
-
-    def __init__(self, call: Call, arguments: object) -> None:
-        super().__init__(call, arguments)
-        if len(entries(arguments) or ()) != 2:
-            raise call.fault(f'Arguments to "{call.name}" must be of the form [delimiter, string]')
 
 
 class Replace(StrReplaceText):
+    takes = Items('Arguments to "%s" must be of the form [{name: value}, text]', 2, 2)
     __slots__ = ()
-
-    def __init__(self, call: Call, arguments: object) -> None:
-        Function.__init__(self, call, arguments)
-        given = entries(arguments)
-        if given is None or len(given) != 2:
-            raise call.fault(f'Arguments to "{call.name}" must be of the form [{{name: value}}, text]')
 
     def apply(self, arguments: object) -> object:
         params, template = sequence(arguments)

@@ -1,0 +1,1 @@
+"""Template functions, one class each. `dialects` tells which version of a language has which."""

@@ -1,0 +1,91 @@
+"""Condition functions of HOT, `if`, and functions of earlier versions."""
+
+from typing import ClassVar
+
+from heatlite.core.errors import StackValidationFailed
+from heatlite.template.expression import OMIT, Call, Function, raise_together
+from heatlite.template.functions.arguments import Items, sequence
+
+
+class If(Function):
+    summary = "One of two values, as a condition says; the other one is not even looked at."
+    short: ClassVar[bool] = False
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        given = call.arguments
+        if not isinstance(given, list) or not (2 if cls.short else 3) <= len(given) <= 3:
+            form = "[condition_name, value_if_true, value_if_false]"
+            raise call.fault(f'Arguments to "{call.name}" must be of the form: {form}')
+        chosen = 1 if call.bindings.decide(given[0], (*call.path, 0)) else 2
+        return OMIT if chosen == len(given) else call.parser.parse_part(given[chosen], (*call.path, chosen))
+
+
+class IfShort(If):
+    summary = "One of two values, as a condition says; without the second one, the item itself vanishes."
+    short = True
+    __slots__ = ()
+
+
+class Removed(Function):
+    """A function of earlier versions."""
+
+    summary = ""
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        raise call.fault(f'The function "{call.name}" is not supported in this version of HOT.')
+
+
+class Equals(Function):
+    summary = "Whether two values are equal."
+    takes = Items('Arguments to "%s" must be of the form: [value_1, value_2]', 2, 2)
+    __slots__ = ()
+
+    def apply(self, arguments: object) -> object:
+        one, other = sequence(arguments)
+        return one == other
+
+
+class Not(Function):
+    summary = "The opposite of a condition."
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        return not call.bindings.decide(call.arguments, call.path)
+
+
+class And(Function):
+    summary = "Whether all of several conditions hold."
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        return all(cls.operands(call))
+
+    @classmethod
+    def operands(cls, call: Call) -> list[bool]:
+        given = call.arguments
+        if not isinstance(given, list) or len(given) < 2:
+            raise call.fault(f'The minimum number of condition arguments to "{call.name}" is 2.')
+        decided: list[bool] = []
+        errors: list[StackValidationFailed] = []
+        for i, item in enumerate(given):
+            try:
+                decided.append(call.bindings.decide(item, (*call.path, i)))
+            except StackValidationFailed as error:
+                errors.append(error.with_traceback(None))
+        raise_together(errors)
+        return decided
+
+
+class Or(And):
+    summary = "Whether one of several conditions holds."
+    __slots__ = ()
+
+    @classmethod
+    def build(cls, call: Call) -> object:
+        return any(cls.operands(call))
