@@ -1,0 +1,710 @@
+"""Rules of `decide` and `choose`: state × change × type → outcome and reason."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import Invalid
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning.decide import choose, decide, deletes_first, is_marked
+from heatlite.engine.planning.facts import Facts, NestedFacts
+from heatlite.engine.planning.plan import Outcome, Reason
+from heatlite.engine.state.protected import Protected
+from heatlite.engine.state.template_types import TemplateResource
+from heatlite.plugin.resource import ResourceType
+from heatlite.store.records import HealthRecord, ProtectionRecord, ResourceRecord, StackRecord
+from heatlite.template.expression import UNKNOWN
+
+from .rows import (
+    NET,
+    NEW_NET,
+    Fixed,
+    Fresh,
+    Group,
+    Joined,
+    JoinedFixed,
+    OfTemplate,
+    Rebuilt,
+    Restless,
+    Thing,
+    row,
+    wanted,
+)
+
+INIT, CREATE, UPDATE, DELETE, CHECK = Verb.INIT, Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.CHECK
+DONE, RUNS, FAILED = Status.COMPLETE, Status.IN_PROGRESS, Status.FAILED
+STORED: Any = object()
+
+
+def never(*_: object) -> Any:
+    raise AssertionError("no rule may ask this here")
+
+
+def facts(
+    one: ResourceRecord | None = None,
+    kind: ResourceType = Thing,
+    was: ResourceType | None = None,
+    observed: Any = STORED,
+    net: ResourceRecord | None = NET,
+    is_done: bool = False,
+    is_outdated: bool = False,
+    answers: dict[str, Any] | None = None,
+    **definition: Any,
+) -> Facts:
+    """Return the facts of a row; `was` is its type, `definition` changes what is wanted."""
+    one = row() if one is None else one
+    found = one.properties if observed is STORED else observed
+    chosen = {} if net is None else {"net": net}
+    target = wanted(kind, **definition)
+    return Facts(one, target, was or kind, chosen, found, is_done, is_outdated, **(answers or {}))
+
+
+def nested(locked: bool = False, state: tuple[Verb, Status] = (CREATE, DONE), stays: Any = never) -> dict[str, Any]:
+    return {"nested": lambda: NestedFacts(locked, state, stays)}
+
+
+def yes(*_: object) -> bool:
+    return True
+
+
+def no(*_: object) -> bool:
+    return False
+
+
+TEXT, SIZE, OTHER_NET = {"text": "y"}, {"text": "x", "size": 2}, {"text": "x", "net": "other"}
+MARKED = row(CHECK, FAILED, health=HealthRecord(marked=True))
+
+CASES: list[tuple[str, Facts, Outcome, Reason]] = [
+    # -- objects that were never made, or are going
+    ("a row without an object needs one", facts(row(INIT)), Outcome.CREATE, Reason.NEVER_MADE),
+    (
+        "even of another type: there is no object to replace",
+        facts(row(INIT), was=Fixed),
+        Outcome.CREATE,
+        Reason.NEVER_MADE,
+    ),
+    ("half a deletion leaves nothing usable", facts(row(DELETE, RUNS)), Outcome.REPLACE, Reason.DELETION_BEGUN),
+    ("a failed deletion may have removed parts", facts(row(DELETE, FAILED)), Outcome.REPLACE, Reason.DELETION_BEGUN),
+    (
+        "a deleted external object is a new adoption",
+        facts(row(DELETE, RUNS, external_id="e"), external_id="e"),
+        Outcome.REPLACE,
+        Reason.DELETION_BEGUN,
+    ),
+    # -- objects that heatlite does not own
+    (
+        "another external id is another object",
+        facts(row(external_id="e"), external_id="f"),
+        Outcome.REFUSE,
+        Reason.EXTERNAL_ID_CHANGED,
+    ),
+    (
+        "an own object cannot become an external one",
+        facts(external_id="e"),
+        Outcome.REFUSE,
+        Reason.EXTERNAL_ID_CHANGED,
+    ),
+    (
+        "an external object cannot become an own one",
+        facts(row(external_id="e")),
+        Outcome.REFUSE,
+        Reason.EXTERNAL_ID_CHANGED,
+    ),
+    (
+        "properties of an external object are not applied",
+        facts(row(external_id="e"), external_id="e", properties=SIZE),
+        Outcome.KEEP,
+        Reason.EXTERNAL_WELL,
+    ),
+    (
+        "the type of an external object is not compared",
+        facts(row(CHECK, external_id="e"), was=Fixed, external_id="e"),
+        Outcome.KEEP,
+        Reason.EXTERNAL_WELL,
+    ),
+    (
+        "a check that was interrupted goes on",
+        facts(row(CHECK, RUNS, external_id="e"), external_id="e"),
+        Outcome.CONTINUE,
+        Reason.EXTERNAL_CHECK_INTERRUPTED,
+    ),
+    (
+        "an external object that was not well is looked for again",
+        facts(row(CHECK, FAILED, external_id="e"), external_id="e"),
+        Outcome.CREATE,
+        Reason.EXTERNAL_NOT_WELL,
+    ),
+    # -- another type
+    ("no type can take over another one's object", facts(was=Fixed), Outcome.REPLACE, Reason.TYPE_CHANGED),
+    (
+        "a failure does not matter if the type changes, too",
+        facts(row(UPDATE, FAILED), was=Fixed, answers={"needs_replace_failed": never}),
+        Outcome.REPLACE,
+        Reason.TYPE_CHANGED,
+    ),
+    (
+        "finished work of another type is of no use",
+        facts(was=Fixed, is_done=True),
+        Outcome.REPLACE,
+        Reason.TYPE_CHANGED,
+    ),
+    (
+        "another template of a template resource is an update",
+        facts(kind=OfTemplate, was=TemplateResource, properties=TEXT, answers=nested()),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "a type of a template replaces a plain one",
+        facts(kind=OfTemplate, was=Thing),
+        Outcome.REPLACE,
+        Reason.TYPE_CHANGED,
+    ),
+    # -- work that is done already
+    ("a restarted action does not repeat its work", facts(is_done=True), Outcome.KEEP, Reason.ALREADY_DONE),
+    (
+        "nor replaces what it has just made",
+        facts(kind=Fresh, is_done=True, is_outdated=True),
+        Outcome.KEEP,
+        Reason.ALREADY_DONE,
+    ),
+    (
+        "a finished nested stack is not updated twice",
+        facts(kind=Group, is_done=True, answers={"nested": never}),
+        Outcome.KEEP,
+        Reason.ALREADY_DONE,
+    ),
+    (
+        "a value that came later still has to be applied",
+        facts(is_done=True, properties=TEXT),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    # -- nested stacks
+    (
+        "without its stack the object is gone",
+        facts(kind=Group, answers={"nested": lambda: None}),
+        Outcome.REPLACE,
+        Reason.NESTED_STACK_GONE,
+    ),
+    (
+        "a locked stack whose definition stays is left alone",
+        facts(kind=Group, answers=nested(locked=True, stays=yes)),
+        Outcome.KEEP,
+        Reason.NESTED_STACK_LOCKED,
+    ),
+    (
+        "a locked stack with a new definition is updated, which the lock refuses",
+        facts(kind=Group, answers=nested(locked=True, stays=no)),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    (
+        "a failed resource of a locked stack is repaired",
+        facts(row(UPDATE, FAILED), kind=Group, answers=nested(locked=True)),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    (
+        "the lock comes before the comparison: nothing within would change",
+        facts(kind=Group, properties=SIZE, answers=nested(locked=True, stays=yes)),
+        Outcome.KEEP,
+        Reason.NESTED_STACK_LOCKED,
+    ),
+    (
+        "a mark on the resource replaces the whole stack",
+        facts(MARKED, kind=Group, answers=nested()),
+        Outcome.REPLACE,
+        Reason.UNHEALTHY,
+    ),
+    (
+        "a mark counts even where the stack's check failed, too",
+        facts(MARKED, kind=Group, answers=nested(state=(CHECK, FAILED))),
+        Outcome.REPLACE,
+        Reason.UNHEALTHY,
+    ),
+    (
+        "a check that failed within replaces members only",
+        facts(row(CHECK, FAILED), kind=Group, answers=nested(state=(CHECK, FAILED))),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    (
+        "an interrupted create goes on",
+        facts(row(CREATE, RUNS), kind=Group, properties=SIZE, answers=nested()),
+        Outcome.CONTINUE,
+        Reason.CREATE_INTERRUPTED,
+    ),
+    (
+        "an interrupted adoption goes on",
+        facts(row(Verb.ADOPT, RUNS), kind=Group, answers=nested()),
+        Outcome.CONTINUE,
+        Reason.CREATE_INTERRUPTED,
+    ),
+    (
+        "an interrupted update starts again with the new values",
+        facts(row(UPDATE, RUNS), kind=Group, answers=nested()),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    (
+        "a failed create of a stack is repaired within, not replaced",
+        facts(row(CREATE, FAILED), kind=Group, answers={**nested(), "needs_replace_failed": never}),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    (
+        "an immutable property of a group cannot be changed",
+        facts(kind=Group, properties=OTHER_NET, answers=nested()),
+        Outcome.REFUSE,
+        Reason.IMMUTABLE_CHANGED,
+    ),
+    (
+        "it follows the object that it names",
+        facts(kind=Group, properties=OTHER_NET, net=NEW_NET, answers=nested()),
+        Outcome.REPLACE,
+        Reason.IMMUTABLE_FOLLOWS,
+    ),
+    (
+        "a group cannot change every property in place",
+        facts(kind=Group, properties=SIZE, answers=nested()),
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "changed properties reach the members by an update",
+        facts(kind=Group, properties=TEXT, answers=nested()),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "members can see the metadata",
+        facts(kind=Group, metadata={"k": 1}, answers=nested()),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "without any change the members still decide",
+        facts(kind=Group, answers=nested()),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    # -- the state of the row and its object
+    (
+        "the type wants a new object with each update",
+        facts(kind=Fresh, is_outdated=True),
+        Outcome.REPLACE,
+        Reason.EVERY_UPDATE_REPLACES,
+    ),
+    ("it was made by this update already", facts(kind=Fresh), Outcome.KEEP, Reason.UNCHANGED),
+    (
+        "age does not matter for other types",
+        facts(is_outdated=True),
+        Outcome.KEEP,
+        Reason.UNCHANGED,
+    ),
+    (
+        "a mark replaces without asking the type",
+        facts(row(CHECK, FAILED), answers={"needs_replace_failed": never}),
+        Outcome.REPLACE,
+        Reason.UNHEALTHY,
+    ),
+    ("a healthy object is kept", facts(row(CHECK)), Outcome.KEEP, Reason.UNCHANGED),
+    ("a failed create may have left half an object", facts(row(CREATE, FAILED)), Outcome.REPLACE, Reason.FAILED),
+    (
+        "so may a failed update, even without a change",
+        facts(row(UPDATE, FAILED)),
+        Outcome.REPLACE,
+        Reason.FAILED,
+    ),
+    (
+        "the type has found the failed object healthy",
+        facts(row(UPDATE, FAILED), answers={"needs_replace_failed": no}),
+        Outcome.KEEP,
+        Reason.UNCHANGED,
+    ),
+    (
+        "a healthy failed object still gets its change",
+        facts(row(UPDATE, FAILED), properties=TEXT, answers={"needs_replace_failed": no}),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "an interrupted create goes on, with the values of now",
+        facts(row(CREATE, RUNS), properties=SIZE, answers={"needs_replace": never}),
+        Outcome.CONTINUE,
+        Reason.CREATE_INTERRUPTED,
+    ),
+    (
+        "an interrupted rebuild leaves no object to repair",
+        facts(row(UPDATE, RUNS, token={"rebuild": True})),
+        Outcome.REPLACE,
+        Reason.REBUILD_INTERRUPTED,
+    ),
+    (
+        "an interrupted update is repeated, even if nothing differs any more",
+        facts(row(UPDATE, RUNS, token={"token": None})),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    ("an object that was observed as gone is made again", facts(observed=None), Outcome.REPLACE, Reason.OBJECT_GONE),
+    # -- a change of the definition
+    ("nothing differs", facts(), Outcome.KEEP, Reason.UNCHANGED),
+    (
+        "a default that is written out is no change",
+        facts(properties={"text": "x", "size": 0}),
+        Outcome.KEEP,
+        Reason.UNCHANGED,
+    ),
+    ("an updatable property changes in place", facts(properties=TEXT), Outcome.UPDATE, Reason.DEFINITION_CHANGED),
+    (
+        "an unknown value differs from every value",
+        facts(properties={"text": UNKNOWN}),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    ("metadata alone is an update", facts(metadata={"k": 1}), Outcome.UPDATE, Reason.DEFINITION_CHANGED),
+    (
+        "even of a type that cannot update",
+        facts(kind=Fixed, metadata={"k": 1}),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    ("other properties need a new object", facts(properties=SIZE), Outcome.REPLACE, Reason.NOT_UPDATABLE),
+    (
+        "one of several is enough",
+        facts(properties={"text": "y", "size": 2}),
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "without a handler nothing changes in place",
+        facts(kind=Fixed, properties=TEXT),
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "the type needs a new object for this value",
+        facts(properties=TEXT, answers={"needs_replace": yes, "objection": never}),
+        Outcome.REPLACE,
+        Reason.TYPE_REPLACES,
+    ),
+    (
+        "the type knows that the change will fail",
+        facts(properties=TEXT, answers={"objection": lambda _: "too late"}),
+        Outcome.REFUSE,
+        Reason.TYPE_OBJECTS,
+    ),
+    (
+        "no objection to a change that replaces",
+        facts(properties=SIZE, answers={"objection": never}),
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "an immutable property stops everything else",
+        facts(properties={**OTHER_NET, "size": 2}, answers={"needs_replace": never}),
+        Outcome.REFUSE,
+        Reason.IMMUTABLE_CHANGED,
+    ),
+    (
+        "the template is the same, the network that it names is another",
+        facts(properties=OTHER_NET, net=NEW_NET),
+        Outcome.REPLACE,
+        Reason.IMMUTABLE_FOLLOWS,
+    ),
+    (
+        "the network will be another",
+        facts(properties={"text": "x", "net": UNKNOWN}, net=None),
+        Outcome.REPLACE,
+        Reason.IMMUTABLE_FOLLOWS,
+    ),
+    (
+        "a literal that changes follows nothing",
+        facts(row(name="plain"), properties=OTHER_NET, net=NEW_NET),
+        Outcome.REFUSE,
+        Reason.IMMUTABLE_CHANGED,
+    ),
+    # -- what was observed
+    (
+        "the object differs from its row",
+        facts(observed={"text": "drifted"}),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "the object is as wanted, only the row is not",
+        facts(observed={"text": "y"}, properties=TEXT),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    ("object, row and definition agree", facts(observed={"text": "x"}), Outcome.KEEP, Reason.UNCHANGED),
+    # -- types that are always updated
+    ("the type wants each update", facts(kind=Restless), Outcome.UPDATE, Reason.EVERY_UPDATE_UPDATES),
+    (
+        "a change says more than that",
+        facts(kind=Restless, properties=TEXT),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "outcome", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_decide(given: Facts, outcome: Outcome, reason: Reason) -> None:
+    decision = decide(given)
+    assert (decision.outcome, decision.reason) == (outcome, reason)
+    assert decision.row is given.row
+
+
+def test_each_rule_has_a_case() -> None:
+    of_choose = {Reason.JOINED_REPLACED, Reason.PROTECTED, Reason.RESTRICTED, Reason.BLOCKED, Reason.NOT_EVALUATED}
+    assert {case[3] for case in CASES} == set(Reason) - of_choose
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        (facts(row(DELETE, RUNS)), "its deletion has begun"),
+        (facts(was=Fixed), "type changed from Test::Thing"),
+        (facts(row(CHECK, FAILED)), "unhealthy: why"),
+        (facts(row(UPDATE, FAILED)), "UPDATE failed: why"),
+        (facts(observed=None), "its object is gone"),
+        (facts(properties=OTHER_NET), "Update to properties net of a (Test::Thing) is not supported."),
+        (facts(properties=TEXT, answers={"objection": lambda _: "too late"}), "too late"),
+        (facts(), ""),
+    ],
+)
+def test_causes_are_written_for_users(given: Facts, cause: str) -> None:
+    assert decide(given).cause == cause
+
+
+def test_an_object_that_cannot_be_observed_fails_the_step() -> None:
+    with pytest.raises(Invalid):
+        decide(facts(observed=Invalid("no answer")))
+
+
+def test_an_update_starts_from_what_was_observed() -> None:
+    decision = decide(facts(observed={"text": "drifted"}))
+    assert (decision.before, decision.changed) == ({"text": "drifted"}, {"text"})
+
+
+# -- choose ----------------------------------------------------------------------------------------
+
+STACK = StackRecord("s", "stack", "p", "u", "t", {}, CREATE, DONE, "", 1.0)
+PROTECTED = Protected(STACK, "a", ProtectionRecord("u", 1.0))
+OLD, NEW = row(identifier="a1"), row(identifier="a2")
+REPLACES: dict[str, Any] = {"properties": SIZE}
+
+CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
+    ("the newest row that fits", [facts(NEW), facts(OLD)], {}, "a2", Outcome.KEEP, Reason.UNCHANGED),
+    (
+        "a rollback takes back the old object",
+        [facts(row(identifier="a2", properties={"size": 2})), facts(OLD)],
+        {},
+        "a1",
+        Outcome.KEEP,
+        Reason.UNCHANGED,
+    ),
+    (
+        "a retry goes on with the newest",
+        [facts(row(CREATE, RUNS, identifier="a2")), facts(OLD)],
+        {},
+        "a2",
+        Outcome.CONTINUE,
+        Reason.CREATE_INTERRUPTED,
+    ),
+    (
+        "none fits: the newest is replaced",
+        [facts(NEW, **REPLACES), facts(OLD, **REPLACES)],
+        {},
+        "a2",
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "a protected object is never replaced",
+        [facts(**REPLACES, answers={"protection": lambda: PROTECTED})],
+        {},
+        "a1",
+        Outcome.PROTECT,
+        Reason.PROTECTED,
+    ),
+    (
+        "protection matters for a replacement only",
+        [facts(properties=TEXT, answers={"protection": never})],
+        {},
+        "a1",
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "protection comes before a restriction",
+        [facts(**REPLACES, answers={"protection": lambda: PROTECTED})],
+        {"restricted": frozenset({"replace"})},
+        "a1",
+        Outcome.PROTECT,
+        Reason.PROTECTED,
+    ),
+    (
+        "the environment forbids to replace",
+        [facts(**REPLACES)],
+        {"restricted": frozenset({"replace"})},
+        "a1",
+        Outcome.RESTRICT,
+        Reason.RESTRICTED,
+    ),
+    (
+        "the environment forbids to update",
+        [facts(properties=TEXT)],
+        {"restricted": frozenset({"update"})},
+        "a1",
+        Outcome.RESTRICT,
+        Reason.RESTRICTED,
+    ),
+    (
+        "a restriction of another operation",
+        [facts(properties=TEXT)],
+        {"restricted": frozenset({"replace"})},
+        "a1",
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "the network that it is joined to is another",
+        [facts(kind=Joined, net=NEW_NET)],
+        {},
+        "a1",
+        Outcome.UPDATE,
+        Reason.JOINED_REPLACED,
+    ),
+    ("the network is the same", [facts(kind=Joined)], {}, "a1", Outcome.KEEP, Reason.UNCHANGED),
+    ("other types are not joined", [facts(net=NEW_NET)], {}, "a1", Outcome.KEEP, Reason.UNCHANGED),
+    (
+        "a type without an update cannot be joined again",
+        [facts(kind=JoinedFixed, net=NEW_NET)],
+        {},
+        "a1",
+        Outcome.KEEP,
+        Reason.UNCHANGED,
+    ),
+    (
+        "an external object is not joined again",
+        [facts(row(external_id="e"), kind=Joined, net=NEW_NET, external_id="e")],
+        {},
+        "a1",
+        Outcome.KEEP,
+        Reason.EXTERNAL_WELL,
+    ),
+    (
+        "the network of a parent stack was replaced",
+        [facts(kind=Joined)],
+        {"replaced_above": frozenset({"Test::Net"})},
+        "a1",
+        Outcome.UPDATE,
+        Reason.JOINED_REPLACED,
+    ),
+    (
+        "a failed update may not have joined it",
+        [facts(row(UPDATE, FAILED), kind=Joined, answers={"needs_replace_failed": no})],
+        {},
+        "a1",
+        Outcome.UPDATE,
+        Reason.JOINED_REPLACED,
+    ),
+    (
+        "the type can make it again in place",
+        [facts(kind=Rebuilt, order="rebuild", **REPLACES)],
+        {},
+        "a1",
+        Outcome.REBUILD,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "the type cannot",
+        [facts(order="rebuild", **REPLACES)],
+        {},
+        "a1",
+        Outcome.REPLACE,
+        Reason.NOT_UPDATABLE,
+    ),
+    (
+        "without an object there is nothing to make again",
+        [facts(row(CREATE, FAILED, physical_id=None), kind=Rebuilt, order="rebuild")],
+        {},
+        "a1",
+        Outcome.REPLACE,
+        Reason.FAILED,
+    ),
+    (
+        "an object that is going is not made again",
+        [facts(row(DELETE, RUNS), kind=Rebuilt, order="rebuild")],
+        {},
+        "a1",
+        Outcome.REPLACE,
+        Reason.DELETION_BEGUN,
+    ),
+    (
+        "nor as an object of another type",
+        [facts(kind=Rebuilt, was=Thing, order="rebuild")],
+        {},
+        "a1",
+        Outcome.REPLACE,
+        Reason.TYPE_CHANGED,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "limits", "chosen", "outcome", "reason"),
+    [case[1:] for case in CHOICES],
+    ids=[case[0] for case in CHOICES],
+)
+def test_choose(
+    candidates: list[Facts], limits: dict[str, Any], chosen: str, outcome: Outcome, reason: Reason
+) -> None:
+    found = choose(candidates, **{"restricted": frozenset(), "replaced_above": frozenset(), **limits})
+    assert (found.row.id, found.outcome, found.reason) == (chosen, outcome, reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        (facts(), False),
+        (facts(order="delete_first"), True),
+        (facts(order="create_first", answers={"excludes": never}), False),
+        (facts(answers={"excludes": yes}), True),
+        (facts(order="rebuild", answers={"excludes": yes}), True),
+        (facts(row(deletion_policy="Retain"), order="delete_first"), False),
+        (facts(was=Fixed, answers={"excludes": never}), False),
+        (facts(was=Fixed, order="delete_first"), True),
+    ],
+    ids=[
+        "Heat creates first",
+        "the template or the environment says so",
+        "an order is stronger than the type",
+        "both objects exclude each other",
+        "a type that cannot rebuild decides as without an order",
+        "a retained object is never deleted",
+        "only objects of one type are asked",
+        "an order counts for any type",
+    ],
+)
+def test_deletes_first(given: Facts, first: bool) -> None:
+    assert deletes_first(given) is first
+
+
+@pytest.mark.parametrize(
+    ("one", "state", "marked"),
+    [
+        (row(CHECK, FAILED), (CREATE, DONE), True),
+        (row(CHECK, FAILED), (CHECK, FAILED), False),
+        (MARKED, (CHECK, FAILED), True),
+        (row(CHECK), (CREATE, DONE), False),
+        (replace(MARKED, verb=UPDATE), (CREATE, DONE), False),
+    ],
+)
+def test_is_marked(one: ResourceRecord, state: tuple[Verb, Status], marked: bool) -> None:
+    """A failed check of a nested stack's resource is a mark, unless the nested stack's own check has failed."""
+    assert is_marked(one, state) is marked
