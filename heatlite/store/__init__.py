@@ -1,1 +1,1 @@
-"""The only room with SQL. What leaves it are the records of `heatlite.store.records`."""
+"""The only package with SQL. It returns the records of `heatlite.store.records`."""

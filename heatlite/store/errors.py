@@ -24,7 +24,10 @@ class AlreadyCommitted(Exception):
 
 
 class Duplicate(Exception):
-    """A row violates a unique index. The classes of the store turn it into a specific error."""
+    """A row violates a unique index.
+
+    The classes of the store turn it into a specific error.
+    """
 
 
 class SchemaMismatch(Invalid):

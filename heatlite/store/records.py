@@ -1,6 +1,7 @@
-"""Records: the frozen dataclasses that the store returns and takes. Rows never leave it.
+"""Records: frozen dataclasses that the store returns and takes.
 
-Times are seconds since the epoch, UTC. To change a record, pass a copy made by `dataclasses.replace` to the store.
+Rows never leave the store. Times are seconds since the epoch, UTC. To change a record, pass a copy made by
+`dataclasses.replace` to the store.
 """
 
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ class StackRecord:
     """Protection set on this stack. Nested stacks have their own."""
 
     def timeout_seconds(self, default: float) -> float:
-        """Return the time limit of an operation in seconds; `default` if the stack has none."""
+        """Return the time limit of an operation in seconds, or `default`."""
         return self.timeout_mins * 60.0 if self.timeout_mins else float(default)
 
     @property

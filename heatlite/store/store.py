@@ -114,7 +114,7 @@ class Store:
         self.database.listeners = listeners
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Open a transaction; an inner one joins the outer one. See `Database.transaction`."""
+        """Open a transaction, see `Database.transaction`."""
         return self.database.transaction()
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Store:
         return migrate.status(self.database)
 
     def rotate_keys(self) -> RotationResult:
-        """Encrypt all secrets with the first key, see `rotation.rotate`, and wipe the old ones.
+        """Encrypt all secrets with the first key, and wipe the old ones.
 
         Needs a key.
         """
@@ -146,7 +146,7 @@ class Store:
         return done
 
     def seal_tree(self, stack: StackRecord) -> None:
-        """Encrypt the rows of a stack's tree, which has a secret now; see `rotation.seal_tree`."""
+        """Seal the tree of a stack, see `rotation.seal_tree`."""
         seal_tree(self.encryption, stack.root_id or stack.id)
 
     def inconsistencies(self, now: float, grace: float) -> list[Inconsistency]:
@@ -154,7 +154,10 @@ class Store:
         return inconsistencies(self.database, now, grace)
 
     def lock_engine(self, info: JsonMap) -> engine_lock.EngineLock | None:
-        """Take the engine lock of a SQLite database; None on a server. Raises EngineRunning."""
+        """Take the engine lock of a SQLite database; None on a server.
+
+        Raises EngineRunning.
+        """
         if self.database.dialect is not Dialect.SQLITE:
             return None
         return engine_lock.acquire(Path(f"{self.database.path}.engine"), info)

@@ -60,7 +60,7 @@ class Actions:
         return {(Verb(verb), ActionStatus(status)): count for verb, status, count in self._actions.read(sql)}
 
     def oldest_ready(self, now: float) -> float | None:
-        """Return the time since which the oldest claimable action has been READY; None: there is none."""
+        """Return the time when the oldest claimable action became READY, or None."""
         ((found,),) = self._actions.read(_OLDEST_READY, (now,))
         return None if found is None else float(found)
 
@@ -80,7 +80,10 @@ class Actions:
         return self._actions.select(f"WHERE parent_id = ? AND {LIVE} ORDER BY seq", (parent_id,))
 
     def last_child(self, parent_id: str, stack_id: str) -> ActionRecord | None:
-        """Return the last child action on a stack. Children are kept until their parent has ended."""
+        """Return the last child action on a stack.
+
+        Children are kept until their parent has ended.
+        """
         rest = "WHERE parent_id = ? AND stack_id = ? ORDER BY seq DESC LIMIT 1"
         found = self._actions.select(rest, (parent_id, stack_id))
         return found[0] if found else None
@@ -95,12 +98,12 @@ class Actions:
     # -- retention ---------------------------------------------------------------------------------
 
     def older_than(self, moment: float, limit: int) -> list[str]:
-        """Return the ids of removable actions that ended before a moment. They are stored by age."""
+        """Return the ids of removable actions that ended before a moment, by age."""
         sql = f"SELECT id, finished_at FROM action WHERE {_REMOVABLE} ORDER BY seq LIMIT {limit}"
         return [one for one, ended in self._actions.read(sql) if ended is not None and ended < moment]
 
     def over_limit(self, most: int, limit: int) -> list[str]:
-        """Return the ids of the oldest removable actions of a stack that has more than `most` actions."""
+        """Return the oldest removable actions of a stack with more than `most`, as ids."""
         sql = "SELECT stack_id FROM action GROUP BY stack_id HAVING COUNT(*) > ? ORDER BY stack_id"
         for (stack_id,) in self._actions.read(sql, (most,)):
             kept = "SELECT seq FROM action WHERE stack_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?"

@@ -54,11 +54,11 @@ class Claims:
         zones: frozenset[str] | None = None,
         most_takeovers: int = ANY_TAKEOVERS,
     ) -> ActionRecord | None:
-        """Claim an action for `lease` seconds: one whose lease has run out, else the oldest READY one.
+        """Claim an action with an expired lease, else the oldest READY one.
 
-        `action_id` restricts the claim to that action, `kinds` and `zones` to those; None: no restriction. An action
-        without a zone fits any worker. A takeover after a takeover without progress is delayed, see `takeover_delay`.
-        READY actions with more than `most_takeovers` takeovers are left for older workers.
+        The lease is in seconds. `action_id` restricts the claim to that action, `kinds` and `zones` to those; None: no
+        restriction. An action without a zone fits any worker. A takeover after a takeover without progress is delayed,
+        see `takeover_delay`. READY actions with more than `most_takeovers` takeovers are left for older workers.
         """
         only, values = _restriction(action_id, kinds, zones)
         if not (self._database.in_transaction or self._has_claimable(owner, now, only, values, most_takeovers)):
@@ -109,7 +109,10 @@ class Claims:
         return claimed
 
     def _delay_takeover(self, action: ActionRecord, now: float) -> None:
-        """Delay a takeover: the one before made no progress, so the action may have ended its worker."""
+        """Delay a takeover after one without progress.
+
+        The action may have ended its worker.
+        """
         pause = takeover_delay(action.takeovers)
         self._actions.write(_DELAY, (now + pause, now, action.seq))
         reason = f"the lease of {action.owner} has run out, after {action.takeovers} takeovers without progress"
@@ -130,7 +133,7 @@ class Claims:
     def begin_commit(
         self, action: ActionRecord, now: float, lease: float, data: ActionData | None = None
     ) -> Control | None:
-        """Renew the lease as `renew` does, count a commit of progress, and store `data` unless it is None.
+        """Renew the lease, count a commit, and store `data` unless it is None.
 
         The count makes a commit repeatable: if the answer to a COMMIT was lost, a second call with the same record
         raises AlreadyCommitted instead of writing twice. Raises Fenced.
@@ -156,7 +159,7 @@ class Claims:
             self._actions.read(f"SELECT id FROM action WHERE id = ?{self._actions.for_update}", (action.parent_id,))
 
     def set_takeovers(self, action: ActionRecord, number: int) -> None:
-        """Write the number of takeovers without progress of a held action, in a transaction of its own."""
+        """Write the number of takeovers of a held action, in its own transaction."""
         with self._database.transaction():
             self._actions.write(f"UPDATE action SET takeovers = ? {HELD}", (number, *held(action)))
 
@@ -197,17 +200,17 @@ class Claims:
                 self._actions.move(found, ActionStatus.READY, now, reason, owner=None, lease_until=None)
 
     def expire_all(self, now: float) -> None:
-        """Expire every lease. Only for an engine that holds the engine lock and so is alone."""
+        """Expire every lease. Only for an engine that holds the engine lock."""
         self._actions.write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING'", (now,))
 
 
 def takeover_delay(takeovers: int) -> float:
-    """Return the pause in seconds before the next takeover, after so many without progress: 1, 2, 4 … 60."""
+    """Return the seconds before a takeover after some without progress: 1, 2, 4 … 60."""
     return min(float(2 ** min(takeovers - 1, 10)), MAX_TAKEOVER_DELAY)
 
 
 def most_takeovers(age: float) -> int:
-    """Return the takeovers that an action may have which a worker of this age, in seconds, claims.
+    """Return the limit of takeovers for claims of a worker of an age in seconds.
 
     The worker must have lived for the pause before the last of them. Processes that are killed every few seconds
     never do, so their deaths stop counting against the action.

@@ -23,9 +23,10 @@ class Controls:
         self._moves = moves
 
     def signal(self, action_id: str, control: Control, now: float) -> bool:
-        """Ask a live action to stop. Returns False if it has ended, or has a stronger control already.
+        """Ask a live action to stop.
 
-        An action without a worker becomes READY: the worker that claims it stops it in good order.
+        Returns False if it has ended, or has a stronger control already. An action without a worker becomes READY: the
+        worker that claims it stops it in good order.
         """
         stronger = _OVERRIDES.get(control, tuple(_OVERRIDES))
         unless = "".join(f" AND (control IS NULL OR control <> '{one}')" for one in stronger)
@@ -64,7 +65,10 @@ class Controls:
             self._actions.move(action, ActionStatus.SUSPENDED, now, "asked to SUSPEND", suspended_at=now)
 
     def resume(self, action: ActionRecord, now: float) -> None:
-        """Resume an action that is suspended, or about to be. Its deadline moves by the time it was suspended."""
+        """Resume an action that is suspended, or about to be.
+
+        Its deadline moves by the time of the suspension.
+        """
         if action.status is ActionStatus.SUSPENDED:
             self._wake_suspended(action, now, "asked to RESUME")
         else:
@@ -80,7 +84,7 @@ class Controls:
         self._actions.move(action, after, now, reason, suspended_at=None, suspended=suspended, deadline=deadline)
 
     def cancel_queued(self, stack_ids: Sequence[str], reason: str, now: float) -> list[str]:
-        """End as CANCELLED the actions of the stacks that were never claimed, and return their ids."""
+        """Cancel the unclaimed actions of the stacks, and return their ids."""
         ended: list[str] = []
         for some in chunks(stack_ids):
             queued = f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {OPEN} AND {UNCLAIMED} ORDER BY seq"

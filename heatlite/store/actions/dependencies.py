@@ -1,4 +1,4 @@
-"""Dependencies between actions: an action waits until the actions and node actions it depends on have ended."""
+"""Dependencies of actions on actions and node actions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ _OPEN_DEPENDENTS = (
 
 
 class Dependencies:
-    """Stores dependencies, and moves the dependents to READY when the last one has ended.
+    """Stores dependencies, and makes dependents READY when the last one has ended.
 
     Child actions are no dependencies of their parent in this table; see `Moves.finish`.
     """
@@ -30,7 +30,7 @@ class Dependencies:
         self._columns = encryption.database.quote("dependent", "depended", "needs", "state")
 
     def add(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]]) -> ActionRecord:
-        """Store the dependencies of an action and return it with their count added to `pending`.
+        """Store the dependencies of an action and return it with `pending` increased.
 
         A dependency that has ended is not waited for. One that failed ends the waiting at once.
         """
@@ -52,10 +52,10 @@ class Dependencies:
         return replace(record, pending=0 if failed else pending, failed_dependencies=failed)
 
     def _node_actions_ended(self, record: ActionRecord, ids: Sequence[str]) -> dict[str, bool | None]:
-        """Return which of the ids are node actions, and whether each has succeeded; None while it has not ended.
+        """Return the success of those of the ids that are node actions.
 
-        A transaction that ends a node action, or enqueues an action, holds the lock of its tree. Node actions of other
-        trees are locked here.
+        It is None while one has not ended. A transaction that ends a node action, or enqueues an action, holds the lock
+        of its tree. Node actions of other trees are locked here.
         """
         found: dict[str, bool | None] = {}
         elsewhere: list[tuple[int, str]] = []
@@ -82,7 +82,7 @@ class Dependencies:
         return [DependencyRecord(one, other, Needs(needs), state) for one, other, needs, state in rows]
 
     def waited_for(self, action_ids: Sequence[str]) -> set[str]:
-        """Return the ids of the actions and node actions that the given actions still wait for."""
+        """Return the ids of the open dependencies of the actions."""
         found: set[str] = set()
         for some in chunks(action_ids):
             marks = ", ".join("?" * len(some))
@@ -95,7 +95,10 @@ class Dependencies:
         self._resolve(action_id, succeeded, now, "")
 
     def node_unreachable(self, action_id: str, now: float) -> None:
-        """Resolve those dependencies on a node action that need only its end: its node does not answer."""
+        """Resolve the dependencies that need only the end of a node action.
+
+        Its node does not answer.
+        """
         self._resolve(action_id, False, now, " AND needs = 'end'")
 
     def _resolve(self, action_id: str, succeeded: bool, now: float, only: str) -> None:

@@ -1,8 +1,7 @@
-"""Actions as a project sees them: listed in pages, found by what people call them.
+"""Lists of a project's actions in pages, and search by id or name.
 
-A page costs the same wherever it is and however many actions there are, because it is read range by range, each range a
-walk along one index. One statement for all of it is shorter, but each of the three databases plans it badly in some way
-of its own.
+A page has a constant cost: it is read range by range, each range along one index. A single statement would be shorter,
+but each of the three databases plans it badly in its own way.
 """
 
 import re
@@ -20,20 +19,20 @@ from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 
 MIN_ID_LENGTH = 4
-"""Characters of an id that are enough to ask for it."""
+"""Least number of characters of an id in a search."""
 
 SORTED_BY = {"name": "name", "target": "stack_id", "action": "verb", "created_at": "seq", "status": "status"}
-"""Sort keys and their columns. Actions are numbered as they are created; clocks would only disagree about it."""
+"""Sort keys and their columns. `seq` has the order of creation, independent of clocks."""
 
 Order: TypeAlias = list[tuple[str, bool]]
-"""Columns, and whether each is descending. The last is always `seq`, so that there are no ties."""
+"""Columns, each with True for descending. The last is always `seq`, so that there are no ties."""
 Condition: TypeAlias = tuple[str, Sequence[Value]]
-"""SQL with a ``?`` for each of the values."""
+"""SQL with ``?`` for each parameter, and the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionQuery:
-    """What a list of actions asks for. An empty filter lets everything pass."""
+    """A query for a list of actions. An empty filter accepts all values."""
 
     limit: int
     name: Sequence[str] = ()
@@ -41,19 +40,19 @@ class ActionQuery:
     verb: Sequence[Verb] = ()
     status: Sequence[ActionStatus] = ()
     sort: Sequence[tuple[str, bool]] = ()
-    """Keys of SORTED_BY, none twice, and whether descending. Empty: newest first."""
+    """Different keys of SORTED_BY, each with True for descending. Empty: newest first."""
     marker: str | None = None
-    """The id of the last action of the page before."""
+    """Id of the last action of the page before."""
 
 
 class ActionList:
-    """The actions of projects, to be looked at."""
+    """Lists the actions of projects, without secrets."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = database = encryption.database
-        # Secrets are not for others to see, nor is an adoption's or a restore's record of a whole stack, which may be
-        # megabytes; nothing else that is encrypted is so long.
+        # Left out are secrets, and the inputs of an adoption or a restore: a whole stack, maybe megabytes. No other
+        # encrypted inputs are so long.
         shown = {
             "secrets": "NULL",
             "inputs": f"""CASE WHEN substr(inputs, 1, 13) = '{{"resources":' OR (length(inputs) > 4000 AND """
@@ -62,7 +61,10 @@ class ActionList:
         self._shown = ", ".join(shown.get(name, database.quote(name)) for name in COLUMNS)
 
     def page(self, project: str, query: ActionQuery) -> list[ActionRecord]:
-        """A page of the actions of a project. Raises HTTPBadRequest for a marker that is none of them."""
+        """Return a page of a project's actions.
+
+        Raises HTTPBadRequest for an unknown marker.
+        """
         order = _order(query.sort)
         ranges: list[tuple[list[Condition], Order]] = [([], order)]
         if query.marker is not None:
@@ -82,9 +84,11 @@ class ActionList:
     def _range(
         self, project: str, query: ActionQuery, conditions: Sequence[Condition], order: Order, first: str, limit: int
     ) -> list[ActionRecord]:
-        """The first `limit` actions that pass the filters and the conditions; `first` is the first column of the list's
-        order."""
-        # The first is that whose index is walked: a target has few actions; most actions have succeeded.
+        """Return the first `limit` actions that pass the filters and the conditions.
+
+        `first` is the first column of the list's order.
+        """
+        # The index of the first filter is used: a target has few actions, and most actions have succeeded.
         common = ActionStatus.SUCCEEDED in query.status
         filters: list[tuple[str, Sequence[str]]] = [
             ("stack_id", query.target),
@@ -98,7 +102,7 @@ class ActionList:
         index = "" if filters else first
         if filters and first == "seq":
             (index, each), *others = filters
-            # In a form that no index has: no planner walks another.
+            # In a form without an index, so that no planner chooses another one.
             rest = [_in(f"coalesce({column}, '')", values) for column, values in others]
             walks = [[(f"{index} = ?", [value]), *rest] for value in dict.fromkeys(each)]
         found: list[ActionRecord] = []
@@ -109,8 +113,10 @@ class ActionList:
         return found[:limit]
 
     def find(self, project: str, reference: str, most: int) -> list[ActionRecord]:
-        """The actions of a project with this id; else with this name; else whose id begins so. At most so many, newest
-        first."""
+        """Return a project's actions with this id, else this name, else this id prefix.
+
+        At most `most`, newest first.
+        """
         for column in ("id", "name"):
             found = self._select([("project = ?", [project]), (f"{column} = ?", [reference])], most, [("seq", True)])
             if found:
@@ -118,14 +124,16 @@ class ActionList:
         digits = reference.replace("-", "").lower()
         if re.fullmatch(rf"[0-9a-f]{{{MIN_ID_LENGTH},32}}", digits) is None:
             return []
-        # Whole ids as bounds: no database's rules for sorting text put them in another order.
+        # Whole ids as bounds: they sort alike under the collations of all databases.
         begins = ("id BETWEEN ? AND ?", [_dashed(digits.ljust(32, "0")), _dashed(digits.ljust(32, "f"))])
         found = self._select([begins, ("coalesce(project, '') = ?", [project])], most, [])
         return sorted(found, key=lambda action: -action.seq)
 
     def relations(self, actions: Sequence[ActionRecord]) -> dict[str, Relations]:
-        """What each of the actions depends on and what depends on it, by its id; a parent depends on what is derived
-        from it."""
+        """Return the dependencies and dependents of each action, by id.
+
+        A parent depends on its children.
+        """
         on: dict[str, list[str]] = {action.id: [] for action in actions}
         by: dict[str, list[str]] = {action.id: [action.parent_id] if action.parent_id else [] for action in actions}
         for some in chunks(list(on)):
@@ -143,10 +151,10 @@ class ActionList:
     def _select(
         self, conditions: Sequence[Condition], limit: int, order: Order, index: str = ""
     ) -> list[ActionRecord]:
-        """`index`: the column whose index is to be walked, where the planner is not to choose."""
+        """Return actions. `index` is the column whose index MariaDB must use; "": any."""
         sql = f"SELECT {self._shown} FROM action"
         if index and self._database.dialect is Dialect.MARIADB:
-            # Left to itself it sorts what an index has in order already, or reads all that comes before the page.
+            # Its planner sorts rows that an index has in order, or reads all rows before the page.
             sql += f" FORCE INDEX (action_project_{'seq' if index == 'seq' else f'{index}_seq'})"
         sql += f" WHERE {' AND '.join(condition for condition, _ in conditions)}"
         if order:
@@ -169,7 +177,7 @@ def _order(sort: Sequence[tuple[str, bool]]) -> Order:
 
 
 def _after(order: Order, keys: Sequence[Value]) -> list[tuple[list[Condition], Order]]:
-    """The ranges, in their order, that together hold what comes after the keys; and the order within each."""
+    """Return the ranges that together follow the keys, each with its order."""
     ranges: list[tuple[list[Condition], Order]] = []
     for at in reversed(range(len(order))):
         equal = [(f"{column} = ?", [key]) for (column, _), key in zip(order[:at], keys, strict=False)]

@@ -51,7 +51,7 @@ class Moves:
         queue: ActionQueue,
         nudge_nodes: Callable[[str, float], object],
     ) -> None:
-        """`nudge_nodes` takes a root and the time; it makes the nodes of that tree due, if there are any."""
+        """`nudge_nodes` takes a root and the time, and makes the tree's nodes due."""
         self._actions = actions
         self._dependencies = dependencies
         self._queue = queue
@@ -73,14 +73,17 @@ class Moves:
     def end(
         self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: ActionOutputs = _NO_OUTPUTS
     ) -> None:
-        """End an action from outside and fence a worker that holds it. Raises Fenced if it moved meanwhile."""
+        """End an action from outside, and fence its worker.
+
+        Raises Fenced if the action moved meanwhile.
+        """
         if not self.end_if_unmoved(action, status, reason, now, outputs):
             raise Fenced(action.id)
 
     def end_if_unmoved(
         self, action: ActionRecord, status: ActionStatus, reason: str, now: float, outputs: ActionOutputs = _NO_OUTPUTS
     ) -> bool:
-        """End an action as `end` does, and return whether it was still in the state of the record."""
+        """End an action unless it moved since it was read; return whether it ended."""
         where = "WHERE id = ? AND attempt = ? AND status = ?"
         as_read = (action.id, action.attempt, action.status)
         return self._end(action, status, reason, now, outputs, where, as_read, taken_away=True)
@@ -110,7 +113,7 @@ class Moves:
         return True
 
     def _was_asked_to_stop(self, action_id: str) -> bool:
-        """Return whether a stop was requested, even if the action ended before its worker noticed."""
+        """Return whether a stop was requested, even if the worker did not notice."""
         ((control,),) = self._actions.read("SELECT control FROM action WHERE id = ?", (action_id,))
         return control not in (None, Control.SUSPEND)
 
@@ -130,7 +133,7 @@ class Moves:
         wake_at: float | None = None,
         reason: str = "",
     ) -> bool:
-        """Park a held action that only waits for `children` child actions, or at breakpoints.
+        """Park a held action that waits for `children` child actions, or at breakpoints.
 
         Returns False if a child has ended already, or a control signal came. `status` is one of PARKED_ACTIONS.
         `wake_parked` wakes the action at `wake_at`. Call it in a transaction, after `Claims.renew`.
@@ -142,9 +145,9 @@ class Moves:
         return True
 
     def suspend_held(self, action: ActionRecord, now: float) -> bool:
-        """Suspend a held action with the control SUSPEND. Returns False if its control has changed since.
+        """Suspend a held action with the control SUSPEND.
 
-        Call it in a transaction, after `Claims.renew`.
+        Returns False if its control has changed since. Call it in a transaction, after `Claims.renew`.
         """
         if self._actions.write(_SUSPEND, (now, now, *held(action))) == 0:
             return False
@@ -159,7 +162,7 @@ class Moves:
         self._actions.announce(action, is_ready=True)
 
     def start_rollback(self, action_id: str, deadline: float) -> None:
-        """Give an action the deadline of its rollback and clear the control that asked for it."""
+        """Set the deadline of a rollback, and clear the control that asked for it."""
         self._actions.write(_START_ROLLBACK, (deadline, action_id))
 
     # -- wake --------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ class Moves:
             self._actions.move(found, ActionStatus.READY, now)
 
     def wake_parked(self, now: float) -> int:
-        """Wake the parked actions that a child's end did not wake, or whose time has come. Returns their number.
+        """Wake parked actions that are due or lost a wake-up; return their number.
 
         Each is woken in a transaction of its own.
         """
@@ -182,6 +185,6 @@ class Moves:
         return woken
 
     def overdue(self, now: float) -> list[ActionRecord]:
-        """Return the actions that were never claimed and whose deadline has passed, oldest first."""
+        """Return the unclaimed actions whose deadline has passed, oldest first."""
         waiting = any_of(PARKED_ACTIONS | {ActionStatus.READY})
         return self._actions.select(f"WHERE status {waiting} AND {UNCLAIMED} AND deadline <= ? ORDER BY seq", (now,))

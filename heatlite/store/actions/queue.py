@@ -29,7 +29,7 @@ class ActionQueue:
         self._interval = actions.database.quote("interval")
 
     def enqueue(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
-        """Add an INIT action as READY, or as WAITING while one of its dependencies has not ended.
+        """Add an INIT action as READY, or as WAITING for its dependencies.
 
         Raises ActionConflict if the stack has an action already.
         """
@@ -77,9 +77,9 @@ class ActionQueue:
         )
 
     def admit(self, record: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()) -> None:
-        """Move a scheduled action, which the caller has locked, to READY, or to WAITING for its dependencies.
+        """Move a scheduled action to READY, or to WAITING for its dependencies.
 
-        It reserves its stack from now on. Raises ActionConflict.
+        The caller has locked it. It reserves its stack from now on. Raises ActionConflict.
         """
         known = {one.depended for one in self._dependencies.of(record.id)}
         failed = record.failed_dependencies
@@ -98,7 +98,7 @@ class ActionQueue:
             self._actions.announce(record, is_ready=True)
 
     def series(self, stack_id: str, verb: Verb) -> ActionRecord | None:
-        """Return the scheduled or running action of a stack's series of a verb; None if there is no series."""
+        """Return the open action of a stack's series of a verb, or None."""
         rest = f"WHERE stack_id = ? AND verb = ? AND {OPEN} AND {self._interval} > 0"
         found = self._actions.select(rest, (stack_id, verb))
         return found[0] if found else None

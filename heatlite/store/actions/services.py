@@ -1,4 +1,4 @@
-"""Engines that report for work."""
+"""The registry of running engines."""
 
 from heatlite.store.database.database import Database
 from heatlite.store.records import ServiceRecord
@@ -6,29 +6,29 @@ from heatlite.store.tables import Service
 
 
 class Services:
-    """The engines."""
+    """Engines that report by heartbeat."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def heartbeat(self, record: ServiceRecord) -> None:
-        """Note that an engine is alive; its first beat makes it known."""
+        """Record an engine's heartbeat; the first one adds it."""
         seen = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
         if self._database.change(seen) == 0:
             row = {"host": record.host, "binary": record.binary, "created_at": record.created_at}
             self._database.change(Service.insert(id=record.id, updated_at=record.updated_at, **row))
 
     def remove(self, service_id: str) -> None:
-        """An engine has stopped in good order."""
+        """Remove an engine that has stopped in good order."""
         self._database.change(Service.delete().where(Service.id == service_id))
 
     def silent_since(self, moment: float) -> "list[str]":
-        """The ids of engines that have not reported since."""
+        """Return the ids of engines without a heartbeat since a moment."""
         rows = self._database.select(Service.select(Service.id).where(Service.updated_at < moment))
         return [service_id for (service_id,) in rows]
 
     def list(self) -> list[ServiceRecord]:
-        """Every engine that has reported and not left, the oldest first."""
+        """Return all engines, oldest first."""
         columns = (Service.id, Service.host, Service.binary, Service.created_at, Service.updated_at)
         rows = self._database.select(Service.select(*columns).order_by(Service.created_at, Service.id))
         return [ServiceRecord(*row) for row in rows]

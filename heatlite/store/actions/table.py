@@ -1,4 +1,4 @@
-"""The table of actions: its columns, its reads, and the one way in which an action moves.
+"""The table of actions: columns, reads, and moves.
 
 The row decides which worker may change a stack: its `owner`, under the number `attempt`, until `lease_until`. Each move
 is one of `core.status.MOVES` and adds a line to the history.
@@ -86,7 +86,10 @@ class ActionTable:
         return found[0] if found else None
 
     def lock_stack(self, action_id: str) -> None:
-        """Lock the stack of an action before the action itself, as requests do; otherwise the two may deadlock."""
+        """Lock the stack of an action.
+
+        Call it before locking the action. Requests lock in the same order, so that the two cannot deadlock.
+        """
         if self.has_row_locks:
             stack = "(SELECT stack_id FROM action WHERE id = ?)"
             self.read(f"SELECT id FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
@@ -100,7 +103,7 @@ class ActionTable:
         return self.database.read(self._marked(sql), parameters)
 
     def write(self, sql: str, parameters: Sequence[Value]) -> int:
-        """Run a statement with ``?`` for each parameter and return the number of rows that it met."""
+        """Run a statement with ``?`` for each parameter; return the number of rows met."""
         return self.database.write(self._marked(sql), parameters)
 
     def encrypted(self, action: ActionRecord, text: str) -> str:
@@ -113,7 +116,7 @@ class ActionTable:
     # -- moves -------------------------------------------------------------------------------------
 
     def insert(self, records: Sequence[ActionRecord]) -> None:
-        """Add actions. Those that are not INIT have moved there from INIT. Raises Duplicate."""
+        """Add actions, with a move from INIT to their status. Raises Duplicate."""
         self._table.insert([_row(record) for record in records])
         moves = [(record, record.status) for record in records if record.status is not ActionStatus.INIT]
         self._transitions.insert(
@@ -125,7 +128,10 @@ class ActionTable:
                 self.announce(record, is_ready=True)
 
     def move(self, action: ActionRecord, after: ActionStatus, now: float, reason: str = "", **columns: Value) -> bool:
-        """Move an action and write `columns`. Returns False, and writes nothing, if it has moved since it was read."""
+        """Move an action and write `columns`.
+
+        Returns False, and writes nothing, if it has moved since it was read.
+        """
         values: dict[str, Value] = {"status": after, "updated_at": now, **columns}
         changes = ", ".join(f"{name} = ?" for name in values)
         sql = f"UPDATE action SET {changes} WHERE id = ? AND status = ? AND attempt = ?"
@@ -137,7 +143,10 @@ class ActionTable:
         return True
 
     def record_move(self, action: ActionRecord, after: ActionStatus, now: float, reason: str = "") -> None:
-        """Add a line of history and call the listeners. `action` is as it was before the move."""
+        """Add a line of history and call the listeners.
+
+        `action` is as it was before the move.
+        """
         if after not in MOVES[action.status]:
             raise RuntimeError(f"action {action.id}: no move leads from {action.status} to {after}")
         self._transitions.insert([(action.id, now, action.status, after, action.attempt, action.owner, reason)])
@@ -149,7 +158,7 @@ class ActionTable:
         self.database.after_commit(lambda: self.database.listeners.action_moved(action, after, reason))
 
     def announce(self, action: ActionRecord, is_ready: bool) -> None:
-        """Announce, once the transaction is committed, that an action is READY or has a new control signal."""
+        """Announce after the commit that an action is READY or has a control signal."""
         announcement = Announcement(action.id, action.kind, action.zone, is_ready)
         self.database.after_commit(lambda: self.database.listeners.action_announced(announcement))
 

@@ -1,6 +1,6 @@
 """Back up and restore a SQLite database, with the file of its key beside it.
 
-A database server has tools of its own, which this module names and does not replace.
+Database servers have tools of their own; for them this module only names the tools.
 """
 
 import os
@@ -36,26 +36,26 @@ class Backup:
 
     database: Path
     key: Path | None
-    """None: the database has no key file; its keys, if there are any, are in the setting `encryption_keys`."""
+    """None if the database has no key file. Its keys, if any, are in the setting `encryption_keys`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """The result of a restore."""
+    """Result of a restore."""
 
     found: Sequence[Inconsistency]
-    """What `heatlite fsck` finds in the backup."""
+    """Findings of `heatlite fsck` in the backup."""
     installed: bool
     aside: Path | None = None
-    """The former database under its new name, with its key beside it; None if there was none."""
+    """New name of the former database, with its key beside it; None if there was none."""
 
 
 def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Backup:
-    """Copy a SQLite database and its key file to `target` and ``target.key``, both for their owner only.
+    """Copy a SQLite database to `target`, and its key file to ``target.key``.
 
-    The copy is the database as of one moment, also while an engine writes. `keys` is the setting `encryption_keys`:
-    where it is set, the key file is not used and not copied. Raises BadSetting for a database server, BadBackup where
-    there is nothing to copy or `target` exists and `overwrite` is false, DatabaseUnavailable.
+    Both files are readable by their owner only. The copy is consistent even while an engine writes. `keys` is the
+    setting `encryption_keys`; if it is set, the key file is not in use and not copied. Raises BadSetting for a database
+    server, BadBackup if there is nothing to copy or `target` exists and `overwrite` is False, DatabaseUnavailable.
     """
     source = _file(url)
     if not source.is_file():
@@ -77,12 +77,12 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
 
 
 def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> RestoreResult:
-    """Check a backup and put it in the place of the SQLite database at `url`, which is kept beside it.
+    """Check a backup and install it as the SQLite database at `url`.
 
-    Checked are the file (``PRAGMA integrity_check``), its tables, which are brought up to date, the key, and the rules
-    of `heatlite fsck`. Where these find something, the backup is installed only with `force`. Raises BadSetting for a
-    database server, EngineRunning, BadBackup, SchemaMismatch for a backup of a newer heatlite, UnreadableSecret where
-    the key does not fit, DatabaseUnavailable.
+    The former database is kept beside it. The checks cover the file (``PRAGMA integrity_check``), its tables, which are
+    upgraded, the key, and the rules of `heatlite fsck`. After a finding of fsck the backup is installed only with
+    `force`. Raises BadSetting for a database server, EngineRunning, BadBackup, SchemaMismatch for a backup of a newer
+    heatlite, UnreadableSecret for a wrong key, DatabaseUnavailable.
     """
     target = _file(url)
     if not source.is_file():
@@ -105,14 +105,14 @@ def restore(url: str, keys: Sequence[str], source: Path, force: bool) -> Restore
 
 
 def _file(url: str) -> Path:
-    """The file of a SQLite database. Raises BadSetting for another."""
+    """Return the file of a SQLite database. Raises BadSetting for a server."""
     database = Database(url)
     if database.path is None:
         dump, load = _TOOLS[database.dialect]
         raise BadSetting(
-            f"{database.dialect} has tools of its own: `{dump}` makes a backup while heatlite runs, `{load}` reads it"
-            " back while no process of heatlite does. Keep the setting `encryption_keys` with it, in another place:"
-            " without these keys nothing that is encrypted can be read."
+            f"{database.dialect} has tools of its own: `{dump}` makes a backup while heatlite runs, `{load}` restores"
+            " it while no process of heatlite runs. Keep the setting `encryption_keys`, too, in another place:"
+            " encrypted data cannot be read without these keys."
         )
     return database.path
 
@@ -131,7 +131,7 @@ def _errors(place: Path) -> Iterator[None]:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """An empty file beside `path`, and what puts it there, with all that has been written, also after a power cut."""
+    """Yield an empty file beside `path`, and a call that installs it durably."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
@@ -156,7 +156,10 @@ def _sync(path: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a database in one transaction, which waits for no writer, and check the copy. Raises BadBackup."""
+    """Copy a database in one transaction, and check the copy. Raises BadBackup.
+
+    The copy does not wait for writers.
+    """
     try:
         with (
             closing(sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as there,
@@ -174,9 +177,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _check(copy: Path, source: Path, keys: Sequence[str], key: Path | None) -> list[Inconsistency]:
-    """Bring a copy up to date and check it against its keys and the rules of fsck.
+    """Upgrade a copy, and check it against its keys and the rules of fsck.
 
-    Its keys are `keys`, else the one in the file `key`, else the one beside the copy.
+    Its keys are `keys`, else the key in the file `key`, else the key file beside the copy.
     """
     keys = [key.read_text("ascii", errors="replace").strip()] if key is not None else keys
     database = Database(f"sqlite:///{copy}")
@@ -190,7 +193,7 @@ def _check(copy: Path, source: Path, keys: Sequence[str], key: Path | None) -> l
             raise MissingKey(path=_key_of(source)) from None
         except UnreadableSecret as error:
             raise (error if key is None else UnreadableSecret(keys=key)) from None
-        # As of the beginning of time: no lease and no wait is overdue because the backup is old.
+        # With time 0, so that an old backup has no overdue leases and waits.
         found = inconsistencies(database, 0.0, 0.0)
         database.read("PRAGMA journal_mode = DELETE")
         return found
@@ -204,13 +207,16 @@ def _free_name(wanted: str) -> Path:
 
 
 def _set_aside(database: Path) -> Path | None:
-    """Keep a database under another name, and its key; None where there is no database. Its own names stay."""
+    """Link a database and its key under another name; None without a database.
+
+    The original names stay.
+    """
     if not database.exists():
         return None
     aside = _free_name(f"{database}.before-restore-{time.strftime('%Y%m%dT%H%M%S')}")
     log, log_aside = Path(f"{database}-wal"), Path(f"{aside}-wal")
     if log.exists():
-        shutil.copy2(log, log_aside)  # SQLite deletes the log of what is no database any more
+        shutil.copy2(log, log_aside)  # SQLite deletes the log if the file is no database any more
     busy = 0
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(database, timeout=BUSY_SECONDS)) as connection:
         ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

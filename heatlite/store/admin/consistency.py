@@ -1,7 +1,7 @@
-"""What must be true of the rows at any moment, asked of all of them (`heatlite fsck`).
+"""Consistency rules over all rows (`heatlite fsck`).
 
-Each rule is a query for what breaks it. The first rules prove that nothing is held by what has ended; the others that
-nothing is IN_PROGRESS, waits or is owned without an action, or a worker, that will see to it.
+Each rule is a query for the rows that break it. The first rules check that ended actions hold nothing. The others
+check that each row that is IN_PROGRESS, waits or has an owner also has an action, or a worker, that will continue it.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from heatlite.store.stacks.stacks import TEMPLATE_GRACE, UNREFERENCED
 
 @dataclass(frozen=True, slots=True)
 class Inconsistency:
-    """Something that should not be."""
+    """A row that breaks a rule."""
 
     rule: str
-    """What should be true."""
+    """The rule."""
     entity: str
     """action, node action, node, stack, template, resource, snapshot, credential, account, account_project,
     stack_size or dependency."""
@@ -31,7 +31,7 @@ class _Rule:
     text: str
     entity: str
     sql: str
-    """Gives the id and a detail of each row that breaks it; ``{late}`` is a time."""
+    """Query for id and a detail of each row that breaks it; ``{late}`` is a time."""
 
 
 _ALIVE = f"(SELECT 1 FROM action WHERE action.stack_id = stack.id AND {LIVE})"
@@ -41,17 +41,17 @@ _NODE_ACTION_OPEN = f"state NOT IN ({', '.join(repr(str(one)) for one in sorted(
 
 RULES = (
     _Rule(
-        "an action that has ended holds nothing",
+        "an ended action holds no exclusive key",
         "action",
         f"SELECT id, exclusive_key FROM action WHERE NOT {OPEN} AND exclusive_key IS NOT NULL",
     ),
     _Rule(
-        "an action that has ended keeps no secrets",
+        "an ended action has no secrets",
         "action",
         f"SELECT id, status FROM action WHERE NOT {OPEN} AND secrets IS NOT NULL",
     ),
     _Rule(
-        "an action that has not ended holds its target",
+        "a live action holds its exclusive key",
         "action",
         f"SELECT id, status FROM action WHERE {LIVE} AND exclusive_key IS NULL",
     ),
@@ -66,56 +66,56 @@ RULES = (
         "SELECT id, verb FROM action WHERE status = 'RUNNING' AND (owner IS NULL OR lease_until IS NULL)",
     ),
     _Rule(
-        "a lease that has run out is taken over by a worker",
+        "an expired lease is taken over by a worker",
         "action",
         "SELECT id, owner FROM action WHERE status = 'RUNNING' AND lease_until < {late}",
     ),
     _Rule(
-        "an action that is not begun yet has a time at which it will be, and that is not long past",
+        "a scheduled action has a time that is not long past",
         "action",
         "SELECT id, not_before FROM action WHERE status = 'INIT' AND verb <> 'PLAYBOOK' "
         "AND (not_before IS NULL OR not_before < {late})",
     ),
     _Rule(
-        "an action that waits for others counts them rightly",
+        "a waiting action has the right count of dependencies",
         "action",
         "SELECT id, pending FROM action WHERE status = 'WAITING' AND pending <> "
         "(SELECT COUNT(*) FROM dependency WHERE dependent = action.id AND state = 'open')"
         " + CASE WHEN verb = 'PLAYBOOK' THEN 1 ELSE 0 END",
     ),
     _Rule(
-        "nobody waits for what has ended",
+        "an open dependency is on something that has not ended",
         "dependency",
         "SELECT dependent, depended FROM dependency WHERE state = 'open' AND NOT EXISTS "
         f"(SELECT 1 FROM action WHERE action.id = depended AND {OPEN}) AND NOT EXISTS "
         f"(SELECT 1 FROM node_action WHERE node_action.id = depended AND {_NODE_ACTION_OPEN})",
     ),
     _Rule(
-        "a playbook's run that has not ended has node actions that have not",
+        "an open run of a playbook has open node actions",
         "action",
         f"SELECT id, status FROM action WHERE verb = 'PLAYBOOK' AND {OPEN} AND NOT EXISTS "
         f"(SELECT 1 FROM node_action WHERE run_id = action.id AND {_NODE_ACTION_OPEN})",
     ),
     _Rule(
-        "what a playbook's run has not sent when it ends is not sent any more",
+        "an ended run of a playbook has no unsent node actions",
         "node action",
         f"SELECT id, run_id FROM node_action WHERE {_NODE_ACTION_PENDING} AND sent_at IS NULL AND EXISTS "
         f"(SELECT 1 FROM action WHERE action.id = run_id AND NOT {OPEN})",
     ),
     _Rule(
-        "an action that waits for derived ones is woken when one has ended",
+        "a parked action is woken when a child has ended",
         "action",
         f"SELECT id, open_children FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND "
         "updated_at < {late} AND open_children > (SELECT COUNT(*) FROM action AS child "
         f"WHERE child.parent_id = action.id AND child.{LIVE})",
     ),
     _Rule(
-        "an action that waits until a time is woken when that has come",
+        "a parked action is woken at its time",
         "action",
         f"SELECT id, wake_at FROM action WHERE status {any_of(PARKED_ACTIONS)} AND pending = 0 AND wake_at < {{late}}",
     ),
     _Rule(
-        "a derived action has a parent that waits for it",
+        "a live child action has a live parent",
         "action",
         f"SELECT id, parent_id FROM action WHERE {LIVE} AND parent_id IS NOT NULL AND control IS NULL AND NOT EXISTS "
         f"(SELECT 1 FROM action AS parent WHERE parent.id = action.parent_id AND parent.{LIVE})",
@@ -127,13 +127,13 @@ RULES = (
         "(SELECT 1 FROM stack WHERE stack.id = action.stack_id AND stack.deleted_at IS NULL)",
     ),
     _Rule(
-        "the last line of its history says how an action stands",
+        "the last line of an action's history has its status",
         "action",
         f"SELECT id, status FROM action WHERE {LIVE} AND EXISTS (SELECT 1 FROM transition WHERE action_id = action.id)"
         " AND status <> (SELECT {after} FROM transition WHERE action_id = action.id ORDER BY id DESC LIMIT 1)",
     ),
     _Rule(
-        "a stack that is in progress has an action",
+        "a stack in progress has an action",
         "stack",
         f"SELECT id, verb FROM stack WHERE status = 'IN_PROGRESS' AND deleted_at IS NULL AND NOT EXISTS {_ALIVE}",
     ),
@@ -143,13 +143,13 @@ RULES = (
         "SELECT id, template_id FROM stack WHERE NOT EXISTS (SELECT 1 FROM template WHERE template.id = template_id)",
     ),
     _Rule(
-        "a stack has the template that a rollback needs",
+        "a stack has the template of its rollback",
         "stack",
         "SELECT id, previous_template_id FROM stack WHERE previous_template_id IS NOT NULL AND NOT EXISTS "
         "(SELECT 1 FROM template WHERE template.id = previous_template_id)",
     ),
     _Rule(
-        "a template that no stack refers to is deleted",
+        "an unreferenced template is deleted",
         "template",
         f"SELECT id, unused_since FROM template WHERE unused_since < {{late}} - {2 * TEMPLATE_GRACE} AND "
         + UNREFERENCED,
@@ -161,7 +161,7 @@ RULES = (
         "FROM stack AS parent WHERE parent.id = stack.parent_id AND parent.deleted_at IS NULL)",
     ),
     _Rule(
-        "a resource that is in progress, or waits, has an action on its stack",
+        "a resource in progress has an action on its stack",
         "resource",
         "SELECT id, verb FROM resource WHERE (status = 'IN_PROGRESS' OR token IS NOT NULL) AND NOT EXISTS "
         + _ALIVE_OF.format(table="resource"),
@@ -185,7 +185,7 @@ RULES = (
         "(SELECT 1 FROM stack WHERE stack.id = account.stack_id AND stack.deleted_at IS NULL)",
     ),
     _Rule(
-        "a project for accounts has a stack",
+        "a project of accounts has a stack",
         "account_project",
         "SELECT root_id, project_id FROM account_project WHERE NOT EXISTS "
         "(SELECT 1 FROM stack WHERE stack.id = account_project.root_id AND stack.deleted_at IS NULL)",
@@ -197,36 +197,36 @@ RULES = (
         "(SELECT 1 FROM stack WHERE stack.id = stack_size.stack_id AND stack.deleted_at IS NULL)",
     ),
     _Rule(
-        "a snapshot that is in progress has an action on its stack",
+        "a snapshot in progress has an action on its stack",
         "snapshot",
         "SELECT id, verb FROM snapshot WHERE status = 'IN_PROGRESS' AND NOT EXISTS "
         + _ALIVE_OF.format(table="snapshot"),
     ),
     _Rule(
-        "a node goes with its stack",
+        "a node of a deleted stack is deleted",
         "node",
         "SELECT id, stack_id FROM node WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = node.stack_id"
         " AND (stack.deleted_at IS NULL OR stack.deleted_at >= {late}))",
     ),
     _Rule(
-        "a node action that has not ended has a node",
+        "an open node action has a node",
         "node action",
         f"SELECT id, node_id FROM node_action WHERE {_NODE_ACTION_OPEN} AND NOT EXISTS "
         "(SELECT 1 FROM node WHERE node.id = node_action.node_id)",
     ),
     _Rule(
-        "of a tree with work for nodes somebody will look after the nodes",
+        "a tree with open node actions has an orchestration",
         "node action",
         f"SELECT id, root_id FROM node_action WHERE {_NODE_ACTION_OPEN} AND NOT EXISTS "
         "(SELECT 1 FROM orchestration WHERE orchestration.root_id = node_action.root_id)",
     ),
     _Rule(
-        "what nobody has approved was sent to nobody",
+        "an unapproved node action was not sent",
         "node action",
         "SELECT id, node_id FROM node_action WHERE state = 'PENDING_APPROVE' AND (sent_at IS NOT NULL OR attempts > 0)",
     ),
     _Rule(
-        "the history of a node action that no agent has told of says how it stands",
+        "the history of a pending node action has its state",
         "node action",
         f"SELECT id, state FROM node_action WHERE {_NODE_ACTION_PENDING} AND NOT EXISTS (SELECT 1 FROM node_transition"
         " WHERE action_id = node_action.id AND node_transition.state = node_action.state)",
@@ -235,9 +235,10 @@ RULES = (
 
 
 def inconsistencies(database: Database, now: float, grace: float) -> list[Inconsistency]:
-    """Every row that breaks a rule. What workers see to within `grace` seconds is no fault yet.
+    """Return every row that breaks a rule.
 
-    Each rule is one statement, which sees the rows as of one moment, so it may be asked while everybody works.
+    Conditions that workers resolve within `grace` seconds count after that time only. Each rule is one statement and
+    sees the rows as of one moment. So the check may run beside engines.
     """
     found: list[Inconsistency] = []
     for rule in RULES:

@@ -1,4 +1,4 @@
-"""Bring the tables up to date (playhouse.migrations: numbered scripts and a table of those applied)."""
+"""Migrations: numbered scripts and a table of those applied (playhouse.migrations)."""
 
 import fcntl
 import hashlib
@@ -23,7 +23,7 @@ LOCK_NUMBER = 0x6865_6174
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A script, or one that a newer program has applied (`known` is false)."""
+    """A migration. `known` is False for one of a newer program."""
 
     name: str
     applied: bool
@@ -31,7 +31,7 @@ class Migration:
 
 
 def status(database: Database) -> list[Migration]:
-    """Every migration in order."""
+    """Return all migrations in order."""
     with _errors(database):
         return [
             Migration(found.name, applied=found.applied is not None, known=found.path is not None)
@@ -40,7 +40,7 @@ def status(database: Database) -> list[Migration]:
 
 
 def check_known(database: Database) -> list[Migration]:
-    """As `status`. Raises SchemaMismatch when a newer program has changed the tables."""
+    """Return all migrations. Raises SchemaMismatch for one of a newer program."""
     found = status(database)
     unknown = [migration.name for migration in found if not migration.known]
     if unknown:
@@ -52,7 +52,10 @@ def check_known(database: Database) -> list[Migration]:
 
 
 def upgrade(database: Database) -> list[str]:
-    """Apply what is missing and tell the names. Several processes may start at once: one does it, others wait."""
+    """Apply the missing migrations and return their names.
+
+    Of several processes one applies them, the others wait.
+    """
     with _errors(database), _alone(database):
         check_known(database)
         applied: list[str] = Runner(database.peewee, str(SCRIPTS)).up()
@@ -60,7 +63,7 @@ def upgrade(database: Database) -> list[str]:
 
 
 def downgrade(database: Database) -> list[str]:
-    """Take back the last migration, and what it stored."""
+    """Revert the last migration, with its data."""
     with _errors(database), _alone(database):
         reverted: list[str] = Runner(database.peewee, str(SCRIPTS)).down()
         return reverted
@@ -76,7 +79,7 @@ def _errors(database: Database) -> Iterator[None]:
 
 @contextmanager
 def _alone(database: Database) -> Iterator[None]:
-    """Keep other processes from migrating this database."""
+    """Lock the migrations of this database."""
     if database.path is not None:
         descriptor = os.open(f"{database.path}.upgrade", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

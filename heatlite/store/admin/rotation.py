@@ -1,4 +1,4 @@
-"""Encrypt what is stored anew: all of it with the first key, or for the first time what has just become a secret."""
+"""Re-encryption: key rotation, and the first encryption of a tree."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,24 +16,24 @@ from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import MODELS, ContentField, EncryptedField, Event, MaskedField, Stack, Template
 
 PAGE = 200
-"""Rows that are read at once, and on SQLite written at once."""
+"""Rows per read, and on SQLite per transaction."""
 
 
 @dataclass
 class RotationResult:
-    """What came of it."""
+    """Result of a key rotation."""
 
     rows: int = 0
-    """That were written."""
+    """Number of rows written."""
     unreadable: list[str] = field(default_factory=list)
-    """Those that no key opens, and that stay as they are: ``resource 5f1c…``."""
+    """Rows that no key decrypts, left as they are: ``resource 5f1c…``."""
     wiped: bool = True
-    """Nothing of what lay there before is left in the file. False: somebody else was at work."""
+    """True if the old data is gone from the file; False if another process kept it busy."""
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """What of one table may be encrypted."""
+    """The columns of a table that may be encrypted."""
 
     model: type[peewee.Model]
     content: Sequence[str]
@@ -47,11 +47,14 @@ class _Columns:
 
     @property
     def label(self) -> str:
-        """The column by which people know a row."""
+        """The column that identifies a row to people."""
         return "id" if "id" in self.model._meta.fields else self.key
 
     def owned(self, stacks: str) -> str:
-        """As SQL: that a row belongs to one of the `stacks`, a SELECT of ids with ``{id}`` for the column."""
+        """Return the SQL condition for rows of `stacks`.
+
+        `stacks` is a SELECT of ids, with ``{id}`` for the column.
+        """
         if self.model is Template:
             both = (stacks.format(id=column) for column in ("template_id", "previous_template_id"))
             return " OR ".join(f"id IN ({one})" for one in both)
@@ -68,9 +71,10 @@ def _tables() -> Iterator[_Columns]:
 
 
 def rotate(encryption: FieldEncryption) -> RotationResult:
-    """Encrypt every stored secret with the first key, those too that lie in clear because there was no key once.
+    """Encrypt every stored secret with the first key.
 
-    Needs a key. Others may be at work meanwhile: a row that they change is left to them.
+    This includes secrets stored in clear before there was a key. Needs a key. Engines may run meanwhile: a row that
+    they change is left as they write it.
     """
     done = RotationResult()
     stacks = "SELECT {id} FROM stack WHERE sealed AND {id} IS NOT NULL"
@@ -80,7 +84,7 @@ def rotate(encryption: FieldEncryption) -> RotationResult:
 
 
 def seal_tree(encryption: FieldEncryption, root_id: str) -> None:
-    """Something in a tree of stacks has become a secret: encrypt all that is stored of it. In a transaction."""
+    """Seal a tree of stacks: encrypt all its content. Call it in a transaction."""
     database = encryption.database
     mark = database.mark
     members = f"id = {mark} OR root_id = {mark}"
@@ -103,7 +107,10 @@ def _rewrite(
     again: bool,
     done: RotationResult,
 ) -> None:
-    """Encrypt the content of rows of some stacks; with `again` also whatever else of the table is, or has to be."""
+    """Encrypt the content of rows of some stacks.
+
+    With `again` also re-encrypt all other encrypted columns of the table.
+    """
     database = encryption.database
     columns = [*table.content, *table.sealed]
     conditions, given = [], []
@@ -116,7 +123,7 @@ def _rewrite(
         given += [f"{PREFIX}%"] * len(table.content)
     if again and table.model is Stack:
         conditions += ["environment LIKE ?", "previous_environment LIKE ?"]
-        given += ['%"secret":%'] * 2  # of a sink
+        given += ['%"secret":%'] * 2  # of a webhook
     name = database.quote(table.model._meta.table_name)
     chosen = " OR ".join(f"({one})" for one in conditions)
     select = f"SELECT {database.quote(table.key, table.label, *columns)} FROM {name}"
@@ -128,7 +135,7 @@ def _rewrite(
         if not rows:
             return
         last = [rows[-1][0]]
-        # On a server one to a transaction: others take the same rows, in another order.
+        # On a server one row per transaction: other transactions lock the same rows in another order.
         size = PAGE if _is_sqlite(encryption) else 1
         for start in range(0, len(rows), size):
             with database.transaction():
@@ -158,7 +165,7 @@ def _anew(encryption: FieldEncryption, again: bool, text: str) -> str:
 def _write(
     encryption: FieldEncryption, table: _Columns, key: str | int, old: dict[str, str | None], new: dict[str, str]
 ) -> int:
-    """Write what is new in a row, unless somebody has changed that meanwhile; how many rows that were."""
+    """Write a row's new cells unless they changed meanwhile; return the rows written."""
     if not new:
         return 0
     database = encryption.database

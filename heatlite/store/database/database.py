@@ -352,7 +352,7 @@ class Database:
         return not getattr(connection, "open", True) or bool(getattr(connection, "closed", False))
 
     def translate_error(self, error: Exception) -> Exception:
-        """Return the store's error for a driver's error, and mark an open transaction as failed."""
+        """Return the store's error for a driver's, and mark the transaction as failed."""
         ours: Exception
         if isinstance(error, self._integrity_errors):
             ours = Duplicate(str(error))
@@ -402,7 +402,7 @@ class Database:
             call()
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Make a call once this thread's transaction is committed. The call must not raise."""
+        """Make a call after the commit of this thread's transaction. It must not raise."""
         self._check_open()
         self._state.after_commit += (call,)
 

@@ -1,4 +1,4 @@
-"""The engine lock of a SQLite database (flock), which the kernel releases with the process."""
+"""The engine lock of a SQLite database, which the kernel frees with the process."""
 
 import fcntl
 import json
@@ -45,7 +45,7 @@ class EngineLock:
 
 
 def acquire(path: Path, info: JsonMap) -> EngineLock:
-    """Take the lock and write `info` (pid, url) into its file, for processes that find it taken.
+    """Take the lock and write `info` (pid, url) into its file, for other processes.
 
     Raises EngineRunning with the holder's info; DatabaseUnavailable if the file cannot be created.
     """
@@ -69,7 +69,7 @@ def acquire(path: Path, info: JsonMap) -> EngineLock:
 
 
 def engine_of(url: str) -> JsonMap | None:
-    """Return the info of the engine of a SQLite database; None without an engine or on a server.
+    """Return the info of the engine of a SQLite database, or None.
 
     Raises DatabaseUnavailable.
     """
@@ -78,7 +78,7 @@ def engine_of(url: str) -> JsonMap | None:
 
 
 def holder(path: Path) -> JsonMap | None:
-    """Return the info of the lock's holder; None if it is free. Raises DatabaseUnavailable."""
+    """Return the info of the lock's holder, or None. Raises DatabaseUnavailable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -26,7 +26,10 @@ class Connection(psycopg.Connection[Any]):
     silence: float | None = None
 
     def wait(self, gen: PQGen[Answer], *args: Any, **named: Any) -> Answer:
-        """Wait as psycopg does. After the silence limit, close the connection and raise OperationalError."""
+        """Wait as psycopg does.
+
+        After the silence limit, close the connection and raise OperationalError.
+        """
         if self.silence is None:
             return super().wait(gen, *args, **named)
         try:
@@ -41,7 +44,7 @@ class _Silence(Exception):
 
 
 def _heard(gen: PQGen[Answer], seconds: float) -> Generator[Any, Any, Answer]:
-    """Wrap a generator so that it raises _Silence after so many seconds without traffic.
+    """Wrap a generator to raise _Silence after so many seconds without traffic.
 
     psycopg resumes a generator every tenth of a second, with 0 if there was no traffic.
     """
@@ -74,9 +77,10 @@ class Postgres(peewee.PostgresqlDatabase):
 
 
 def parameters(limits: Limits, given: dict[str, Any]) -> dict[str, Any]:
-    """Return connection parameters for the limits. Parameters `given` in the URL override them.
+    """Return connection parameters for the limits.
 
-    The server gets the same limits for the client's machine, because it keeps the locks of a dead client.
+    Parameters `given` in the URL override them. The server gets the same limits for the client's machine, because it
+    keeps the locks of a dead client.
     """
     idle, interval = (max(1, int(limits.peer / part)) for part in (3, 5))
     milliseconds = {

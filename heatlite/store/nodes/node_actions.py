@@ -1,4 +1,4 @@
-"""Node actions, and the history of each."""
+"""Node actions and their history."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -31,11 +31,11 @@ def _any_of(states: Collection[NodeActionState]) -> str:
 _OPEN = _any_of(OPEN)
 
 _REMOVABLE = f"NOT {_OPEN} AND NOT EXISTS (SELECT 1 FROM action WHERE action.id = run_id AND action.{OPEN_ACTION})"
-"""What has ended; a part of a playbook's run is kept as long as that goes on."""
+"""Ended, and not part of a playbook's run that has not."""
 
 
 class NodeActions:
-    """The node actions. They are in the order of their creation, `seq`."""
+    """Node actions, ordered by creation (`seq`)."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
@@ -48,25 +48,25 @@ class NodeActions:
         self._for_update = "" if database.dialect is Dialect.SQLITE else " FOR UPDATE"
 
     def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
-        """Of what is done where; 64 characters."""
+        """Return the digest of kind, arguments and node; 64 characters."""
         return self._encryption.digest(canonical({"kind": kind, "args": args, "node_id": node_id}))
 
     def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
-        """Add node actions, in the order in which they are to be done."""
+        """Add node actions, in the order of their execution."""
         self._table.insert([_row(record) for record in records])
 
     def save_many(self, records: Sequence[NodeActionRecord]) -> None:
-        """Write all that changes about node actions that exist."""
+        """Write the mutable columns of existing node actions."""
         self._table.update([_row(record) for record in records])
 
     def add_history(self, lines: Sequence[NodeTransitionRecord]) -> None:
-        """Add lines to histories."""
+        """Add lines to the histories of node actions."""
         self._transitions.insert([
             (line.action_id, line.time, line.state, line.origin, line.user, dump(line.reason)) for line in lines
         ])
 
     def replace_agent_history(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
-        """What agents tell of the history of node actions, by id, in place of what they have told before."""
+        """Replace the lines from agents in the histories of node actions, by id."""
         for some in chunks(list(lines_of)):
             marks = ", ".join("?" * len(some))
             sql = f"DELETE FROM node_transition WHERE action_id IN ({marks}) AND origin = 'agent'"
@@ -74,7 +74,10 @@ class NodeActions:
         self.add_history([line for lines in lines_of.values() for line in lines])
 
     def history(self, action_id: str) -> list[NodeTransitionRecord]:
-        """The lines of one, the oldest first: those of the server and those of the agent, each by its own clock."""
+        """Return the lines of a node action, oldest first.
+
+        Server and agent write lines, each by its own clock.
+        """
         rows = self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
         return [
             NodeTransitionRecord(one, at, NodeActionState(state), Origin(origin), user, json.loads(reason))
@@ -82,24 +85,24 @@ class NodeActions:
         ]
 
     def get(self, action_id: str) -> NodeActionRecord | None:
-        """A node action by its id."""
+        """Return a node action by its id."""
         found = self._select("WHERE id = ?", (action_id,))
         return found[0] if found else None
 
     def lock(self, action_id: str) -> NodeActionRecord | None:
-        """The same as it is now, kept from others until the transaction ends. Its root is to be held before it."""
+        """Return a node action, locked until the transaction ends. Lock its root first."""
         found = self._select(f"WHERE id = ?{self._for_update}", (action_id,))
         return found[0] if found else None
 
     def existing(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
-        """Those of the ids that there are, in the order of their creation."""
+        """Return the existing node actions of the ids, by creation."""
         found: list[NodeActionRecord] = []
         for some in chunks(action_ids):
             found += self._select(f"WHERE id IN ({', '.join('?' * len(some))})", some)
         return sorted(found, key=lambda action: action.seq)
 
     def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
-        """How those of the ids stand that there are."""
+        """Return the states of the existing node actions of the ids."""
         found: dict[str, NodeActionState] = {}
         for some in chunks(action_ids):
             sql = f"SELECT id, state FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
@@ -108,18 +111,17 @@ class NodeActions:
         return found
 
     def count_open(self, node_id: str) -> int:
-        """How much has not ended on a node."""
+        """Return the number of open node actions of a node."""
         sql = f"SELECT COUNT(*) FROM node_action WHERE node_id = ? AND {_OPEN}"
         ((count,),) = self._database.read(self._marked(sql), (node_id,))
         return int(count)
 
     def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
-        """What has not ended in a tree, in the order of creation."""
+        """Return the open node actions of a tree, by creation."""
         return self._select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
 
     def at_agents(self, root_id: str) -> list[str]:
-        """The ids of what has not ended in a tree and agents have, or may have, of nodes that answer; in the order of
-        creation."""
+        """Return the open node actions that reachable agents may have, as ids."""
         sql = (
             f"SELECT node_action.id FROM node_action JOIN node ON node.id = node_id WHERE node_action.root_id = ?"
             f" AND node_action.{_OPEN} AND (sent_at IS NOT NULL OR node_action.{_any_of(AT_AGENT)})"
@@ -128,18 +130,18 @@ class NodeActions:
         return [found for (found,) in self._database.read(self._marked(sql), (root_id,))]
 
     def open_deployed(self, root_id: str) -> list[NodeActionRecord]:
-        """What has not ended in a tree of what is done for software deployments."""
+        """Return the open node actions of a tree that carry out software deployments."""
         return self._select(f"WHERE root_id = ? AND {_OPEN} AND deployment_id IS NOT NULL ORDER BY seq", (root_id,))
 
     def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
-        """What has not ended on some nodes, in the order of creation."""
+        """Return the open node actions of some nodes, by creation."""
         found: list[NodeActionRecord] = []
         for some in chunks(node_ids):
             found += self._select(f"WHERE node_id IN ({', '.join('?' * len(some))}) AND {_OPEN}", some)
         return sorted(found, key=lambda action: action.seq)
 
     def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
-        """How many in each state have not ended, by node."""
+        """Return the numbers of open node actions by node and state."""
         found: dict[str, dict[NodeActionState, int]] = {}
         for some in chunks(node_ids):
             sql = (
@@ -151,11 +153,11 @@ class NodeActions:
         return found
 
     def of_run(self, run_id: str) -> list[NodeActionRecord]:
-        """The node actions of a playbook's run, stage by stage."""
+        """Return the node actions of a playbook's run, stage by stage."""
         return self._select("WHERE run_id = ? ORDER BY seq", (run_id,))
 
     def steps(self, run_id: str) -> list[RunStep]:
-        """The same, as far as the run has to know them."""
+        """Return the steps of a playbook's run, stage by stage."""
         columns = ("id", "node", "kind", "state", "stage", "turn", "sent_at", "cancel_asked", "error")
         sql = f"SELECT {self._database.quote(*columns)} FROM node_action WHERE run_id = ? ORDER BY seq"
         return [
@@ -177,10 +179,10 @@ class NodeActions:
         limit: int | None = None,
         marker: NodeActionRecord | None = None,
     ) -> list[NodeActionRecord]:
-        """A page of a project's node actions, or of some stacks of it.
+        """Return a page of a project's node actions, or of some of its stacks.
 
-        `filters`: column → values of which one is to be met; that of `node` may also be a node's id. `sort`: columns,
-        True: descending; `seq` decides between equals. `marker`: the last of the page before.
+        `filters` maps columns to accepted values; a value for `node` may also be a node's id. `sort` has columns with
+        True for descending; `seq` breaks ties. `marker` is the last node action of the page before.
         """
         where, values = ["project = ?"], [project]
         for column, wanted in [*([] if stack_ids is None else [("stack_id", stack_ids)]), *(filters or {}).items()]:
@@ -204,24 +206,24 @@ class NodeActions:
         return self._select(f"WHERE {' AND '.join(where)} ORDER BY {order}{cut}", parameters)
 
     def older_than(self, moment: float, limit: int) -> list[str]:
-        """The ids of node actions that have ended and not changed since a moment."""
+        """Return the ids of removable node actions without changes since a moment."""
         sql = f"SELECT id FROM node_action WHERE {_REMOVABLE} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
         return [found for (found,) in self._database.read(self._marked(sql), (moment,))]
 
     def over_limit(self, most: int, limit: int) -> list[str]:
-        """The ids of the oldest ended node actions of a node that has more than `most`."""
+        """Return the ids of the oldest removable node actions of a node with too many."""
         sql = "SELECT node_id FROM node_action GROUP BY node_id HAVING COUNT(*) > ? ORDER BY node_id"
         for (node_id,) in self._database.read(self._marked(sql), (most,)):
             kept = "SELECT seq FROM node_action WHERE node_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
             for (first,) in self._database.read(self._marked(kept), (node_id, most - 1)):
                 old = f"node_id = ? AND seq < ? AND {_REMOVABLE} ORDER BY seq LIMIT {int(limit)}"
                 found = self._database.read(self._marked(f"SELECT id FROM node_action WHERE {old}"), (node_id, first))
-                if found:  # else all of it is to be kept
+                if found:  # else none of this node can go yet
                     return [one for (one,) in found]
         return []
 
     def remove(self, action_ids: Sequence[str]) -> None:
-        """Forget node actions with their histories."""
+        """Remove node actions with their histories."""
         for some in chunks(action_ids):
             marks = ", ".join("?" * len(some))
             self._database.write(self._marked(f"DELETE FROM node_transition WHERE action_id IN ({marks})"), some)

@@ -1,4 +1,4 @@
-"""Nodes, and when the nodes of a tree are looked after."""
+"""Nodes, and the orchestrations that synchronize the nodes of a tree."""
 
 import json
 from collections.abc import Sequence
@@ -37,29 +37,29 @@ class Nodes:
         self._table.update([_row(record) for record in records])
 
     def get(self, node_id: str) -> NodeRecord | None:
-        """A node by its resource's id."""
+        """Return a node by its resource's id."""
         found = self._table.select("WHERE id = ?", (node_id,))
         return _record(found[0]) if found else None
 
     def existing(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
-        """Those of the ids that there are."""
+        """Return the existing nodes of the ids, by id."""
         found: list[NodeRecord] = []
         for some in chunks(node_ids):
             found += map(_record, self._table.select(f"WHERE id IN ({', '.join('?' * len(some))})", some))
         return {node.id: node for node in found}
 
     def roots_of_server(self, project: str, server_id: str) -> list[str]:
-        """The trees in which an agent carries out the deployments to a server."""
+        """Return the roots of the trees whose agents deploy software to a server."""
         mine = (Node.project == project, Node.deployments == True, Resource.physical_id == server_id)  # noqa: E712
         select = Node.select(Node.root_id).join(Resource, on=(Resource.id == Node.id)).where(*mine).distinct()
         return [root_id for (root_id,) in self._database.select(select)]
 
     def of_root(self, root_id: str) -> list[NodeRecord]:
-        """The nodes of a whole tree, in the order in which their resources were made."""
+        """Return the nodes of a tree, in the order of their resources' creation."""
         return [_record(row) for row in self._table.select("WHERE root_id = ? ORDER BY id", (root_id,))]
 
     def of_stacks(self, stack_ids: Sequence[str]) -> list[NodeRecord]:
-        """The nodes of some stacks, in the same order."""
+        """Return the nodes of some stacks, in the same order."""
         found: list[NodeRecord] = []
         for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
@@ -99,23 +99,25 @@ _COLUMNS = (
 
 
 class Orchestrations:
-    """One for each tree that has nodes: who looks after them now, and when somebody has to. The row is the lease."""
+    """Orchestrations, one per tree with nodes. The row is the lease and the schedule."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
 
     def get(self, root_id: str) -> OrchestrationRecord | None:
-        """How it stands."""
+        """Return the orchestration of a tree."""
         found = self._select(Orchestration.root_id == root_id)
         return found[0] if found else None
 
     def due(self, now: float, limit: int = 10) -> list[OrchestrationRecord]:
-        """Those that somebody has to begin, or to take over; what has waited longest comes first."""
+        """Return those to start or take over, longest due first."""
         return self._select((Orchestration.due_at <= now) & (Orchestration.lease_until <= now), limit)
 
     def nudge_existing(self, root_id: str, now: float) -> bool:
-        """Have a tree that has nodes looked after as soon as possible, also if somebody is just at it; whether it has
-        some."""
+        """Make the orchestration of a tree due, even while one runs.
+
+        Returns False for a tree without nodes.
+        """
         sooner = peewee.Case(None, ((Orchestration.due_at > now, now),), Orchestration.due_at)
         changed = {"due_at": sooner, "nudges": Orchestration.nudges + 1}
         if not self._database.change(Orchestration.update(changed).where(Orchestration.root_id == root_id)):
@@ -124,27 +126,27 @@ class Orchestrations:
         return True
 
     def nudge(self, root_id: str, now: float) -> None:
-        """The same, of a tree that may have had none until now."""
+        """Make the orchestration of a tree due, and add it if the tree had none."""
         if not self.nudge_existing(root_id, now):
-            # Two may see that there is none; the second changes nothing, and the first is due.
+            # Of two transactions that add it at once, the second changes nothing.
             row = {"root_id": root_id, "due_at": now, "lease_until": 0.0, "fence": 0, "nudges": 1, "report": "{}"}
             self._database.change(Orchestration.insert(row).on_conflict_ignore())
             self._database.after_commit(self._database.listeners.orchestration_due)
 
     def claim(self, record: OrchestrationRecord, owner: str, now: float, lease: float) -> OrchestrationRecord | None:
-        """Take one that is due; None where somebody else was faster."""
+        """Claim an orchestration that is due; None if another process was faster."""
         claimed = replace(record, owner=owner, lease_until=now + lease, fence=record.fence + 1, started_at=now)
         changed = {name: getattr(claimed, name) for name in ("owner", "lease_until", "fence", "started_at")}
         free = _is(record) & (Orchestration.lease_until <= now)
         return claimed if self._database.change(Orchestration.update(changed).where(free)) == 1 else None
 
     def renew(self, record: OrchestrationRecord, now: float, lease: float) -> None:
-        """The fence: prolong the lease, within the transaction that writes. Raises Fenced."""
+        """Renew the lease in the transaction that writes. Raises Fenced."""
         if self._database.change(Orchestration.update(lease_until=now + lease).where(_is(record))) == 0:
             raise Fenced(record.root_id)
 
     def finish(self, record: OrchestrationRecord, now: float, next_at: float, report: JsonMap) -> None:
-        """Let go of it until `next_at`, or until now if somebody has nudged since it was claimed. Raises Fenced."""
+        """Release the lease until `next_at`, or until now after a nudge. Raises Fenced."""
         nudged = Orchestration.nudges > record.nudges
         changed = {
             "due_at": peewee.Case(None, ((nudged, now),), next_at),
@@ -157,11 +159,11 @@ class Orchestrations:
             raise Fenced(record.root_id)
 
     def delete(self, root_id: str) -> None:
-        """There are no nodes any more."""
+        """Remove the orchestration of a tree without nodes."""
         self._database.change(Orchestration.delete().where(Orchestration.root_id == root_id))
 
     def expire_all(self) -> None:
-        """Nobody is at any of them any more. Only for an engine that knows itself alone."""
+        """Expire every lease. Only for an engine that holds the engine lock."""
         self._database.change(Orchestration.update(lease_until=0.0).where(Orchestration.lease_until > 0.0))
 
     def _select(self, condition: peewee.ColumnBase, limit: int | None = None) -> list[OrchestrationRecord]:
@@ -171,6 +173,6 @@ class Orchestrations:
 
 
 def _is(record: OrchestrationRecord) -> peewee.ColumnBase:
-    """The row as it was claimed: whoever claims it anew raises the fence."""
+    """Return the condition for the row as claimed: each claim raises its fence."""
     same: peewee.ColumnBase = (Orchestration.root_id == record.root_id) & (Orchestration.fence == record.fence)
     return same

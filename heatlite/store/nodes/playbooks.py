@@ -1,4 +1,4 @@
-"""The playbooks of projects."""
+"""Playbooks of projects."""
 
 import json
 from dataclasses import asdict
@@ -20,27 +20,32 @@ _COLUMNS = (
 
 
 class Playbooks:
-    """The playbooks. Each method is one statement, but for `put`."""
+    """Playbooks by project and name."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
 
     def get(self, project: str, name: str) -> NodePlaybookRecord | None:
-        """A playbook of a project."""
+        """Return a playbook of a project."""
         mine = (NodePlaybook.project == project, NodePlaybook.name == name)
         found = self._database.select(NodePlaybook.select(*_COLUMNS).where(*mine))
         return self._record(found[0]) if found else None
 
     def list(self, project: str, limit: int | None = None, marker: str | None = None) -> list[NodePlaybookRecord]:
-        """A page of a project's playbooks, by name; `marker` is the last name of the page before."""
+        """Return a page of a project's playbooks, by name.
+
+        `marker` is the last name of the page before.
+        """
         wanted = [NodePlaybook.project == project] + ([] if marker is None else [NodePlaybook.name > marker])
         select = NodePlaybook.select(*_COLUMNS).where(*wanted).order_by(NodePlaybook.name).limit(limit)
         return [self._record(row) for row in self._database.select(select)]
 
     def put(self, record: NodePlaybookRecord) -> bool:
-        """Keep a playbook, in place of one with its name; whether it is new. Raises Duplicate where somebody else was
-        first."""
+        """Store a playbook in place of one with its name. Returns True if it is new.
+
+        Raises Duplicate if another transaction added it at the same time.
+        """
         mine = (NodePlaybook.project == record.project) & (NodePlaybook.name == record.name)
         document = self._encryption.encrypt(dump(record.document))
         changed = {"document": document, "updated_at": record.updated_at}
@@ -51,7 +56,7 @@ class Playbooks:
         return True
 
     def delete(self, project: str, name: str) -> bool:
-        """Remove a playbook; whether there was one."""
+        """Remove a playbook. Returns whether it existed."""
         mine = (NodePlaybook.project == project) & (NodePlaybook.name == name)
         return self._database.change(NodePlaybook.delete().where(mine)) > 0
 

@@ -82,13 +82,16 @@ class NodeActionRecord:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing will come of it any more."""
+        """True if it will not change any more."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """The part of a node action that its playbook's run reads; a run may have thousands."""
+    """The part of a node action that its playbook's run reads.
+
+    A run may have thousands.
+    """
 
     id: str
     node: str
@@ -102,7 +105,7 @@ class RunStep:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing will come of it any more."""
+        """True if it will not change any more."""
         return self.state in ENDED
 
 

@@ -1,6 +1,6 @@
-"""The accounts that agents of resources have in the stack domain of Keystone, and the projects that these are in.
+"""Accounts of resources' agents in Keystone's stack domain, and their projects.
 
-A row is there before anything is made, so whatever crashes, it is known what has to be found and removed again.
+The row is written before the account is created. After a crash it tells which account to find and remove.
 """
 
 from collections.abc import Iterable
@@ -19,16 +19,16 @@ _COLUMNS = (
 
 
 class Accounts:
-    """One for each resource that has one, and a project for each tree of stacks that has some."""
+    """Accounts of resources, and one project per tree with accounts."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
 
     def insert(self, record: AccountRecord) -> None:
-        """Add one. Raises NotSupported without a key to encrypt its password with."""
+        """Add an account. Raises NotSupported without a key to encrypt its password."""
         if self._encryption.cipher is None:
-            raise NotSupported(feature="To keep an account without encryption_keys")
+            raise NotSupported(feature="Storing an account without encryption_keys")
         self._database.change(
             Account.insert(
                 stack_id=record.stack_id,
@@ -42,54 +42,54 @@ class Accounts:
         )
 
     def record_ids(self, record: AccountRecord) -> None:
-        """It is there now: keep its user's and its project's ids."""
+        """Write the ids of user and project, which exist now."""
         values = {Account.user_id: record.user_id, Account.project_id: record.project_id}
         self._database.change(Account.update(values).where(*_key(record.stack_id, record.physical_name)))
 
     def get(self, stack_id: str, physical_name: str) -> AccountRecord | None:
-        """That of a resource. Raises UnreadableSecret."""
+        """Return the account of a resource. Raises UnreadableSecret."""
         return self._first(*_key(stack_id, physical_name))
 
     def of_user(self, user_id: str) -> AccountRecord | None:
-        """The one whose user has this id."""
+        """Return the account with this user."""
         return self._first(Account.user_id == user_id)
 
     def of_stack(self, stack_id: str) -> list[AccountRecord]:
-        """Those of a stack's own resources."""
+        """Return the accounts of a stack's own resources."""
         return self._select(Account.stack_id == stack_id)
 
     def passwords(self, root_id: str) -> list[str]:
-        """All of a tree of stacks, by its root."""
+        """Return the passwords of all accounts in a tree, by its root."""
         found = self._database.select(Account.select(Account.password).where(Account.root_id == root_id))
         return [self._encryption.decrypt(password) for (password,) in found]
 
     def delete(self, record: AccountRecord) -> None:
-        """Forget one."""
+        """Remove an account."""
         self._database.change(Account.delete().where(*_key(record.stack_id, record.physical_name)))
 
     def delete_all(self, stack_id: str) -> None:
-        """Forget all that a stack has, and its project: it is gone."""
+        """Remove the accounts of a deleted stack; for a root the project, too."""
         self._database.change(Account.delete().where(Account.stack_id == stack_id))
         self._database.change(AccountProject.delete().where(AccountProject.root_id == stack_id))
 
     # -- projects ----------------------------------------------------------------------------------
 
     def has_project(self, root_id: str) -> bool:
-        """Whether a project was made for a tree, or is about to be."""
+        """Return whether a tree has a project, or one is being created."""
         select = AccountProject.select(AccountProject.root_id).where(AccountProject.root_id == root_id)
         return bool(self._database.select(select))
 
     def add_project(self, root_id: str) -> None:
-        """A project is about to be made for a tree."""
+        """Add a tree's project, before its creation."""
         self._database.change(AccountProject.insert(root_id=root_id))
 
     def record_project(self, root_id: str, project_id: str) -> None:
-        """It is there now."""
+        """Write the id of a tree's project, which exists now."""
         update = AccountProject.update({AccountProject.project_id: project_id})
         self._database.change(update.where(AccountProject.root_id == root_id))
 
     def projects(self, root_ids: Iterable[str]) -> dict[str, str]:
-        """The ids of the projects of trees that have one: root → project."""
+        """Return the ids of the projects of trees that have one: root → project."""
         select = AccountProject.select(AccountProject.root_id, AccountProject.project_id)
         is_made = AccountProject.project_id.is_null(False)
         return dict(self._database.select(select.where(AccountProject.root_id.in_([*root_ids]), is_made)))

@@ -1,4 +1,4 @@
-"""Secrets as they lie in the database: encrypted, with keys that lie elsewhere."""
+"""Encryption of secrets in the database, with keys outside it."""
 
 import base64
 import fcntl
@@ -15,29 +15,29 @@ from heatlite.core.json import JsonMap, dump
 from heatlite.store.errors import MissingKey, UnreadableSecret
 
 PREFIX = "fernet1:"
-"""How the text of a secret begins, before a Fernet token (AES-128 in CBC mode, HMAC-SHA256). No JSON begins so."""
+"""Prefix of an encrypted text, before a Fernet token (AES-128 in CBC mode, HMAC-SHA256). No JSON begins with it."""
 
 KEY_FILE = "heatlite.key"
 KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
 
 
 def key_file(database: Path) -> Path:
-    """The file with the key of a SQLite database, where no setting names one."""
+    """Return the path of a SQLite database's key file, used without a setting."""
     return database.with_name(KEY_FILE)
 
 
 def new_key() -> str:
-    """A key that nobody has: 32 bytes by chance, in URL-safe base64."""
+    """Return a new key: 32 random bytes in URL-safe base64."""
     return base64.urlsafe_b64encode(os.urandom(32)).decode()
 
 
 class Cipher:
-    """Encrypts and opens secrets. The first key encrypts, all of them open."""
+    """Encrypts with the first key, decrypts with any."""
 
     def __init__(self, keys: Sequence[str], origin: str) -> None:
-        """`origin` is where the keys are from, for errors; they never show a key.
+        """`origin` names the source of the keys in error messages, which never show a key.
 
-        Raises BadSetting for what is no key; ImportError without the library.
+        Raises BadSetting for an invalid key; ImportError without the library.
         """
         from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
@@ -53,38 +53,38 @@ class Cipher:
         self._refusal = InvalidToken
 
     def encrypt_text(self, text: str) -> str:
-        """A text that says by itself how it is encrypted: ``fernet1:…``."""
+        """Return the encrypted text: ``fernet1:…``."""
         return PREFIX + self._fernet.encrypt(text.encode(errors="surrogatepass")).decode()
 
     def decrypt_text(self, sealed: str) -> str:
-        """What `seal` was given. Raises UnreadableSecret."""
+        """Return the text given to `encrypt_text`. Raises UnreadableSecret."""
         try:
             return self._fernet.decrypt(self._token(sealed)).decode(errors="surrogatepass")
         except self._refusal:
             raise UnreadableSecret(keys=self._origin) from None
 
     def encrypt(self, secret: JsonMap) -> str:
-        """`seal` for an object."""
+        """Return a JSON object encrypted, as `encrypt_text` does."""
         return self.encrypt_text(dump(secret))
 
     def decrypt(self, sealed: str) -> JsonMap:
-        """What `encrypt` was given. Raises UnreadableSecret."""
+        """Return the object given to `encrypt`. Raises UnreadableSecret."""
         secret: JsonMap = json.loads(self.decrypt_text(sealed))
         return secret
 
     def rotate(self, sealed: str) -> str:
-        """The same secret, encrypted with the first key. Raises UnreadableSecret."""
+        """Return the secret encrypted with the first key. Raises UnreadableSecret."""
         try:
             return PREFIX + self._fernet.rotate(self._token(sealed)).decode()
         except self._refusal:
             raise UnreadableSecret(keys=self._origin) from None
 
     def sign(self, text: str) -> str:
-        """What only somebody with the first key can say of a text."""
+        """Return the HMAC-SHA256 of a text with the first key, in hex."""
         return hmac.digest(self._signing[0], text.encode(), "sha256").hex()
 
     def verify(self, text: str, signature: str) -> bool:
-        """Whether that is what somebody with one of the keys says of it."""
+        """Return whether the signature was made with one of the keys."""
         given = signature.encode(errors="replace")
         made = [hmac.digest(key, text.encode(), "sha256").hex().encode() for key in self._signing]
         return any(hmac.compare_digest(given, one) for one in made)
@@ -98,17 +98,17 @@ class Cipher:
 def open_cipher(
     keys: Sequence[str], database: Path | None, has_secrets: Callable[[], bool] = lambda: False
 ) -> Cipher | None:
-    """What encrypts the secrets of an installation: with the setting `encryption_keys`, else with the key beside a
-    SQLite `database` (None: on a server), which is made if there is none.
+    """Return the cipher of an installation.
 
-    None where there is no key, or no library and nobody has asked for one: then no secret may be stored. Raises
-    BadSetting, DatabaseUnavailable where the key file cannot be read or made, and MissingKey where one would have to be
-    made although the database `has_secrets`.
+    Its keys are the setting `encryption_keys`, else the key file beside the SQLite `database`, created if missing.
+    `database` is None for a server. Returns None without a key, or without the library if the setting is empty; then
+    secrets must not be stored. Raises BadSetting; DatabaseUnavailable if the key file cannot be read or created;
+    MissingKey if it is missing and the database `has_secrets`.
     """
     if not keys and database is None:
         return None
     try:
-        import cryptography.fernet  # noqa: F401 - looked for before a key is made that nobody uses
+        import cryptography.fernet  # noqa: F401 - checked before a useless key file is created
     except ImportError as error:
         if not keys:
             return None
@@ -129,18 +129,18 @@ def open_cipher(
 
 
 def _make(path: Path) -> None:
-    """Write a new key, once, by one of those who do so at the same time."""
+    """Write a new key file; of several processes one writes it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        # The file may be there and empty: somebody is about to write the key, or died before. So a lock, which a
-        # process that dies lets go of, where O_EXCL would leave nobody to go on.
+        # An empty file belongs to a process that is about to write the key, or died before. A lock, unlike O_EXCL, is
+        # released with the process, so that another one can continue.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_size == 0:
             os.write(descriptor, f"{new_key()}\n".encode())
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    # What is encrypted with it must not outlive a power cut that takes the file's name.
+    # A power cut must not lose the file's name while data encrypted with its key survives.
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -1,6 +1,6 @@
-"""With what a stack acts for its owner when nobody is there: an application credential, a trust, or user and password.
+"""Credentials with which stacks act for their owners, without a request.
 
-It leaves the store through this door only, and is never in clear on a disk.
+A credential is an application credential, a trust, or user and password. It is stored encrypted only.
 """
 
 import json
@@ -12,17 +12,17 @@ from heatlite.store.tables import Credential, Stack
 
 
 class Credentials:
-    """One for each tree of stacks: a nested stack has its root's."""
+    """Credentials, one per tree. A nested stack uses its root's."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
 
     def put(self, stack_id: str, credential: JsonMap) -> None:
-        """Keep a credential, in place of one that was there. Raises NotSupported without a key to encrypt it with."""
+        """Store a tree's credential. Raises NotSupported without a key."""
         cipher = self._encryption.cipher
         if cipher is None:
-            raise NotSupported(feature="To keep a credential without encryption_keys")
+            raise NotSupported(feature="Storing a credential without encryption_keys")
         root, content = self._root(stack_id), cipher.encrypt_text(dump(credential))
         if self._database.select(Credential.select(Credential.stack_id).where(Credential.stack_id == root)):
             self._database.change(Credential.update(content=content).where(Credential.stack_id == root))
@@ -30,7 +30,7 @@ class Credentials:
             self._database.change(Credential.insert(stack_id=root, content=content))
 
     def of(self, stack_id: str) -> JsonMap | None:
-        """The credential of a stack, if it has one. Raises UnreadableSecret."""
+        """Return the credential of a stack, if it has one. Raises UnreadableSecret."""
         kept = Credential.select(Credential.content).where(Credential.stack_id == self._root(stack_id))
         for (content,) in self._database.select(kept):
             found: JsonMap = json.loads(self._encryption.decrypt(content))
@@ -38,7 +38,10 @@ class Credentials:
         return None
 
     def delete(self, stack_id: str) -> None:
-        """Erase the credential of a tree, whose root the stack is; a nested stack has none of its own."""
+        """Erase the credential of a tree.
+
+        `stack_id` is its root; nested stacks have none of their own.
+        """
         self._database.change(Credential.delete().where(Credential.stack_id == stack_id))
 
     def _root(self, stack_id: str) -> str:

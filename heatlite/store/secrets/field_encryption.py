@@ -1,8 +1,8 @@
-"""What of the rows is encrypted, and when.
+"""Encryption of the rows of sealed stacks.
 
-A tree of stacks is *sealed* as soon as something in it is hidden: then all that its rows are made of is encrypted, for
-whatever comes of a hidden value is hidden in it, too. Columns say by their field which of them that concerns
-(`tables.ContentField`); `batch.Table` sees to it. What is encrypted says so itself, so that reading asks nobody.
+A tree of stacks is *sealed* once it has a hidden value. From then on all content of its rows is encrypted, because
+values derived from a hidden value may reveal it. The fields in `tables` (`ContentField`, `EncryptedField`) select the
+columns; `batch.Table` applies them. An encrypted text has a prefix, so that reading needs no lookup.
 """
 
 import hashlib
@@ -15,18 +15,21 @@ from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
 from heatlite.store.tables import MODELS, ContentField, EncryptedField
 
 EMPTY = frozenset({"{}", "[]", "null", '""'})
-"""Has nothing in it to encrypt."""
+"""Texts that are stored as they are."""
 
 IN_LIMIT = 500
-"""Values in one IN (…): SQLite before 3.32 takes 999 parameters."""
+"""Values in one IN (…). SQLite before 3.32 takes 999 parameters."""
 MAX_KNOWN = 100_000
 
 
 class FieldEncryption:
-    """The keys of an installation, and which stacks are sealed. A stack that is, stays so."""
+    """Encrypts texts and columns, and knows the sealed stacks.
+
+    A sealed stack stays sealed.
+    """
 
     def __init__(self, database: Database, keys: Sequence[str]) -> None:
-        """`keys` as the setting `encryption_keys`."""
+        """`keys` is the setting `encryption_keys`."""
         self.database = database
         self._keys = keys
         self._cipher: Cipher | None = None
@@ -36,7 +39,7 @@ class FieldEncryption:
 
     @property
     def cipher(self) -> Cipher | None:
-        """See `encryption.open_cipher`; opened when it is first needed. Raises MissingKey, too."""
+        """The cipher of `open_cipher`, opened on first use. Raises MissingKey, too."""
         with self._lock:
             if not self._is_open:
                 self._cipher = open_cipher(self._keys, self.database.path, self._has_secrets)
@@ -61,8 +64,7 @@ class FieldEncryption:
         return bool(tests) and bool(self.database.read(f"SELECT {' OR '.join(tests)}")[0][0])
 
     def check(self) -> None:
-        """Look whether the keys are those of what is stored: of the oldest and the newest of it. Raises
-        UnreadableSecret."""
+        """Decrypt the oldest and the newest secrets. Raises UnreadableSecret."""
         for order in ("id", "id DESC"):
             for (environment,) in self.database.read(
                 f"SELECT environment FROM stack WHERE sealed ORDER BY {order} LIMIT 1"
@@ -76,12 +78,15 @@ class FieldEncryption:
     # -- texts -------------------------------------------------------------------------------------
 
     def encrypt(self, text: str) -> str:
-        """Encrypted, if there is a key and something in the text that is not encrypted yet."""
+        """Return a text encrypted.
+
+        Without a key, or if it is empty or encrypted already, it stays unchanged.
+        """
         cipher = None if text in EMPTY or text.startswith(PREFIX) else self.cipher
         return text if cipher is None else cipher.encrypt_text(text)
 
     def decrypt(self, text: str) -> str:
-        """What `close` was given. Raises UnreadableSecret."""
+        """Return the text given to `encrypt`. Raises UnreadableSecret."""
         if not text.startswith(PREFIX):
             return text
         cipher = self.cipher
@@ -90,12 +95,12 @@ class FieldEncryption:
         return cipher.decrypt_text(text)
 
     def digest(self, text: str) -> str:
-        """What tells a text from others, 64 characters; with a key it tells nothing to whom has none."""
+        """Return a digest of 64 characters; keyed if there is a key."""
         cipher = self.cipher
         return hashlib.sha256(text.encode()).hexdigest() if cipher is None else cipher.sign(f"digest:{text}")
 
     def encrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:
-        """A row with some of its columns encrypted."""
+        """Return a row with the columns at the given indexes encrypted."""
         cells = [*row]
         for at in columns:
             if cells[at] is not None:
@@ -103,7 +108,7 @@ class FieldEncryption:
         return tuple(cells)
 
     def decrypt_columns(self, row: Row, columns: Sequence[int]) -> Row:
-        """What `closed` was given. Raises UnreadableSecret."""
+        """Return the row given to `encrypt_columns`. Raises UnreadableSecret."""
         for at in columns:
             if row[at] is not None and row[at][: len(PREFIX)] == PREFIX:
                 cells = [*row]
@@ -116,7 +121,7 @@ class FieldEncryption:
     # -- stacks ------------------------------------------------------------------------------------
 
     def remember(self, stack_id: str, sealed: bool) -> None:
-        """A stack is written in this transaction, sealed or not."""
+        """Remember, for this transaction or for good, whether a stack is sealed."""
         if not sealed:
             self.database.transaction_memo.add(stack_id)
             return
@@ -125,7 +130,10 @@ class FieldEncryption:
         self._known.add(stack_id)
 
     def sealed_stacks(self, stack_ids: Iterable[str]) -> set[str]:
-        """Those of the stacks that are sealed. One that is not is asked for once in each transaction."""
+        """Return those of the stacks that are sealed.
+
+        Reads each at most once per transaction.
+        """
         wanted = set(stack_ids)
         sealed = wanted & self._known
         unknown = [*(wanted - sealed - self.database.transaction_memo)]

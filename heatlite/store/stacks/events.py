@@ -1,4 +1,4 @@
-"""Events: appended, read, never changed."""
+"""Events of stacks: appended, read, never changed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,10 @@ from heatlite.store.tables import Event, Stack
 
 @dataclass(frozen=True, slots=True)
 class EventQuery:
-    """What a list of events asks for (heat-api §7). An empty filter lets everything pass."""
+    """A query for a list of events.
+
+    An empty filter accepts all values.
+    """
 
     resource_name: Sequence[str] = ()
     resource_action: Sequence[str] = ()
@@ -27,12 +30,12 @@ class EventQuery:
     """COMPLETE and the like, without the action."""
     resource_type: Sequence[str] = ()
     sort_keys: Sequence[str] = ()
-    """event_time, resource_type; unknown ones are ignored. None: in the order of storing."""
+    """event_time, resource_type; others are ignored. Empty: order of storing."""
     sort_dir: str = "desc"
     """desc (newest first) or asc."""
     limit: int | None = None
     marker: str | None = None
-    """The id of the last event of the page before; an unknown one is ignored."""
+    """Id of the last event of the page before; an unknown one is ignored."""
 
 
 Numbers: TypeAlias = list[int]
@@ -41,7 +44,7 @@ Numbers: TypeAlias = list[int]
 _SORTED_BY: Mapping[str, peewee.ColumnBase] = {"event_time": Event.created_at, "resource_type": Event.resource_type}
 
 MAX_PROPERTIES = 64 * 1024
-"""Characters of JSON: an event of a resource with more properties does not repeat them."""
+"""Limit of an event's properties in characters of JSON; larger ones are left out."""
 _COLUMNS = (
     "stack_id",
     "resource_name",
@@ -69,15 +72,15 @@ _SUMMARY = (
 
 
 class Events:
-    """The events."""
+    """Events of all stacks."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption, self._database = encryption, encryption.database
-        # Only inserted into, and the database itself gives the ids: no column changes, none is a key.
+        # For inserts only, with ids from the database: no mutable columns, and no real key.
         self._table = Table(encryption, Event, (), key="stack_id", fixed=_COLUMNS[1:])
 
     def append_many(self, records: Sequence[EventRecord]) -> None:
-        """Store events in their order; those of sealed stacks tell which properties there are, not what they are."""
+        """Store events in their order. Those of sealed stacks have masked property values."""
         sealed = self._encryption.sealed_stacks({record.stack_id for record in records})
         told = (
             replace(record, properties=dict.fromkeys(record.properties, MASK)) if record.stack_id in sealed else record
@@ -86,19 +89,19 @@ class Events:
         self._table.insert([_row(record) for record in told])
 
     def after(self, stack_id: str, number: int, limit: int, query: EventQuery = EventQuery()) -> list[EventRecord]:
-        """The first events of a stack that come after a number and pass the filters of `query`, with properties."""
+        """Return a stack's first events after a number that pass the query's filters."""
         columns = [getattr(Event, name) for name in _COLUMNS]
         conditions = [Event.stack_id == stack_id, Event.id > number, *_filters(query)]
         select = Event.select(*columns, Event.id).where(*conditions).order_by(Event.id).limit(limit)
         return [_record(row) for row in self._database.select(select)]
 
     def list(self, stack_id: str, query: EventQuery, nested: Sequence[str] = ()) -> list[EventRecord]:
-        """A page of the events of a stack, and of those `nested` in it, without their properties."""
+        """Return a page of events of a stack and of `nested` stacks, without properties."""
         if query.limit == 0:
             return []
         descending = query.sort_dir == "desc"
         order = [*(_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY), Event.id]
-        # The ids one by one: a query for them in here makes PostgreSQL walk all events there are.
+        # A list of ids: with a subquery PostgreSQL reads all events.
         within = Event.stack_id.in_([stack_id, *nested]) if nested else Event.stack_id == stack_id
         conditions = [within, *_filters(query)]
         marker = event_number(query.marker)
@@ -109,7 +112,7 @@ class Events:
         return [_record(row) for row in self._database.select(select)]
 
     def heads(self, stack_ids: Sequence[str]) -> dict[str, int]:
-        """The number of each stack's newest event."""
+        """Return the number of each stack's newest event."""
         out: dict[str, int] = {}
         for some in chunks(stack_ids):
             select = Event.select(Event.stack_id, peewee.fn.MAX(Event.id)).where(Event.stack_id.in_(some))
@@ -117,12 +120,12 @@ class Events:
         return out
 
     def older_than(self, moment: float, limit: int) -> Numbers:
-        """Events from before a moment, the oldest first. They are stored by age."""
+        """Return events from before a moment, oldest first. They are stored by age."""
         oldest = Event.select(Event.id, Event.created_at).order_by(Event.id).limit(limit)
         return [number for number, created_at in self._database.select(oldest) if created_at < moment]
 
     def over_limit(self, most: int, limit: int) -> Numbers:
-        """The oldest events of a stack that has more than `most`."""
+        """Return the oldest events of a stack that has more than `most`."""
         count = peewee.fn.COUNT(Event.id)
         counted = Event.select(Event.stack_id).group_by(Event.stack_id).having(count > most)
         for (stack_id,) in self._database.select(counted.order_by(Event.stack_id).limit(1)):
@@ -135,7 +138,7 @@ class Events:
         return []
 
     def of_deleted(self, moment: float, limit: int) -> Numbers:
-        """Events of stacks that were deleted before a moment."""
+        """Return events of stacks deleted before a moment."""
         events = Event.select(Event.id).join(Stack, on=(Event.stack_id == Stack.id)).where(Stack.deleted_at < moment)
         return [number for (number,) in self._database.select(events.limit(limit))]
 
@@ -144,7 +147,7 @@ class Events:
         self._database.change(Event.delete().where(Event.id.in_(numbers)))
 
     def get(self, stack_id: str, event_id: str) -> EventRecord | None:
-        """One event of a stack, with its properties."""
+        """Return an event of a stack, with its properties."""
         number = event_number(event_id)
         if number is None:
             return None
@@ -169,7 +172,7 @@ def _filters(query: EventQuery) -> list[peewee.ColumnBase]:
 
 
 def event_number(event_id: str | None) -> int | None:
-    """An event's id from text; None when no event can have it."""
+    """Return an event's number from its id; None for an impossible id."""
     if event_id is None or not (event_id.isascii() and event_id.isdecimal()) or len(event_id) > 18:
         return None
     return int(event_id)
@@ -206,6 +209,6 @@ def _record(row: Row) -> EventRecord:
 
 
 def _kept(properties: JsonMap) -> str:
-    """Properties as stored: none where they are too many to be repeated with each event."""
+    """Return properties as stored: none if they are too large."""
     text = dump(properties) if properties else "{}"
     return text if len(text) <= MAX_PROPERTIES else "{}"

@@ -1,4 +1,4 @@
-"""What has been sent to resources: signals, and whatever else may come while an operation runs."""
+"""Messages to resources: signals, and other data that arrives during operations."""
 
 import hashlib
 import json
@@ -11,26 +11,26 @@ from heatlite.store.tables import Mail as Row
 
 
 class Messages:
-    """Contents by address and key."""
+    """Messages by address and key."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
 
     def read(self, address: str) -> dict[str, Json]:
-        """The contents of an address by key, in the order in which their keys were first put."""
+        """Return the messages of an address by key, in the order of their first arrival."""
         found = self._database.select(Row.select(Row.key, Row.content).where(Row.address == address).order_by(Row.id))
         return {key: json.loads(self._encryption.decrypt(content)) for key, content in found}
 
     def size(self, address: str, besides: str) -> tuple[int, int]:
-        """How many contents an address has, and their characters as stored; that of the key `besides` counts not."""
+        """Return number and stored characters of an address's messages, except `besides`."""
         length = peewee.fn.COALESCE(peewee.fn.SUM(peewee.fn.LENGTH(Row.content)), 0)  # keys are short
         others = (Row.address == address) & (Row.digest != _digest(besides))
         ((count, stored),) = self._database.select(Row.select(peewee.fn.COUNT(Row.id), length).where(others))
         return int(count), int(stored)
 
     def put(self, address: str, key: str, content: Json) -> None:
-        """Keep `content` under `key`, in place of what was there."""
+        """Store a message under its key, in place of the one before."""
         digest = _digest(key)
         same = (Row.address == address) & (Row.digest == digest)
         kept = self._encryption.encrypt(dump(content))
@@ -40,7 +40,7 @@ class Messages:
             self._database.change(Row.insert(address=address, digest=digest, key=key, content=kept))
 
     def clear(self, address: str) -> None:
-        """Forget everything of an address."""
+        """Remove all messages of an address."""
         self._database.change(Row.delete().where(Row.address == address))
 
 

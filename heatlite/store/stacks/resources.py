@@ -41,7 +41,7 @@ _NESTED = "SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL"
 
 
 class Resources:
-    """The resource rows. Each method is one statement, or one for some hundred rows."""
+    """Resource rows. Each method is one statement, or one per `IN_LIMIT` rows."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
@@ -49,11 +49,11 @@ class Resources:
         self._table = Table(encryption, Resource, _MUTABLE, key="id", fixed=fixed, stack="stack_id")
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
-        """Every row of a stack, oldest first."""
+        """Return the rows of a stack, oldest first."""
         return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY id", (stack_id,))]
 
     def by_name(self, stack_id: str, names: Sequence[str]) -> list[ResourceRecord]:
-        """The rows of a stack that have one of the names, oldest first."""
+        """Return the rows of a stack with one of the names, oldest first."""
         out: list[ResourceRecord] = []
         for some in chunks(names):
             marks = ", ".join("?" * len(some))
@@ -62,7 +62,7 @@ class Resources:
         return out
 
     def with_token(self, stack_ids: Sequence[str]) -> list[ResourceRecord]:
-        """The rows of some stacks that wait for something, or are being worked on."""
+        """Return the rows of some stacks whose handler's check is open."""
         out: list[ResourceRecord] = []
         for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
@@ -71,7 +71,7 @@ class Resources:
         return out
 
     def find(self, stack_id: str, name_or_physical_id: str) -> list[ResourceRecord]:
-        """The rows of a stack with that name; if there are none, those with that physical id."""
+        """Return the rows of a stack with the name, else those with the physical id."""
         by_name = self.by_name(stack_id, [name_or_physical_id])
         if by_name:
             return by_name
@@ -79,13 +79,13 @@ class Resources:
         return [_record(row) for row in self._table.select(rest, (stack_id, name_or_physical_id))]
 
     def types(self, root_id: str) -> frozenset[str]:
-        """The types that a stack and the live stacks nested in it have, as the registries have mapped them."""
+        """Return the mapped types of the resources in a live tree."""
         sql = f"SELECT DISTINCT mapped_type FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED}))"
         rows = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
         return frozenset(str(name) for (name,) in rows)
 
     def any_protected(self, root_id: str) -> bool:
-        """Whether a stack, or a live stack nested in it, is protected or has a resource that is."""
+        """Return whether a live tree has a protected stack or resource."""
         protected = "AND protection IS NOT NULL LIMIT 1"
         return any(
             self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
@@ -96,7 +96,7 @@ class Resources:
         )
 
     def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
-        """The first resource of the stacks that is protected."""
+        """Return the first protected resource of the stacks."""
         for some in chunks(stack_ids):
             marks = ", ".join("?" * len(some))
             rest = f"WHERE stack_id IN ({marks}) AND protection IS NOT NULL ORDER BY id LIMIT 1"
@@ -105,11 +105,11 @@ class Resources:
         return None
 
     def any_failed(self, stack_ids: Sequence[str]) -> bool:
-        """Whether a resource of one of the stacks has failed."""
+        """Return whether a resource of the stacks has failed."""
         return self._any(stack_ids, "status = 'FAILED'")
 
     def any_suspended(self, stack_ids: Sequence[str]) -> bool:
-        """Whether a resource of one of the stacks is suspended, or was to be."""
+        """Return whether a resource of the stacks is suspended or failed to suspend."""
         return self._any(stack_ids, "verb = 'SUSPEND'")
 
     def _any(self, stack_ids: Sequence[str], condition: str) -> bool:
@@ -120,7 +120,7 @@ class Resources:
         return False
 
     def states(self, ids: Sequence[str]) -> dict[str, tuple[Verb, Status]]:
-        """How those of the rows stand that there are."""
+        """Return the states of the existing rows of the ids."""
         resource, found = self._database.quote("resource"), {}
         for some in chunks(ids):
             marks = ", ".join([self._database.mark] * len(some))
@@ -130,7 +130,7 @@ class Resources:
         return found
 
     def count_in_tree(self, root_id: str) -> int:
-        """How many rows a stack and the live stacks nested in it have."""
+        """Return the number of rows in a live tree."""
         resource, stack = self._database.quote("resource"), self._database.quote("stack")
         sql = (
             f"SELECT COUNT(*) FROM {resource} WHERE stack_id = ? OR stack_id IN"
@@ -140,13 +140,13 @@ class Resources:
         return int(count)
 
     def has_object(self, project: str, physical_id: str) -> bool:
-        """Whether a live stack of the project has a row whose object has the physical id."""
+        """Return whether a live stack of the project has the physical id."""
         stacks = Stack.select(Stack.id).where(Stack.project == project, Stack.deleted_at.is_null())
         found = Resource.select(Resource.id).where(Resource.physical_id == physical_id, Resource.stack_id.in_(stacks))
         return len(self._database.select(found.limit(1))) > 0
 
     def objects(self, ids: Sequence[str]) -> dict[str, str]:
-        """The physical ids of those of the rows that have one."""
+        """Return the physical ids of those of the rows that have one."""
         resource = self._database.quote("resource")
         found: dict[str, str] = {}
         for some in chunks(ids):
@@ -156,7 +156,7 @@ class Resources:
         return found
 
     def with_objects(self, project: str, physical_ids: Sequence[str]) -> list[ResourceRecord]:
-        """The rows in live stacks of the project whose objects have these physical ids."""
+        """Return the rows in live stacks of the project with these physical ids."""
         stack = self._database.quote("stack")
         out: list[ResourceRecord] = []
         for some in chunks(physical_ids):
@@ -173,7 +173,7 @@ class Resources:
         self._table.insert([_row(record) for record in records])
 
     def save_many(self, records: Sequence[ResourceRecord]) -> None:
-        """Write everything but id, stack, name and time of creation, of rows that exist."""
+        """Write existing rows, except id, stack, name and creation time."""
         self._table.update([_row(record) for record in records])
 
     def delete_many(self, ids: Sequence[str]) -> None:
@@ -212,7 +212,7 @@ def _row(record: ResourceRecord) -> tuple[Value, ...]:
     )
 
 
-# A dict costs a third of what an Enum's call does, and most JSON columns are empty.
+# A dict costs a third of an Enum's call, and most JSON columns are empty.
 _VERBS = {verb.value: verb for verb in Verb}
 _STATUSES = {status.value: status for status in Status}
 _decode: Callable[[str], JsonMap] = json.JSONDecoder().decode
@@ -295,16 +295,16 @@ def _parts(state: PreviousState | None) -> str | None:
 
 
 def _earlier(parts: Sequence[Any]) -> PreviousState:
-    """A stored state; before migration 0012 there was no `updated_at`."""
+    """Return a stored state. Before migration 0012 it had no `updated_at`."""
     verb, status, status_reason, *updated_at = parts
     return PreviousState(Verb(verb), Status(status), status_reason, *updated_at)
 
 
 def protection_written(record: ProtectionRecord | None) -> str | None:
-    """A protection as its column has it."""
+    """Return a protection as stored."""
     return None if record is None else dump((record.by, record.at, record.reason))
 
 
 def protection_read(text: str | None) -> ProtectionRecord | None:
-    """A protection from its column."""
+    """Return a protection from its stored form."""
     return None if text is None else ProtectionRecord(*json.loads(text))

@@ -1,4 +1,4 @@
-"""Sizes of the stacks of trees, in characters of JSON (docs/decisions/0019-budgets.md)."""
+"""Sizes of stacks in characters of JSON (docs/decisions/0019-budgets.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,16 @@ _ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSize:
-    """What the environment of a nested stack comes to, with its template where a type has made it."""
+    """Size of a nested stack's environment and generated template.
+
+    A template in the parent's files does not count.
+    """
 
     stack_id: str
     root_id: str
     size: int
     is_new: bool
-    """Whether the stack is added in the same transaction."""
+    """True if the stack is added in the same transaction."""
 
 
 class StackSizes:
@@ -34,17 +37,17 @@ class StackSizes:
         self._update = f"UPDATE stack_size SET resources = {mark} WHERE stack_id = {mark}"
 
     def of_tree(self, root_id: str, without: str | None = None) -> int:
-        """Return what the stacks of a tree hold; of the stack `without` only its definition counts."""
+        """Return the size of a tree; of the stack `without` only its definition counts."""
         ((total,),) = self._database.read(self._sum, (without or "", root_id))
         return int(total or 0)
 
     def record_resources(self, stack_id: str, root_id: str, size: int) -> None:
-        """Write what the resources of a stack hold."""
+        """Write the size of a stack's resources."""
         if not self._database.write(self._update, (size, stack_id)):
             self._add(stack_id, root_id, resources=size)
 
     def record_definitions(self, sizes: Sequence[DefinitionSize]) -> None:
-        """Write what the definitions of nested stacks come to."""
+        """Write the sizes of nested stacks' definitions."""
         new = [
             {"stack_id": one.stack_id, "root_id": one.root_id, "definition": one.size, "resources": 0}
             for one in sizes
@@ -59,6 +62,9 @@ class StackSizes:
                     self._add(one.stack_id, one.root_id, definition=one.size)
 
     def _add(self, stack_id: str, root_id: str, definition: int = 0, resources: int = 0) -> None:
-        """Add a row unless there is one: MariaDB does not count a row that an UPDATE leaves as it is."""
+        """Add a row unless it exists.
+
+        MariaDB does not count a row that an UPDATE leaves as it is.
+        """
         row = {"stack_id": stack_id, "root_id": root_id, "definition": definition, "resources": resources}
         self._database.change(StackSize.insert(row).on_conflict_ignore())

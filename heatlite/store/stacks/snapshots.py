@@ -15,18 +15,18 @@ _MUTABLE = ("verb", "status", "status_reason", "data")
 
 
 class Snapshots:
-    """The snapshots. Each method is one statement."""
+    """Snapshots. Each method is one statement."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._database = encryption.database
         self._table = Table(encryption, Snapshot, _MUTABLE, key="id", fixed=("stack_id", "name", "created_at"))
 
     def of(self, stack_id: str) -> list[SnapshotRecord]:
-        """Every snapshot of a stack, oldest first."""
+        """Return the snapshots of a stack, oldest first."""
         return [_record(row) for row in self._table.select("WHERE stack_id = ? ORDER BY created_at, id", (stack_id,))]
 
     def get(self, stack_id: str, snapshot_id: str) -> SnapshotRecord | None:
-        """A snapshot of a stack."""
+        """Return a snapshot of a stack."""
         found = self._table.select("WHERE stack_id = ? AND id = ?", (stack_id, snapshot_id))
         return _record(found[0]) if found else None
 
@@ -35,7 +35,7 @@ class Snapshots:
         self._table.insert([_row(record)])
 
     def save(self, record: SnapshotRecord) -> None:
-        """Write state and data of a snapshot that exists."""
+        """Write state and data of an existing snapshot."""
         self._table.update([_row(record)])
 
     def delete_many(self, ids: Sequence[str]) -> None:
@@ -43,11 +43,11 @@ class Snapshots:
         self._table.delete(ids)
 
     def clear(self, stack_id: str) -> None:
-        """Remove all of a stack."""
+        """Remove all snapshots of a stack."""
         self._database.change(Snapshot.delete().where(Snapshot.stack_id == stack_id))
 
     def fail_in_progress(self, stack_id: str, reason: str) -> None:
-        """Fail what is in progress on a stack."""
+        """Set the snapshots in progress on a stack to FAILED."""
         failed = {"status": str(Status.FAILED), "status_reason": reason}
         open_ones = (Snapshot.stack_id == stack_id) & (Snapshot.status == str(Status.IN_PROGRESS))
         self._database.change(Snapshot.update(failed).where(open_ones))

@@ -22,7 +22,7 @@ _NEWEST_FIRST = (Config.created_at, Config.id)
 
 
 class SoftwareConfigs:
-    """The configurations."""
+    """Software configurations."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
@@ -36,34 +36,37 @@ class SoftwareConfigs:
         self._database.change(Config.insert(kept))
 
     def get(self, project: str, config_id: str) -> SoftwareConfigRecord | None:
-        """A configuration of a project."""
+        """Return a configuration of a project."""
         found = self._database.select(Config.select(*_CONFIG).where(Config.project == project, Config.id == config_id))
         return self._config(found[0]) if found else None
 
     def of_server(self, project: str, server_id: str) -> list[SoftwareConfigRecord]:
-        """The configurations that are deployed to a server, by name."""
+        """Return the configurations deployed to a server, by name."""
         deployed = Deployment.select(Deployment.config_id).where(
             Deployment.project == project, Deployment.server_id == server_id
         )
         rows = self._database.select(Config.select(*_CONFIG).where(Config.id.in_(deployed)))
-        # Databases order text each in its own way.
+        # Databases differ in their order of text.
         return sorted(map(self._config, rows), key=lambda config: (config.name, config.id))
 
     def _config(self, row: Row) -> SoftwareConfigRecord:
         return _config(self._encryption.decrypt_columns(row, (_CONTENT,)))
 
     def delete(self, project: str, config_id: str) -> bool:
-        """Remove a configuration; whether there was one."""
+        """Remove a configuration. Returns whether it existed."""
         return self._database.change(Config.delete().where(Config.project == project, Config.id == config_id)) > 0
 
     def count(self, project: str) -> int:
-        """How many a project has."""
+        """Return the number of a project."""
         counted = Config.select(peewee.fn.COUNT(Config.id)).where(Config.project == project)
         count: int = self._database.select(counted)[0][0]
         return count
 
     def list(self, project: str | None, limit: int | None, marker: str | None) -> list[SoftwareConfigRecord]:
-        """A page of a project's configurations (None: of everybody's), newest first, without their content."""
+        """Return a page of a project's configurations, newest first, without content.
+
+        `project` None: of all projects.
+        """
         if limit == 0:
             return []
         mine = () if project is None else (Config.project == project,)
@@ -94,7 +97,7 @@ _Records = list[SoftwareDeploymentRecord]
 
 
 class SoftwareDeployments:
-    """The deployments."""
+    """Software deployments."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
@@ -111,35 +114,35 @@ class SoftwareDeployments:
         self._database.change(Deployment.insert(self._values(record)))
 
     def save(self, record: SoftwareDeploymentRecord) -> None:
-        """Write everything about a deployment that exists."""
+        """Write an existing deployment."""
         self._database.change(Deployment.update(self._values(record)).where(Deployment.id == record.id))
 
     def get(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
-        """A deployment of a project."""
+        """Return a deployment of a project."""
         found = self._select(Deployment.id == deployment_id, Deployment.project == project)
         return found[0] if found else None
 
     def lock(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord | None:
-        """The same, kept from other transactions until this one ends: two signals of one deployment follow each other.
+        """Return a deployment, locked until the transaction ends.
 
-        On SQLite every transaction has the whole file anyway.
+        Two signals of one deployment follow each other. On SQLite a transaction has the whole file anyway.
         """
-        # An update that changes nothing takes the row on every server.
+        # An update that changes nothing locks the row on every server.
         self._database.change(Deployment.update(id=Deployment.id).where(Deployment.id == deployment_id))
         return self.get(project, deployment_id)
 
     def uses(self, config_id: str) -> bool:
-        """Whether a deployment has the configuration."""
+        """Return whether a deployment uses the configuration."""
         used = Deployment.select(Deployment.id).where(Deployment.config_id == config_id).limit(1)
         return len(self._database.select(used)) > 0
 
     def delete(self, project: str, deployment_id: str) -> bool:
-        """Remove a deployment; whether there was one."""
+        """Remove a deployment. Returns whether it existed."""
         mine = (Deployment.project == project, Deployment.id == deployment_id)
         return self._database.change(Deployment.delete().where(*mine)) > 0
 
     def count(self, project: str) -> int:
-        """How many a project has."""
+        """Return the number of a project."""
         counted = Deployment.select(peewee.fn.COUNT(Deployment.id)).where(Deployment.project == project)
         count: int = self._database.select(counted)[0][0]
         return count
@@ -149,7 +152,7 @@ class SoftwareDeployments:
         return [_deployment(self._encryption.decrypt_columns(row, _VALUES)) for row in self._database.select(select)]
 
     def waiting(self, project: str, status: str, server_ids: Sequence[str]) -> Sequence[SoftwareDeploymentRecord]:
-        """Those to the servers that have a status, oldest first."""
+        """Return the deployments to the servers with a status, oldest first."""
         found: _Records = []
         for some in chunks(server_ids):
             mine = (Deployment.project == project, Deployment.status == status, Deployment.server_id.in_(some))
@@ -157,7 +160,7 @@ class SoftwareDeployments:
         return sorted(found, key=lambda one: (one.created_at, one.id))
 
     def list(self, project: str, server_id: str | None = None) -> list[SoftwareDeploymentRecord]:
-        """The deployments of a project, or those to one server, oldest first."""
+        """Return the deployments of a project, or to one server, oldest first."""
         wanted = () if server_id is None else (Deployment.server_id == server_id,)
         return self._select(Deployment.project == project, *wanted)
 

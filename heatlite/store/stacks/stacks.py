@@ -43,25 +43,25 @@ from heatlite.store.tables import (
 
 @dataclass(frozen=True, slots=True)
 class StackQuery:
-    """What a list of stacks asks for; the names are those of Heat's query string (heat-api §4.2)."""
+    """A query for a list of stacks, named as in Heat's query string."""
 
     filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """A stack passes when every filter has one of its values. Unknown filters are ignored, as in Heat."""
+    """Accepted values by filter. Unknown filters are ignored, as in Heat."""
     tags: Sequence[str] = ()
-    """All of them."""
+    """A stack must have all of them."""
     tags_any: Sequence[str] = ()
     not_tags: Sequence[str] = ()
-    """Not all of them."""
+    """A stack must not have all of them."""
     not_tags_any: Sequence[str] = ()
     show_deleted: bool = False
     show_nested: bool = False
     sort_keys: Sequence[str] = ()
-    """stack_name, stack_status, creation_time, updated_time; unknown ones are ignored. None: newest first."""
+    """stack_name, stack_status, creation_time, updated_time; others are ignored. Empty: newest first."""
     sort_dir: str | None = None
     """asc (the default with sort keys) or desc."""
     limit: int | None = None
     marker: str | None = None
-    """The id of the last stack of the page before; an unknown one is ignored."""
+    """Id of the last stack of the page before; an unknown one is ignored."""
 
 
 _EQUAL_TO: Mapping[str, peewee.ColumnBase] = {
@@ -80,7 +80,7 @@ _EQUAL_TO: Mapping[str, peewee.ColumnBase] = {
 
 _NEVER = peewee.SQL("1 = 0")
 
-# NULL sorts first everywhere, as Heat on MariaDB has it.
+# NULL sorts first on all databases, as in Heat on MariaDB.
 _SORTED_BY: Mapping[str, peewee.ColumnBase] = {
     "stack_name": Stack.name,
     "stack_status": Stack.status,
@@ -144,20 +144,20 @@ _SUMMARY = (
 
 
 TEMPLATE_GRACE = 3600.0
-"""Seconds for which a template stays after its last reference went: a reader may still have the stack's old row."""
+"""Seconds before an unreferenced template is deleted: a reader may still have a stack's old row."""
 
 UNREFERENCED = " AND ".join(
     f"NOT EXISTS (SELECT 1 FROM stack WHERE stack.{column} = template.id)"
     for column in ("template_id", "previous_template_id")
 )
-"""As SQL: no stack refers to a row of `template`."""
+"""SQL condition for rows of `template` without references from stacks."""
 
 _TEMPLATE_LOCKS: Mapping[Dialect, tuple[str, str, str]] = {
     Dialect.SQLITE: ("", "", ""),
     Dialect.POSTGRESQL: (" FOR KEY SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
     Dialect.MARIADB: (" LOCK IN SHARE MODE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
 }
-"""Locks on a row of `template`: others may refer to it, too; none may; none may, and locked rows are skipped."""
+"""Locks on a row of `template`: shared, exclusive, and exclusive without locked rows."""
 
 
 class Stacks:
@@ -170,7 +170,7 @@ class Stacks:
         self._webhooks = Webhooks(self._database)
 
     def insert(self, record: StackRecord) -> None:
-        """Add a stack. Raises StackExists when a live stack of the project has the name."""
+        """Add a stack. Raises StackExists if a live stack of the project has the name."""
         try:
             self._insert([record])
         except Duplicate as error:
@@ -180,7 +180,7 @@ class Stacks:
         self._add_webhooks([record])
 
     def insert_many(self, records: Sequence[StackRecord]) -> None:
-        """Add stacks whose names nobody else can have. Raises Duplicate."""
+        """Add stacks with generated names. Raises Duplicate."""
         self._insert(records)
         self._add_webhooks(records)
 
@@ -190,13 +190,16 @@ class Stacks:
         self._table.insert([self._row(record) for record in records])
 
     def _row(self, record: StackRecord) -> Row:
-        """A row; the secret of a sink is one, even where nothing else is hidden."""
+        """Return a row.
+
+        The secret of a webhook is encrypted even if the stack is not sealed.
+        """
         row = _row(record)
         tells = _has_secret(record.environment) or _has_secret(record.previous_environment)
         return self._encryption.encrypt_columns(row, _ENVIRONMENTS) if tells else row
 
     def save_many(self, records: Sequence[StackRecord]) -> None:
-        """As `save`, for several."""
+        """Write existing stacks, as `save` does."""
         sealed = self._encryption.sealed_stacks(record.id for record in records if not record.sealed)
         for record in records:
             if record.sealed:
@@ -208,41 +211,43 @@ class Stacks:
         self._add_webhooks(records)
 
     def save(self, record: StackRecord) -> None:
-        """Write everything about a stack that exists; with `deleted_at` its name is free again. A stack that is sealed
-        stays so."""
+        """Write an existing stack.
+
+        `deleted_at` frees its name. A sealed stack stays sealed.
+        """
         self.save_many([record])
 
     def record_cloud(self, root_id: str, cloud: CloudIdentity) -> None:
-        """Write the cloud in which a tree of stacks has its objects."""
+        """Write the cloud of a tree's objects."""
         self._database.change(Stack.update(cloud=dump(cloud.to_json())).where(Stack.id == root_id))
 
     def cloud_of(self, record: StackRecord) -> CloudIdentity | None:
-        """The cloud in which a stack has its objects: that of its root. None: none is recorded."""
+        """Return the cloud of a stack's objects, from its root; None: none is recorded."""
         if record.root_id is None:
             return record.cloud
         root = self.get(record.root_id)
         return None if root is None else root.cloud
 
     def _add_webhooks(self, records: Sequence[StackRecord]) -> None:
-        """Events that are stored after this are told to the sinks of the environments."""
+        """Add the webhooks of the environments, for events stored from now on."""
         for record in records:
             sinks = record.environment.get("event_sinks")
             if isinstance(sinks, list) and sinks:
                 self._webhooks.add(record.id, sinks)
 
     def get(self, stack_id: str) -> StackRecord | None:
-        """A stack by its id, deleted ones too."""
+        """Return a stack by its id, even a deleted one."""
         return self._first("WHERE id = ?", (stack_id,))
 
     def by_name(self, project: str, name: str) -> StackRecord | None:
-        """The live stack with that name."""
+        """Return the live stack with the name."""
         return self._first("WHERE project = ? AND live_name = ?", (project, name))
 
     def lock(self, stack_id: str) -> StackRecord | None:
-        """The stack, kept from other transactions until this one ends: what is decided about it stays true.
+        """Return a stack, locked with its root until the transaction ends.
 
-        So is the root of its tree: of two requests to stacks of one tree the second sees what the first has written.
-        On SQLite every transaction has the whole file anyway.
+        The lock of the root makes requests to stacks of one tree follow each other. On SQLite a transaction has the
+        whole file anyway.
         """
         if self._database.dialect is Dialect.SQLITE:
             return self.get(stack_id)
@@ -251,7 +256,7 @@ class Stacks:
         return self._first("WHERE id = ? FOR UPDATE", (stack_id,))
 
     def ancestors(self, record: StackRecord) -> list[StackRecord]:
-        """The stacks that this one is nested in, the nearest first."""
+        """Return the ancestors of a stack, the parent first."""
         out: list[StackRecord] = []
         while record.parent_id is not None:
             parent = self.get(record.parent_id)
@@ -262,7 +267,7 @@ class Stacks:
         return out
 
     def descendants(self, record: StackRecord) -> list[StackRecord]:
-        """The live stacks nested in this one at any depth, parents before their children."""
+        """Return the live stacks nested at any depth, parents before children."""
         rows = self._table.select("WHERE root_id = ? AND deleted_at IS NULL", (record.root_id or record.id,))
         children: dict[str | None, list[StackRecord]] = {}
         for found in map(_record, rows):
@@ -275,7 +280,7 @@ class Stacks:
         return out
 
     def nested(self, stack_id: str, depth: int) -> dict[str, str]:
-        """The stacks nested in this one down to `depth`, deleted ones too: id → name."""
+        """Return the stacks nested down to `depth`, even deleted ones: id → name."""
         parent, child = Stack.alias(), Stack.alias()
         first = parent.select(parent.id, parent.name, peewee.SQL("1")).where(parent.parent_id == stack_id)
         tree = first.cte("tree", recursive=True, columns=("id", "name", "level"))
@@ -284,7 +289,7 @@ class Stacks:
         return dict(self._database.select(tree.select_from(tree.c.id, tree.c.name)))
 
     def live(self, stack_ids: Sequence[str]) -> set[str]:
-        """Those of the stacks that are not deleted."""
+        """Return the ids of those of the stacks that are not deleted."""
         found: set[str] = set()
         for some in chunks(stack_ids):
             select = Stack.select(Stack.id).where(Stack.id.in_(some), Stack.deleted_at.is_null())
@@ -292,12 +297,12 @@ class Stacks:
         return found
 
     def deleted_before(self, moment: float, limit: int) -> Sequence[str]:
-        """The ids of stacks that were deleted before a moment, first those deleted first."""
+        """Return the ids of stacks deleted before a moment, longest deleted first."""
         select = Stack.select(Stack.id).where(Stack.deleted_at < moment).order_by(Stack.deleted_at, Stack.id)
         return [stack_id for (stack_id,) in self._database.select(select.limit(limit))]
 
     def remove(self, stack_ids: Sequence[str]) -> None:
-        """Remove everything about stacks but their events."""
+        """Remove stacks with all their rows except events."""
         work = NodeAction.select(NodeAction.id).where(NodeAction.stack_id.in_(stack_ids))
         self._database.change(NodeTransition.delete().where(NodeTransition.action_id.in_(work)))
         actions = Action.select(Action.id).where(Action.stack_id.in_(stack_ids))
@@ -308,7 +313,7 @@ class Stacks:
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
     def expired_locks(self, now: float) -> list[StackRecord]:
-        """The live stacks whose maintenance lock has expired."""
+        """Return the live stacks whose maintenance lock has expired."""
         rows = self._table.select("WHERE lock_expires_at <= ? AND deleted_at IS NULL ORDER BY lock_expires_at", (now,))
         return [_record(row) for row in rows]
 
@@ -338,7 +343,7 @@ class Stacks:
         return found
 
     def list(self, project: str | None, query: StackQuery) -> list[StackSummary]:
-        """A page of the project's stacks; project None: of everybody's."""
+        """Return a page of a project's stacks; None: of all projects."""
         if query.limit == 0:
             return []
         keys = [_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY]
@@ -353,18 +358,17 @@ class Stacks:
         return [_summary(row) for row in self._database.select(select)]
 
     def count(self, project: str | None, query: StackQuery) -> int:
-        """How many stacks the list has on all its pages."""
+        """Return the number of stacks on all pages of a list."""
         select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*self._conditions(project, query))
         count: int = self._database.select(select)[0][0]
         return count
 
 
 class Templates:
-    """Templates, stored once for each content, and deleted once no stack refers to them.
+    """Templates, stored once per content and deleted once no stack refers to them.
 
-    A template may be deleted only while nothing refers to it, and nothing is about to. So `put` locks the row until
-    the transaction with the reference ends, and deletion skips rows that are locked. On SQLite a transaction has the
-    whole file anyway.
+    A template must not be deleted while a transaction is about to refer to it. So `put` locks the row until the end of
+    the transaction with the reference, and deletion skips locked rows. On SQLite a transaction has the whole file.
     """
 
     def __init__(self, encryption: FieldEncryption) -> None:
@@ -375,7 +379,7 @@ class Templates:
 
     @staticmethod
     def address(document: Mapping[str, Json], files: Mapping[str, str]) -> str:
-        """The id that a template of this content has: SHA-256."""
+        """Return the id of a template with this content: SHA-256."""
         return hashlib.sha256(canonical([document, files]).encode()).hexdigest()
 
     def put(
@@ -385,10 +389,11 @@ class Templates:
         template_id: str | None = None,
         sealed: bool = False,
     ) -> str:
-        """Store a template unless it is there, and return its id; `template_id` is that id if the caller knows it.
+        """Store a template unless it exists, and return its id.
 
-        Call in the transaction that writes the reference: until its end nobody deletes the template. The template of
-        a stack that is `sealed` is encrypted, even where another stack has left it in clear.
+        `template_id` is that id if the caller knows it. Call it in the transaction that writes the reference, which
+        keeps the template from deletion. The template of a `sealed` stack becomes encrypted even if another stack
+        stored it in clear.
         """
         template_id = template_id or self.address(document, files)
         sealed = sealed and self._encryption.cipher is not None
@@ -396,7 +401,7 @@ class Templates:
         found = self._state(template_id, "")
         while True:
             if found is not None:
-                # Two transactions that both share a row and both change it would be a deadlock.
+                # Two transactions that share a row and then both change it would deadlock.
                 found = self._state(template_id, self._own if self._lacks(found, sealed) else self._share)
             if found is not None:
                 if self._lacks(found, sealed):
@@ -407,26 +412,26 @@ class Templates:
             row = {"id": template_id, "document": close(dump(document)), "files": close(dump(files))}
             if self._database.change(Template.insert(row).on_conflict_ignore()):
                 return template_id
-            found = ("", None)  # Stored by another transaction since it was looked for.
+            found = ("", None)  # another transaction has stored it meanwhile
 
     def _state(self, template_id: str, lock: str) -> tuple[str, float | None] | None:
-        """The start of a template's text, and the time since which it is unused; None for an unknown id."""
+        """Return the start of a template's text and its `unused_since`, or None."""
         sql = f"SELECT substr(document, 1, {len(PREFIX)}), unused_since FROM template WHERE id = {self._database.mark}"
         rows = self._database.read(sql + lock, (template_id,))
         return (rows[0][0], rows[0][1]) if rows else None
 
     @staticmethod
     def _lacks(found: tuple[str, float | None], sealed: bool) -> bool:
-        """Return whether the row has to change: it is to be deleted, or its text is in clear and must not be."""
+        """Return whether the row must change: it is marked as unused, or lacks encryption."""
         start, unused_since = found
         return unused_since is not None or (sealed and start != PREFIX)
 
     def unreferenced(self, limit: int) -> Sequence[str]:
-        """The ids of templates that no stack refers to, and that `mark_unused` has not marked yet."""
+        """Return the ids of unmarked templates without references."""
         return self._unused("unused_since IS NULL", (), limit)
 
     def unused_before(self, moment: float, limit: int) -> Sequence[str]:
-        """The ids of templates that have been marked as unused since before a moment."""
+        """Return the ids of templates marked as unused before a moment."""
         return self._unused(f"unused_since < {self._database.mark}", (moment,), limit)
 
     def _unused(self, condition: str, values: Sequence[Value], limit: int) -> Sequence[str]:
@@ -434,23 +439,23 @@ class Templates:
         return [template_id for (template_id,) in self._database.read(sql, values)]
 
     def mark_unused(self, template_ids: Sequence[str], now: float) -> int:
-        """Note since when nothing refers to these templates, unless something does now; return how many are noted."""
+        """Mark templates without references as unused; return their number."""
         free = self._still_unused(template_ids)
         if not free:
             return 0
         return self._database.change(Template.update({"unused_since": now}).where(Template.id.in_(free)))
 
     def remove_unused(self, template_ids: Sequence[str]) -> int:
-        """Delete those of the templates that nothing refers to; return how many these are."""
+        """Delete templates without references; return their number."""
         free = self._still_unused(template_ids)
         if not free:
             return 0
         return self._database.change(Template.delete().where(Template.id.in_(free)))
 
     def _still_unused(self, template_ids: Sequence[str]) -> list[str]:
-        """Those of the templates that nothing refers to, locked, so that nothing will until this transaction ends.
+        """Return those of the templates without references, locked against new ones.
 
-        Two statements: the second sees what was committed before the rows were locked.
+        The second statement sees references committed before the rows were locked.
         """
         marks = ", ".join([self._database.mark] * len(template_ids))
         sql = f"SELECT id FROM template WHERE id IN ({marks}){self._own_free}"
@@ -465,7 +470,7 @@ class Templates:
         return [template_id for template_id in locked if template_id not in used]
 
     def get(self, template_id: str) -> TemplateRecord:
-        """A template by its id. Raises NotFound."""
+        """Return a template by its id. Raises NotFound."""
         for document, files, found in self._table.select("WHERE id = ?", (template_id,)):
             return TemplateRecord(id=found, document=json.loads(document), files=json.loads(files))
         raise NotFound(entity="Template", name=template_id)
@@ -602,7 +607,7 @@ def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
 
 
 def _is_state(value: str) -> peewee.ColumnBase:
-    """``COMPLETE`` or ``CREATE_COMPLETE``."""
+    """Return the condition for ``COMPLETE`` or ``CREATE_COMPLETE``."""
     verb, _, status = value.partition("_")
     if verb in Verb.__members__:
         return (Stack.verb == verb) & (Stack.status == status)

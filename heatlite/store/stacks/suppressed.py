@@ -1,4 +1,4 @@
-"""Requests that a maintenance lock refused or ignored (docs/decisions/0021-what-a-lock-hides.md)."""
+"""Requests that a maintenance lock refused or ignored."""
 
 import json
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from heatlite.store.tables import Suppressed, SuppressedDropped
 
 _SEALED = (8, 9)
 MAX_KEPT = 1000
-"""Requests kept for one tree of stacks: a client that never gives up must not fill the disk."""
+"""Requests stored per tree: a client that retries forever must not fill the disk."""
 MAX_STORED = 16 * 1024 * 1024
-"""Characters kept for one tree, as they are stored."""
+"""Stored characters per tree."""
 MAX_BODY = 1024 * 1024
-"""Characters of a body. A request with a larger one is listed without its body, and cannot be replayed."""
+"""Characters of a body. A larger one is not stored, and the request cannot be replayed."""
 
 _COLUMNS = (
     Suppressed.stack_id,
@@ -41,21 +41,21 @@ _COLUMNS = (
 
 
 class SuppressedRequests:
-    """The suppressed requests of all stacks."""
+    """Suppressed requests of all stacks."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._encryption = encryption
         self._database = encryption.database
 
     def digest(self, record: SuppressedRecord, locked_at: float) -> str:
-        """The digest of a request and of the lock that refused it: its repeats have the same one."""
+        """Return the digest of a request and its lock; repeats have the same one."""
         same = (record.request, record.target, record.requested_by, record.method, record.path, record.body, locked_at)
         return self._encryption.digest(canonical(same))
 
     def add(self, record: SuppressedRecord, locked_at: float) -> bool:
-        """Keep a request, once for each lock (`locked_at` tells them apart); count it where it is there already.
+        """Store a request once per lock (`locked_at`), and count repeats.
 
-        The tree's least recent requests make room for it. Returns True for one that is new.
+        The tree's least recent requests are dropped if it is full. Returns True for a new request.
         """
         digest = self.digest(record, locked_at)
         if self.count_repeat(record.stack_id, digest, record.time, record.count):
@@ -84,20 +84,20 @@ class SuppressedRequests:
             "digest": digest,
         }
         if self._database.change(Suppressed.insert(row).on_conflict_ignore()) == 0:
-            self.count_repeat(record.stack_id, digest, record.time, record.count)  # another process was first
+            self.count_repeat(record.stack_id, digest, record.time, record.count)  # another process added it
             return False
         self._make_room(row["root_id"], record.time)
         return True
 
     def count_repeat(self, stack_id: str, digest: str, time: float, times: int) -> bool:
-        """Count repeats of a request; False where it is not in the list."""
+        """Count repeats of a request. Returns False if it is not in the list."""
         query = Suppressed.update(times=Suppressed.times + times, last_time=time).where(
             (Suppressed.stack_id == stack_id) & (Suppressed.digest == digest)
         )
         return self._database.change(query) == 1
 
     def _make_room(self, root_id: str, now: float) -> None:
-        """Drop the least recent requests of a tree that has more than it may, and count them."""
+        """Drop and count the least recent requests of a tree that is over a limit."""
         of_tree = Suppressed.root_id == root_id
         size = peewee.fn.COALESCE(peewee.fn.SUM(Suppressed.size), 0)
         kept, stored = self._database.select(Suppressed.select(peewee.fn.COUNT(Suppressed.id), size).where(of_tree))[0]
@@ -117,19 +117,19 @@ class SuppressedRequests:
         self._database.change(counted.where(SuppressedDropped.root_id == root_id))
 
     def dropped(self, root_id: str) -> DroppedRecord | None:
-        """What was dropped from a tree's list to make room; None where nothing was since the list was last empty."""
+        """Return the drops from a tree's list; None if none since it was last empty."""
         query = SuppressedDropped.select(SuppressedDropped.times, SuppressedDropped.last_time)
         for times, last_time in self._database.select(query.where(SuppressedDropped.root_id == root_id)):
             return DroppedRecord(times, last_time)
         return None
 
     def get(self, stack_id: str, number: int) -> SuppressedRecord | None:
-        """One of those that `list` gives for the stack."""
+        """Return a request of the stack's list."""
         found = self._select(_listed(stack_id) & (Suppressed.id == number))
         return found[0] if found else None
 
     def delete(self, stack_id: str, number: int) -> bool:
-        """Take one off the list of a stack; False where it is not there any more."""
+        """Remove a request from the list of a stack. Returns whether it existed."""
         meant = _listed(stack_id) & (Suppressed.id == number)
         roots = self._database.select(Suppressed.select(Suppressed.root_id).where(meant))
         if self._database.change(Suppressed.delete().where(meant)) != 1:
@@ -141,12 +141,12 @@ class SuppressedRequests:
         return True
 
     def clear(self, stack_id: str) -> None:
-        """Drop all of a stack, and of the tree whose root it is."""
+        """Remove all requests of a stack, and of the tree whose root it is."""
         self._database.change(Suppressed.delete().where(_listed(stack_id)))
         self._database.change(SuppressedDropped.delete().where(SuppressedDropped.root_id == stack_id))
 
     def list(self, stack_id: str) -> Sequence[SuppressedRecord]:
-        """The suppressed requests of a stack, oldest first; of a root those of its whole tree."""
+        """Return the requests of a stack, or of a root's whole tree, oldest first."""
         return self._select(_listed(stack_id))
 
     def _select(self, condition: peewee.ColumnBase) -> Sequence[SuppressedRecord]:

@@ -1,4 +1,7 @@
-"""How far each stack's events have come to each of its sinks: the place in the outbox that the events are."""
+"""Delivery state of each stack's events to each of its webhooks.
+
+The events themselves are the outbox; a row has the position in it.
+"""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -11,34 +14,37 @@ from heatlite.store.records import WebhookRecord
 from heatlite.store.tables import Event, Sink, Stack
 
 MAX_DUE = 100
-"""Sinks that one query tells of."""
+"""Webhooks in one result of `due`."""
 
 ALL_STACKS = ""
-"""Stands for a stack where a sink is one for all of them."""
+"""Stack id in the row of a webhook of all stacks."""
 
 
 def webhook_digest(sink: Json) -> str | None:
-    """What tells a sink from others, its type and target; None where it is none that is told."""
+    """Return the digest of an event sink's type and target; None if it is no webhook."""
     if not isinstance(sink, Mapping) or sink.get("type") != "webhook":
         return None
     return hashlib.sha256(canonical([sink["type"], sink["target"]]).encode()).hexdigest()
 
 
 class Webhooks:
-    """The sinks that have to be told of events: webhooks."""
+    """Webhooks of stacks, from `event_sinks` of environments and of the installation."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, stack_id: str, sinks: Sequence[Json]) -> None:
-        """A stack has these sinks: one that is new gets what is told from now on."""
+        """Add those of the sinks that are new to a stack, for events from now on."""
         for digest in filter(None, map(webhook_digest, sinks)):
             known = (Sink.stack_id == stack_id) & (Sink.digest == digest)
             if not self._database.select(Sink.select(Sink.position).where(known)):
                 self._insert(stack_id, digest, self._newest(Event.stack_id == stack_id))
 
     def stacks_without(self, digest: str) -> list[str]:
-        """Stacks that have not got a sink which all of them have; `ALL_STACKS` first where nobody has it yet."""
+        """Return the stacks that lack a webhook of all stacks.
+
+        `ALL_STACKS` comes first if the webhook is new.
+        """
         have = Sink.alias()
         own = have.select(have.stack_id).where(have.stack_id == Stack.id, have.digest == digest)
         stacks = self._database.select(Stack.select(Stack.id).where(~peewee.fn.EXISTS(own)))
@@ -46,7 +52,7 @@ class Webhooks:
         return [*new, *(stack_id for (stack_id,) in stacks)]
 
     def add_global(self, digest: str, lacking: Sequence[str]) -> None:
-        """Those stacks get what has been told since anybody has had the sink."""
+        """Add a webhook of all stacks to those that lack it, for events since it was new."""
         if ALL_STACKS in lacking:
             self._insert(ALL_STACKS, digest, self._newest(Event.id > 0))
         for (position,) in self._since(digest):
@@ -66,9 +72,10 @@ class Webhooks:
         self._database.change(Sink.insert(row).on_conflict_ignore())
 
     def due(self, now: float, each: int, without: Collection[str] = ()) -> list[WebhookRecord]:
-        """Sinks with undelivered events that may be tried now, longest due first: at most `each` of a project.
+        """Return webhooks with undelivered events, longest due first.
 
-        Projects in `without` are left out. A sink that was given up is tried again after the next update of its stack.
+        At most `each` per project, none of the projects in `without`. A webhook that was given up is due again after
+        the next update of its stack.
         """
         without = sorted(without)
         others = f" AND stack.project NOT IN ({', '.join('?' * len(without))})" if without else ""
@@ -76,7 +83,10 @@ class Webhooks:
         return [WebhookRecord(*row) for row in self._database.read(sql, (now, now, *without, each, MAX_DUE))]
 
     def claim(self, record: WebhookRecord, now: float, until: float) -> bool:
-        """Take a sink for a time; False where another engine was faster, even if it is through with it already."""
+        """Claim a webhook until a time.
+
+        Returns False if another engine was faster, even if it is done.
+        """
         free = _is(record) & (Sink.lease_until <= now)
         for column in _COLUMNS[2:]:
             value = getattr(record, column.name)
@@ -84,17 +94,17 @@ class Webhooks:
         return self._database.change(Sink.update(lease_until=until).where(free)) == 1
 
     def save(self, record: WebhookRecord, until: float) -> None:
-        """Write how far a sink has come, and let go of it; nothing where it was claimed for another time than this."""
+        """Write the delivery state and release the claim, unless the claim was lost."""
         mine = _is(record) & (Sink.lease_until == until)
         changed = {column.name: getattr(record, column.name) for column in _COLUMNS[2:]}
         self._database.change(Sink.update(lease_until=0.0, **changed).where(mine))
 
     def remove(self, record: WebhookRecord) -> None:
-        """The stack has this sink no more."""
+        """Remove a webhook from its stack."""
         self._database.change(Sink.delete().where(_is(record)))
 
     def expire_all(self) -> None:
-        """Nobody is at any of them any more."""
+        """Expire every claim. Only for an engine that holds the engine lock."""
         self._database.change(Sink.update(lease_until=0.0).where(Sink.lease_until > 0.0))
 
 

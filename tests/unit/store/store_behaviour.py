@@ -1874,56 +1874,58 @@ def test_rows_that_wait_are_found_in_many_stacks(store: Store) -> None:
 
 BREAKS = {
     "an account has a stack": "UPDATE account SET stack_id = 'gone'",
-    "a project for accounts has a stack": "UPDATE account_project SET root_id = 'gone'",
+    "a project of accounts has a stack": "UPDATE account_project SET root_id = 'gone'",
     "a size has a stack": "UPDATE stack_size SET stack_id = 'gone'",
     "a credential has a stack": "UPDATE credential SET stack_id = 'gone'",
-    "an action that has ended holds nothing": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
-    "an action that has ended keeps no secrets": "UPDATE action SET secrets = 'x' WHERE id = 'ended'",
-    "an action that has not ended holds its target": "UPDATE action SET exclusive_key = NULL WHERE id = 'ready'",
+    "an ended action holds no exclusive key": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
+    "an ended action has no secrets": "UPDATE action SET secrets = 'x' WHERE id = 'ended'",
+    "a live action holds its exclusive key": "UPDATE action SET exclusive_key = NULL WHERE id = 'ready'",
     "only a running action has a worker and a lease": "UPDATE action SET owner = 'me' WHERE id = 'ready'",
     "a running action has a worker and a lease": "UPDATE action SET lease_until = NULL WHERE id = 'runs'",
-    "a lease that has run out is taken over by a worker": "UPDATE action SET lease_until = 900 WHERE id = 'runs'",
-    "an action that is not begun yet has a time at which it will be, and that is not long past": (
+    "an expired lease is taken over by a worker": "UPDATE action SET lease_until = 900 WHERE id = 'runs'",
+    "a scheduled action has a time that is not long past": (
         "UPDATE action SET not_before = 900 WHERE id = 'later'"
     ),
-    "an action that waits for others counts them rightly": "UPDATE action SET pending = 2 WHERE id = 'waits'",
-    "a playbook's run that has not ended has node actions that have not": (
+    "a waiting action has the right count of dependencies": "UPDATE action SET pending = 2 WHERE id = 'waits'",
+    "an open run of a playbook has open node actions": (
         "UPDATE node_action SET state = 'DONE' WHERE run_id = 'run'"
     ),
-    "what a playbook's run has not sent when it ends is not sent any more": (
+    "an ended run of a playbook has no unsent node actions": (
         "UPDATE action SET status = 'CANCELLED' WHERE id = 'run'"
     ),
-    "nobody waits for what has ended": "UPDATE dependency SET depended = 'ended' WHERE dependent = 'waits'",
-    "an action that waits for derived ones is woken when one has ended": (
+    "an open dependency is on something that has not ended": (
+        "UPDATE dependency SET depended = 'ended' WHERE dependent = 'waits'"
+    ),
+    "a parked action is woken when a child has ended": (
         "UPDATE action SET open_children = 2, updated_at = 900 WHERE id = 'parent'"
     ),
-    "an action that waits until a time is woken when that has come": (
+    "a parked action is woken at its time": (
         "UPDATE action SET wake_at = 900 WHERE id = 'parent'"
     ),
-    "a derived action has a parent that waits for it": "UPDATE action SET parent_id = 'ended' WHERE id = 'child'",
+    "a live child action has a live parent": "UPDATE action SET parent_id = 'ended' WHERE id = 'child'",
     "an action has a stack": "UPDATE action SET stack_id = 'nowhere' WHERE id = 'ready'",
-    "the last line of its history says how an action stands": (
+    "the last line of an action's history has its status": (
         "UPDATE action SET status = 'SUSPENDED' WHERE id = 'ready'"
     ),
-    "a stack that is in progress has an action": "UPDATE stack SET status = 'IN_PROGRESS' WHERE id = 's-ended'",
+    "a stack in progress has an action": "UPDATE stack SET status = 'IN_PROGRESS' WHERE id = 's-ended'",
     "a stack has its template": "UPDATE stack SET template_id = 'gone' WHERE id = 's-ended'",
-    "a stack has the template that a rollback needs": (
+    "a stack has the template of its rollback": (
         "UPDATE stack SET previous_template_id = 'gone' WHERE id = 's-ended'"
     ),
-    "a template that no stack refers to is deleted": "UPDATE template SET unused_since = -9000 WHERE id = 'unused'",
+    "an unreferenced template is deleted": "UPDATE template SET unused_since = -9000 WHERE id = 'unused'",
     "a nested stack has a parent": "UPDATE stack SET parent_id = 'nowhere' WHERE id = 's-child'",
-    "a resource that is in progress, or waits, has an action on its stack": (
+    "a resource in progress has an action on its stack": (
         "UPDATE resource SET status = 'IN_PROGRESS' WHERE stack_id = 's-ended'"
     ),
     "a resource has a stack": "UPDATE resource SET stack_id = 'nowhere' WHERE stack_id = 's-ended'",
-    "a snapshot that is in progress has an action on its stack": (
+    "a snapshot in progress has an action on its stack": (
         "UPDATE snapshot SET status = 'IN_PROGRESS' WHERE stack_id = 's-ended'"
     ),
-    "a node goes with its stack": "UPDATE node SET stack_id = 'nowhere'",
-    "a node action that has not ended has a node": "UPDATE node_action SET node_id = 'gone' WHERE id = 'work'",
-    "of a tree with work for nodes somebody will look after the nodes": "UPDATE orchestration SET root_id = 'gone'",
-    "what nobody has approved was sent to nobody": "UPDATE node_action SET sent_at = 900 WHERE id = 'work'",
-    "the history of a node action that no agent has told of says how it stands": (
+    "a node of a deleted stack is deleted": "UPDATE node SET stack_id = 'nowhere'",
+    "an open node action has a node": "UPDATE node_action SET node_id = 'gone' WHERE id = 'work'",
+    "a tree with open node actions has an orchestration": "UPDATE orchestration SET root_id = 'gone'",
+    "an unapproved node action was not sent": "UPDATE node_action SET sent_at = 900 WHERE id = 'work'",
+    "the history of a pending node action has its state": (
         "UPDATE node_transition SET state = 'DONE' WHERE action_id = 'work'"
     ),
 }

@@ -1,4 +1,4 @@
-"""The first tables. A frozen copy of what the models were then, on purpose."""
+"""The first tables. The models are a frozen copy of their first state."""
 
 from peewee import (
     BigAutoField,

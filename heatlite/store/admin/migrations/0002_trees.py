@@ -1,4 +1,4 @@
-"""Stacks within stacks: where a stack lies in its tree, actions that derive from others; mail."""
+"""Nested stacks: position in the tree, child actions, messages."""
 
 from peewee import BigAutoField, BooleanField, CharField, Database, IntegerField, Model, MySQLDatabase, TextField
 from playhouse.migrate import SchemaMigrator

@@ -1,4 +1,4 @@
-"""How far the events of a stack have come to each of its sinks; deleted stacks by age."""
+"""Delivery state of events to webhooks; an index of deleted stacks by age."""
 
 from peewee import BigIntegerField, CharField, CompositeKey, Database, DoubleField, IntegerField, Model
 from playhouse.migrate import SchemaMigrator

@@ -1,4 +1,4 @@
-"""Snapshots of stacks; objects that were there before their resources."""
+"""Snapshots of stacks; ids of external objects."""
 
 from peewee import CharField, Database, DoubleField, Model, TextField
 from playhouse.migrate import SchemaMigrator

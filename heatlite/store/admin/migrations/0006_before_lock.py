@@ -1,4 +1,4 @@
-"""The state in which a stack was before it was locked."""
+"""State of a stack before its lock."""
 
 from peewee import CharField, Database
 from playhouse.migrate import SchemaMigrator

@@ -1,4 +1,4 @@
-"""Actions as users see them: all that the record tells, dependencies, the history of moves."""
+"""The full record of actions, dependencies, and the history of moves."""
 
 import time
 
@@ -92,7 +92,7 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
     _run(db, f"UPDATE action SET name = {name}")
     _run(db, "UPDATE action SET kind = 'check' WHERE verb = 'CHECK'")
     _run(db, "UPDATE action SET cause = 'Derived Action' WHERE parent_id IS NOT NULL")
-    # Once whoever ended an action left his name there.
+    # Older versions left the last owner in ended actions.
     _run(db, "UPDATE action SET owner = NULL, lease_until = NULL WHERE status <> 'RUNNING'")
     for model in (Dependency, Transition):
         if isinstance(db, MySQLDatabase):
@@ -118,7 +118,7 @@ def down(migrator: SchemaMigrator, db: Database) -> None:
     )
     first = "(SELECT min(depended) FROM dependency WHERE dependent = action.id AND state = 'open')"
     _run(db, f"UPDATE action SET waits_for = {first}")
-    # The older version knows no SUSPEND, whoever asked for it, and has nobody who would let in what is for later.
+    # The older version has neither SUSPEND nor scheduled actions.
     _run(db, "UPDATE action SET control = NULL WHERE control = 'SUSPEND'")
     _run(db, "UPDATE action SET status = 'WAITING' WHERE status = 'SUSPENDED' AND pending > 0")
     _run(db, "UPDATE action SET status = 'READY' WHERE status IN ('WAITING_LIFECYCLE_COMPLETION', 'SUSPENDED')")

@@ -1,4 +1,4 @@
-"""Which stacks have something hidden, so that what they are made of is encrypted; credentials of stacks."""
+"""Sealed stacks, whose content is encrypted; credentials of stacks."""
 
 import json
 
@@ -23,7 +23,7 @@ def _rows(db: Database, sql: str, values: tuple[object, ...] = ()) -> list[tuple
 
 
 def _secrets(db: Database, form: str) -> None:
-    """Write what callers prove themselves with in another form; it lives as long as their actions."""
+    """Convert the encrypted credentials of callers in actions."""
     mark = "?" if isinstance(db, SqliteDatabase) else "%s"
     for action_id, text in _rows(db, "SELECT id, secrets FROM action WHERE secrets IS NOT NULL"):
         if form == "text":
@@ -39,7 +39,7 @@ def up(migrator: SchemaMigrator, db: Database) -> None:
         Credential._meta.table_settings = ["CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
     Credential.bind(db)
     Credential.create_table()
-    # The words alone: whoever only mentions them loses nothing by it.
+    # A search for the words: a stack that merely mentions them is sealed without need, which does no harm.
     mark = "?" if isinstance(db, SqliteDatabase) else "%s"
     word = f"LIKE {mark}"
     hiding = f"document {word} OR document {word} OR files {word} OR files {word}"

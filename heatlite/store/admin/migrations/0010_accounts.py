@@ -1,4 +1,4 @@
-"""Accounts of the agents of resources in the stack domain of Keystone, and the projects that these are in."""
+"""Accounts of resources' agents in Keystone's stack domain, with projects."""
 
 from peewee import BigAutoField, CharField, Database, Model, MySQLDatabase, TextField
 from playhouse.migrate import SchemaMigrator

@@ -1,4 +1,4 @@
-"""Since when nothing refers to a template; indexes that find the stacks which do."""
+"""Time since a template is unused; indexes for references to templates."""
 
 from peewee import Database, DoubleField
 from playhouse.migrate import SchemaMigrator

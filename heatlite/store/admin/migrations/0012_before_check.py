@@ -1,4 +1,4 @@
-"""The state in which a failed or unmade resource was before a check or a mark."""
+"""State of a failed or uncreated resource before a check or a mark."""
 
 from peewee import Database, TextField
 from playhouse.migrate import SchemaMigrator

@@ -1,4 +1,4 @@
-"""What is known of a resource's health beside its state."""
+"""Health of resources beside their state."""
 
 from peewee import Database, TextField
 from playhouse.migrate import SchemaMigrator

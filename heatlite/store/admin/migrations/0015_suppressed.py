@@ -1,4 +1,4 @@
-"""Suppressed requests of a whole tree: repeats, effect, author's rights, what was dropped to make room."""
+"""Suppressed requests of a tree: repeats, effect, author, dropped requests."""
 
 from peewee import BooleanField, CharField, Database, DoubleField, IntegerField, Model, MySQLDatabase, TextField
 from playhouse.migrate import SchemaMigrator
@@ -26,7 +26,7 @@ COLUMNS = {
     "replayable": BooleanField(default=True),
     "size": IntegerField(default=0),
 }
-"""Only members could make requests that are listed, and what else they were is not known any more."""
+"""Author of older requests: only members could make them, and other roles were not stored."""
 
 
 def _run(db: Database, sql: str) -> None:

@@ -1,4 +1,4 @@
-"""The cloud in which a stack has its objects."""
+"""Cloud of a stack's objects."""
 
 from peewee import Database, TextField
 from playhouse.migrate import SchemaMigrator

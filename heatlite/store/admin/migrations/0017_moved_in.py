@@ -1,4 +1,4 @@
-"""In which phase of an action a resource was last moved."""
+"""Action and phase that last changed a resource."""
 
 from peewee import CharField, Database
 from playhouse.migrate import SchemaMigrator

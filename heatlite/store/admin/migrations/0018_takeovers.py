@@ -1,4 +1,4 @@
-"""How often an action was taken over without progress."""
+"""Number of takeovers of an action without progress."""
 
 from peewee import Database, IntegerField
 from playhouse.migrate import SchemaMigrator

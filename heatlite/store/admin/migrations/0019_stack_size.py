@@ -1,4 +1,4 @@
-"""What each stack of a tree holds."""
+"""Sizes of the stacks of trees."""
 
 from peewee import BigIntegerField, CharField, Database, Model, MySQLDatabase
 from playhouse.migrate import SchemaMigrator
