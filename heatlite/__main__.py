@@ -89,14 +89,14 @@ class Program:
         return done.rows, done.unreadable, done.wiped
 
     def add_user(self, settings: Settings, user: str, password: str, projects: Projects) -> Path:
-        from heatlite.api.access import factory as modes
+        from heatlite.api.access import factory
 
-        return modes.add_user(settings, user, password, projects)
+        return factory.add_user(settings, user, password, projects)
 
     def give_token(self, settings: Settings, user: str, projects: Projects, expires: float | None) -> str:
-        from heatlite.api.access import factory as modes
+        from heatlite.api.access import factory
 
-        return modes.give_token(settings, user, projects, expires)
+        return factory.create_token(settings, user, projects, expires)
 
     def inconsistencies(self, settings: Settings) -> Sequence[tuple[str, str, str, str]]:
         from heatlite import administration

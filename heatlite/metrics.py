@@ -1,8 +1,8 @@
-"""Metrics for Prometheus. The only module that imports its client library (extra `metrics`).
+"""Metrics for Prometheus.
 
-What the database knows is asked for when somebody looks: the same whoever is asked, so one process of an installation
-is enough for it. What happens in a process is counted there: ask each. Labels are bounded: verbs, routes, resource
-types that are registered; never the names of stacks or projects.
+The only module that imports its client library (extra `metrics`).
+Gauges read the database at each scrape; every process shows the same. Counters and histograms are those of the
+process: scrape each. Labels are bounded: verbs, routes, registered resource types; never names of stacks or projects.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,21 +26,21 @@ from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.store.store import Store
 
 SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
-"""Seconds: bounds of the buckets for what should take milliseconds."""
+"""Bounds of buckets in seconds, for durations of milliseconds."""
 
 LONG = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
-"""Seconds: the same for what may take hours."""
+"""Bounds of buckets in seconds, for durations up to hours."""
 
 ON_STACKS = [verb for verb in Verb if verb not in (Verb.INIT, Verb.ROLLBACK)]
-"""Verbs that there are actions of."""
+"""Verbs of actions."""
 
 
 class Metrics(Meter):
-    """All that this process shows. It has a registry of its own: two in one process do not see each other."""
+    """The metrics of this process, in a registry of their own."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         registry = self.registry = CollectorRegistry()
-        registry.register(Standing(store, clock))  # first: what it meets is counted below
+        registry.register(DatabaseGauges(store, clock))  # first: the counters below count its errors
         requests = Histogram(
             "heatlite_http_request_duration_seconds",
             "Requests, by route and answer; of a stream of events until it begins.",
@@ -70,7 +70,7 @@ class Metrics(Meter):
             buckets=SHORT,
             registry=registry,
         )
-        # To find a series costs as much as to add to it.
+        # Finding a series costs as much as adding to it.
         self._request, self._handler = cache(requests.labels), cache(handlers.labels)
         self._commits = Counter("heatlite_commits", "Transactions written.", registry=registry)
         text = "How often the database did not take or tell something."
@@ -102,17 +102,17 @@ class Metrics(Meter):
         return generate_latest(self.registry)
 
 
-class Standing:
-    """How things stand in the database, asked whenever somebody looks."""
+class DatabaseGauges:
+    """Gauges that read the database at each scrape."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges; where the database is away, only that it is."""
+        """Yield the gauges. Without a database, yields only `heatlite_database_up`."""
         found: list[Metric] = []
-        with suppress(DatabaseUnavailable):  # the first gauge says so
+        with suppress(DatabaseUnavailable):  # reported by the first gauge
             found = [self._actions(), self._oldest(), self._engines()]
         yield GaugeMetricFamily("heatlite_database_up", "Whether the database answers.", value=bool(found))
         yield from found
@@ -130,7 +130,7 @@ class Standing:
         since = self._store.actions.oldest_ready(self._clock.now())
         return GaugeMetricFamily(
             "heatlite_oldest_ready_action_age_seconds",
-            "How long the action has been READY that nobody has taken for the longest; 0 where there is none.",
+            "Age of the oldest READY action that no worker has claimed; 0 without one.",
             value=0.0 if since is None else max(0.0, self._clock.now() - since),
         )
 
@@ -145,8 +145,11 @@ class Standing:
 
 
 def serve(metrics: Metrics, host: str, port: int) -> Callable[[], None]:
-    """Show them at a port of their own, at any path; what is given stops that. Raises OSError where there is no such
-    port to have."""
+    """Serve the metrics at a port, at any path.
+
+    Returns a function that stops the server.
+    Raises OSError if the port is not available.
+    """
     server, thread = start_http_server(port, host, metrics.registry)
 
     def stop() -> None:

@@ -13,7 +13,7 @@ from heatlite.administration import NO_CIPHER, check_keys, lock_engine, open_sto
 from heatlite.api.access.factory import MissingLibrary
 from heatlite.api.app import App, create_app
 from heatlite.api.components import Components
-from heatlite.api.event_streams import LONGEST, Streams
+from heatlite.api.event_streams import MAX_DURATION, Streams
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.connection import Connections
 from heatlite.clients.simulated.scenario import read_scenario
@@ -274,7 +274,7 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     has_accounts = accounts is not None
     preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, has_accounts)
     schedule = Schedule(store, clock, settings, admission)
-    longest = inf if settings.auth is Auth.NONE else LONGEST
+    longest = inf if settings.auth is Auth.NONE else MAX_DURATION
     streams = Streams(store, settings.max_event_streams, longest=longest)
     ledger = Ledger(store, clock)
     agents = Agents(settings)

@@ -1,4 +1,1 @@
-"""The HTTP face.
-
-Handlers decide nothing: reads go to the store, writes to the engine.
-"""
+"""The HTTP API. Handlers read from the store, and write through the engine."""

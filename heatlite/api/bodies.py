@@ -1,6 +1,6 @@
-"""Request bodies: bytes in, what the engine takes out.
+"""Request bodies: parses and validates JSON for the engine.
 
-Every fault is a 400 that says where it is.
+Every fault is a 400 that names its place.
 """
 
 import dataclasses
@@ -22,10 +22,10 @@ from heatlite.engine.state import requests
 from heatlite.plugin.ports import UNGROUPED, SoftwareConfig
 
 MAX_DEPTH = 100
-"""Levels of lists and maps in a body; whatever walks it later may then recurse."""
+"""Levels of lists and maps in a body. The bound makes recursion safe."""
 
 CONTENT_TYPES = ("application/json", "text/plain", "")
-"""All are read as JSON (heat-api §1)."""
+"""All are parsed as JSON, as Heat does."""
 
 _STRINGS: JsonMap = {"type": ["array", "null"], "items": {"type": "string"}}
 _DEFINITION: JsonMap = {
@@ -82,13 +82,13 @@ ACTION_SIGNAL = Draft202012Validator(
         "additionalProperties": False,
     }
 )
-MOST_DEPENDENCIES = 100
+MAX_DEPENDENCIES = 100
 SHORTEST_INTERVAL = 10
-"""Seconds: what is done again and again is to leave the stack time for everybody else."""
+"""Seconds. A repeated check has to leave time for other operations on the stack."""
 LONGEST_SPAN = 10 * 365 * 86_400
 _TIMING: JsonMap = {
     "not_before": {"type": ["string", "null"]},
-    "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MOST_DEPENDENCIES},
+    "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES},
     "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": LONGEST_SPAN},
 }
 _INTERVAL: JsonMap = {"type": ["number", "null"], "minimum": SHORTEST_INTERVAL, "maximum": LONGEST_SPAN}
@@ -106,7 +106,7 @@ _FLAG: JsonMap = {"type": ["boolean", "null"]}
 
 
 def _items(**more: Json) -> JsonMap:
-    """The inputs or the outputs of a software config."""
+    """Return the schema of the inputs or outputs of a software config."""
     kinds: JsonMap = {"enum": ["String", "Number", "CommaDelimitedList", "Json", "Boolean", None]}
     known: JsonMap = {"name": {"type": "string"}, "description": _TEXT, "type": kinds, **more}
     item: JsonMap = {"type": "object", "properties": known, "required": ["name"], "additionalProperties": False}
@@ -149,14 +149,14 @@ DEPLOYMENT = Draft202012Validator(
 
 
 class Mark(NamedTuple):
-    """What a health mark says."""
+    """A health mark."""
 
     unhealthy: bool
     reason: str | None
 
 
 class Deployment(NamedTuple):
-    """A software deployment that a client adds."""
+    """A new software deployment."""
 
     server_id: str
     config_id: str
@@ -167,7 +167,7 @@ class Deployment(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """What a lock asks for. `expires_at` in seconds since the epoch."""
+    """Options of a lock. `expires_at` is in seconds since the epoch."""
 
     level: LockLevel
     reason: str | None
@@ -175,7 +175,7 @@ class Lock(NamedTuple):
 
 
 class Protection(NamedTuple):
-    """What is to be protected, or no longer; `resource` None: the stack."""
+    """Target of a protection. Without `resource`, it is the stack."""
 
     resource: str | None
     reason: str | None
@@ -185,10 +185,9 @@ class Protection(NamedTuple):
 
 
 def read(req: Request) -> Json:
-    """The body as JSON; None where there is none.
+    """Parse the body as JSON. Returns None without a body.
 
-    Raises HTTPBadRequest, RequestLimitExceeded.
-    Nothing beyond the limit is ever read, however long the body is or says it is.
+    Never reads more than the limit. Raises HTTPBadRequest, RequestLimitExceeded.
     """
     raw = _bytes(req)
     if not raw.strip():
@@ -215,7 +214,7 @@ def _bytes(req: Request) -> bytes:
     try:
         return _received(req)
     except OSError:
-        raise HTTPBadRequest("The body did not arrive: the connection fell silent or was closed.") from None
+        raise HTTPBadRequest("The body did not arrive: the connection timed out or was closed.") from None
 
 
 def _received(req: Request) -> bytes:
@@ -226,7 +225,7 @@ def _received(req: Request) -> bytes:
             raise HTTPBadRequest(f"The body ended after {len(raw)} of {length} bytes.")
         return raw
     if not req.env.get("wsgi.input_terminated"):
-        return b""  # neither a length nor chunks: nothing was sent
+        return b""  # neither a length nor chunks: there is no body
     raw = bytes(req.stream.read(req.max_body + 1))
     if len(raw) > req.max_body:
         raise RequestLimitExceeded(f"Request limit exceeded: the body has more than {req.max_body} bytes.")
@@ -253,20 +252,19 @@ def _children(node: Json) -> list[Json]:
 
 
 def _check_escapes(value: Json) -> None:
-    """Text that no database takes: NUL and half surrogate pairs.
+    """Reject NUL and lone surrogates, which databases do not accept.
 
-    Only escapes can bring them in.
-    """
+    Only escapes can contain them."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise HTTPBadRequest("The body holds half of a surrogate pair, which is not a character.") from None
+        raise HTTPBadRequest("The body contains half of a surrogate pair, which is not a character.") from None
     if "\\u0000" in text.replace("\\\\", ""):
-        raise HTTPBadRequest("The body holds a NUL character.")
+        raise HTTPBadRequest("The body contains a NUL character.")
 
 
-# -- JSON → schema → what the engine takes ----------------------------------------------------------
+# -- JSON → schema → values for the engine -----------------------------------------------------------
 
 
 def _object(value: Json) -> JsonMap:
@@ -276,14 +274,14 @@ def _object(value: Json) -> JsonMap:
 
 
 def checked(req: Request, schema: Draft202012Validator) -> JsonMap:
-    """The body: an object that passes a schema, which needs no "type" for that."""
+    """Return the body, an object that matches the schema. The schema needs no "type"."""
     body = _object(read(req))
     _check(schema, body)
     return body
 
 
 def checked_or_empty(req: Request, schema: Draft202012Validator) -> JsonMap:
-    """The same, where nothing at all means an empty object."""
+    """Return the body, or an empty object without a body."""
     body = read(req)
     body = {} if body is None else _object(body)
     _check(schema, body)
@@ -297,35 +295,38 @@ def _check(schema: Draft202012Validator, value: object, start: str = "") -> None
 
 
 def create(req: Request) -> requests.Request:
-    """The body of a create or of its preview."""
+    """Parse the body of a create or its preview."""
     body = _object(read(req))
     if body.get("stack_name") is None:
         raise HTTPBadRequest("No stack name specified")
     if body.get("converge") is not None:
-        raise HTTPBadRequest("converge only makes sense for an update.")
+        raise HTTPBadRequest("converge is valid for an update only.")
     if body.get("plan_digest") is not None:
-        raise HTTPBadRequest("plan_digest only makes sense for an update.")
+        raise HTTPBadRequest("plan_digest is valid for an update only.")
     record = body.get("adopt_stack_data")
     if record is None and body.get("adopt_cloud") is not None:
-        raise HTTPBadRequest("adopt_cloud only makes sense for an update, or with adopt_stack_data.")
+        raise HTTPBadRequest("adopt_cloud is valid for an update, or with adopt_stack_data, only.")
     if record is None:
         return _definition(body, "required")
     return dataclasses.replace(_definition(body, "optional"), adopted=read_record(record))
 
 
 def replace(req: Request) -> requests.Request:
-    """The body of a PUT of a stack or of its preview."""
+    """Parse the body of a PUT of a stack or its preview."""
     return _definition(_object(read(req)), "required")
 
 
 def change(req: Request) -> requests.Request:
-    """The body of a PATCH of a stack or of its preview. No body: nothing changes."""
+    """Parse the body of a PATCH of a stack or its preview.
+
+    Without a body, nothing changes.
+    """
     body = read(req)
     return _definition({} if body is None else _object(body), "optional")
 
 
 def validate(req: Request) -> requests.Request:
-    """The body of a validation."""
+    """Parse the body of a validation."""
     return _definition(_object(read(req)), "required")
 
 
@@ -356,7 +357,7 @@ def _definition(body: JsonMap, template: Literal["required", "optional"]) -> req
     )
 
 
-# The schema has been checked by then: these only tell the type checker, and turn null into nothing.
+# Conversions after the schema check: they narrow types, and replace null.
 
 
 def _as_text(value: Json) -> str | None:
@@ -376,7 +377,7 @@ def _as_files(value: Json) -> dict[str, str]:
 
 
 def _tags(value: Json) -> tuple[str, ...] | None:
-    """Text with commas (Heat's clients) or a list (the SDK)."""
+    """Read tags: text with commas (Heat's clients) or a list (the SDK)."""
     if value is None:
         return None
     found = value.split(",") if isinstance(value, str) else _as_texts(value)
@@ -385,12 +386,12 @@ def _tags(value: Json) -> tuple[str, ...] | None:
         if len(tag) > 80:
             raise HTTPBadRequest(f'Invalid tag, "{tag}" is longer than 80 characters')
         if "," in tag:
-            raise HTTPBadRequest(f'Invalid tag, "{tag}" holds a comma')
+            raise HTTPBadRequest(f'Invalid tag, "{tag}" contains a comma')
     return tags
 
 
 def mark(req: Request) -> Mark:
-    """The body of a health mark (lock-and-health §1)."""
+    """Parse the body of a health mark."""
     body = read(req)
     if not isinstance(body, dict):
         raise HTTPBadRequest(BAD_REQUEST)
@@ -405,7 +406,7 @@ def mark(req: Request) -> Mark:
 
 
 def action(req: Request) -> tuple[str, Json]:
-    """The one action that is asked for, and what stands beside it."""
+    """Return the name of the requested action, and its value."""
     body = read(req)
     given = {} if body is None else _object(body)
     if not given:
@@ -416,14 +417,14 @@ def action(req: Request) -> tuple[str, Json]:
 
 
 def snapshot(req: Request) -> str | None:
-    """The name of a snapshot that is to be taken; None where there is none."""
+    """Return the name for a new snapshot, or None."""
     body = _object(read(req))
     _check(NAME, body.get("name"), "name")
     return _as_text(body.get("name"))
 
 
 def lock(value: Json) -> Lock:
-    """What stands beside `lock`: null and {} mean level `all` (lock-and-health §2)."""
+    """Parse the value of `lock`. null and {} mean level `all`."""
     _check(LOCK, value, "lock")
     given = _as_map(value)
     level = LockLevel(_as_text(given.get("level")) or LockLevel.ALL)
@@ -431,18 +432,21 @@ def lock(value: Json) -> Lock:
 
 
 def _as_moment(where: str, value: Json) -> float | None:
-    """Seconds since the epoch."""
+    """Convert ISO 8601 to seconds since the epoch. Raises HTTPBadRequest."""
     text = _as_text(value)
     try:
         moment = None if text is None else clock.from_text(text)
-        clock.to_text(moment)  # what cannot be shown in UTC is out of range, too
+        clock.to_text(moment)  # also rejects a time out of range in UTC
     except (ValueError, OverflowError):
         raise HTTPBadRequest(f'{where}: "{text}" is not a time in ISO 8601.') from None
     return moment
 
 
 def timing(name: str, value: Json) -> requests.Timing:
-    """What stands beside `check`, `suspend` and `resume`: null, "" and {} mean at once; only a check is repeated."""
+    """Parse the value of `check`, `suspend` and `resume`.
+
+    null, "" and {} mean at once. Only a check can repeat.
+    """
     value = None if value == "" else value
     _check(REPEATED_TIMING if name == "check" else TIMING, value, name)
     given = _as_map(value)
@@ -457,13 +461,13 @@ def timing(name: str, value: Json) -> requests.Timing:
 
 
 def unlock(value: Json) -> None:
-    """What stands beside `unlock` is null; nothing else means anything."""
+    """Check that the value of `unlock` is empty. Raises HTTPBadRequest."""
     if value not in (None, {}, ""):
         raise HTTPBadRequest("unlock: has to be null.")
 
 
 def protection(name: str, value: Json) -> Protection:
-    """What stands beside `protect` and `unprotect`: null, "" and {} mean the stack."""
+    """Parse the value of `protect` and `unprotect`. null, "" and {} mean the stack."""
     value = None if value == "" else value
     _check(PROTECTION, value, name)
     given = _as_map(value)
@@ -471,28 +475,25 @@ def protection(name: str, value: Json) -> Protection:
 
 
 def lifecycle_token(value: Json) -> str:
-    """What stands beside `complete_lifecycle`: the token of what is to be let go."""
+    """Return the token in the value of `complete_lifecycle`."""
     _check(LIFECYCLE, value, "complete_lifecycle")
     return str(_as_map(value)["lifecycle_action_token"])
 
 
 def signal(req: Request) -> JsonMap | None:
-    """The details of a signal: an object or nothing."""
+    """Return the details of a signal: an object or None."""
     body = read(req)
     return None if body is None else _object(body)
 
 
 def action_signal(req: Request) -> tuple[Signal, bool]:
-    """What is asked of an action, and whether by force."""
+    """Return the signal to an action, and True for a forced one."""
     body = checked(req, ACTION_SIGNAL)
     return Signal(str(body["signal"])), bool(body.get("force"))
 
 
 def software_config(req: Request) -> SoftwareConfig:
-    """The body of a software config (heat-api §11).
-
-    What an input or output leaves out gets its default.
-    """
+    """Parse a software config. Inputs and outputs get defaults for missing fields."""
     body = checked(req, SOFTWARE_CONFIG)
     return SoftwareConfig(
         name=_as_text(body.get("name")) or "",
@@ -513,7 +514,7 @@ def _as_items(value: Json, flag: str) -> list[JsonMap]:
 
 
 def deployment(req: Request) -> Deployment:
-    """The body of a new software deployment."""
+    """Parse a new software deployment."""
     body = checked(req, DEPLOYMENT)
     return Deployment(
         server_id=str(body["server_id"]),
@@ -526,6 +527,6 @@ def deployment(req: Request) -> Deployment:
 
 
 def deployment_changes(req: Request) -> JsonMap:
-    """The fields of a software deployment that a PUT changes: those that the body has and that are not null."""
+    """Return the fields that a PUT changes: those in the body that are not null."""
     body = checked(req, DEPLOYMENT_CHANGES)
     return {name: body[name] for name in _CHANGES if body.get(name) is not None}

@@ -1,7 +1,7 @@
-"""Events as they happen: server-sent events (HTML standard, section 9.2).
+"""Event streams: server-sent events (HTML standard, section 9.2).
 
-The server's threads are for requests, and there are few of them. So the server hands the connection of a stream over,
-and one thread serves all streams: it looks for new events once for all of them.
+A stream must not occupy one of the server's few request threads. So the server hands the connection over, and one
+thread serves all streams: it reads new events once for all of them.
 """
 
 import logging
@@ -25,22 +25,22 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
-LOOK = 1.0
-"""Seconds between two looks when nobody calls: another engine may have written."""
-PAUSE = 0.02
-"""Seconds between two looks at least, however many commits there are."""
+POLL_INTERVAL = 1.0
+"""Seconds between polls without a commit in this process: another engine may have written."""
+MIN_INTERVAL = 0.02
+"""Minimum seconds between polls."""
 HEARTBEAT = 15.0
-"""Seconds of silence after which a comment is sent, so that nobody takes the connection for dead."""
-STALLED = 60.0
-"""Seconds after which a client that takes nothing is given up."""
-LONGEST = 600.0
-"""Seconds after which a stream ends where callers are asked who they are: whoever goes on proves it again."""
+"""Seconds of silence before a comment is sent, to keep the connection alive."""
+STALL_TIMEOUT = 60.0
+"""Seconds after which a client that reads nothing is dropped."""
+MAX_DURATION = 600.0
+"""Seconds after which a stream ends if callers are authenticated: a new one needs new credentials."""
 PAGE = 100
-"""Events of one stack that are sent at once."""
-MOST_OF_ONE = 10
-"""Streams of one caller, where callers are asked who they are."""
-ASK_AGAIN = 30.0
-"""Seconds between two looks at what callers have proved themselves with: it may have been taken back."""
+"""Events of one stack in a batch."""
+MAX_PER_CALLER = 10
+"""Streams of one caller, if callers are authenticated."""
+RECHECK_INTERVAL = 30.0
+"""Seconds between checks of the callers' credentials: they may have been revoked."""
 
 
 class TooManyStreams(Unavailable):
@@ -49,19 +49,18 @@ class TooManyStreams(Unavailable):
 
 @runtime_checkable
 class Connection(Protocol):
-    """What the server has of a client."""
+    """The server's connection with a client."""
 
     def hand_over(self) -> tuple[socket.socket, bytes]:
-        """Let go of the client: the socket, which does not block, and what is still to be sent."""
+        """Give the connection up. Returns its non-blocking socket and the unsent bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """One client.
+    """One client. `seen` has the id of the last sent event for each stack of the tree.
 
-    `seen` is, for each stack of the tree, the id of the last event that need not be sent any more.
-    One number for the whole tree would not do: on a database server events of two stacks may be committed in another
-    order than that of their ids. Those of one stack never are, because each writer holds the stack.
+    One id for the whole tree is not enough: events of two stacks may be committed in another order than that of their
+    ids. Events of one stack never are, because each writer locks the stack.
     """
 
     sock: socket.socket
@@ -72,20 +71,20 @@ class _Stream:
     query: EventQuery
     start: int
     caller: str
-    """Who follows; empty where nobody is asked."""
+    """The user; empty without authentication."""
     admit: Callable[[], None]
-    """Raises what keeps the caller from beginning the same stream now."""
+    """Repeats the access check. Raises the error that would reject the stream now."""
     is_refused: bool = False
     seen: dict[str, int] = field(default_factory=dict)
     unsent: bytes = b""
     begun: float = field(default_factory=time.monotonic)
     taken: float = field(default_factory=time.monotonic)
-    """When the client last took something."""
+    """Time of the last successful send."""
 
     def put(self, text: str) -> None:
-        """Send as much as the client takes now; the rest waits.
+        """Send as much as possible now, and keep the rest.
 
-        Raises OSError when he is gone.
+        Raises OSError if the client is gone.
         """
         data = text.encode()
         self.unsent += b"%X\r\n%b\r\n" % (len(data), data) if self.chunked else data
@@ -100,23 +99,25 @@ class _Stream:
         self.taken = time.monotonic()
 
     def end(self) -> None:
-        """Close, in good order where the client has taken everything."""
+        """Close the connection, with a final chunk if everything was sent."""
         try:
             if self.chunked and not self.unsent:
                 self.sock.send(b"0\r\n\r\n")
         except OSError as error:
-            log.debug("the client of an event stream went first: %s", error)
+            log.debug("the client of an event stream has disconnected: %s", error)
         self.sock.close()
 
 
 class Streams:
-    """All streams of this process.
-
-    `wake` when something was committed; `close` ends them.
-    """
+    """All streams of this process. Call `wake` after each commit, `close` at the end."""
 
     def __init__(
-        self, store: Store, most: int, heartbeat: float = HEARTBEAT, longest: float = inf, ask_again: float = ASK_AGAIN
+        self,
+        store: Store,
+        most: int,
+        heartbeat: float = HEARTBEAT,
+        longest: float = inf,
+        ask_again: float = RECHECK_INTERVAL,
     ) -> None:
         self._store = store
         self._most = most
@@ -134,10 +135,12 @@ class Streams:
         self._bell.setblocking(False)
 
     def follow(self, req: Request, stack: StackRecord, depth: int, query: EventQuery) -> Iterator[bytes]:
-        """The body of an answer: the events of a stack from `query.marker` on, and of those nested in it to `depth`.
+        """Return the body of an answer: events from `query.marker` on.
 
-        Ends when the stack is deleted, the client goes, or `close` is called. Raises TooManyStreams, and NotSupported
-        where the server does not let go of connections (the command line without a server).
+        Includes nested stacks to `depth`.
+
+        Ends after the deletion of the stack, a disconnect or `close`. Raises TooManyStreams, and NotSupported if the
+        server cannot hand connections over (the command line without a server).
         """
         connection = req.env.get("gunicorn.socket")
         if not isinstance(connection, Connection):
@@ -148,8 +151,8 @@ class Streams:
             callers = [one.caller for one in (*self._streams, *self._new)]
         if len(callers) >= self._most:
             raise TooManyStreams(most=self._most, whom="this server")
-        if caller and callers.count(caller) >= MOST_OF_ONE:
-            raise TooManyStreams(most=MOST_OF_ONE, whom="one caller")
+        if caller and callers.count(caller) >= MAX_PER_CALLER:
+            raise TooManyStreams(most=MAX_PER_CALLER, whom="one caller")
         chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
         start = event_number(query.marker) or 0
         return self._hand_over(
@@ -158,7 +161,7 @@ class Streams:
         )
 
     def _hand_over(self, connection: Connection, begin: Callable[[socket.socket], _Stream]) -> Iterator[bytes]:
-        yield b":\n\n"  # now there is a head
+        yield b":\n\n"  # sends the head
         sock, unsent = connection.hand_over()
         stream = begin(sock)
         stream.unsent = unsent
@@ -171,12 +174,12 @@ class Streams:
         self._ring()
 
     def wake(self) -> None:
-        """Something was committed (from any thread)."""
+        """Poll soon, after a commit. Safe for threads."""
         if self._streams:
             self._ring()
 
     def close(self) -> None:
-        """Send what there is and end every stream."""
+        """Send the remaining events and end every stream."""
         self._closing.set()
         self._ring()
         with self._lock:
@@ -189,7 +192,7 @@ class Streams:
     def _ring(self) -> None:
         if not self._called:
             self._called = True
-            with suppress(BlockingIOError):  # it rings already
+            with suppress(BlockingIOError):  # a wake-up is pending
                 self._caller.send(b"!")
 
     # -- the thread --------------------------------------------------------------------------------
@@ -198,22 +201,22 @@ class Streams:
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell, selectors.EVENT_READ)
             wait = 0.0
-            while not self._closing.wait(PAUSE):
+            while not self._closing.wait(MIN_INTERVAL):
                 for key, _ in selector.select(wait):
                     if key.data is None:
                         self._bell.recv(16)
                         self._called = False
                     else:
-                        self._attend(selector, key.data)
+                        self._handle(selector, key.data)
                 with self._lock:
                     for stream in self._new:
                         selector.register(stream.sock, selectors.EVENT_READ, stream)
                         self._streams.add(stream)
                     self._new.clear()
-                wait = 0.0 if self._look(selector) else min(LOOK, self._heartbeat)
-            self._look(selector)
+                wait = 0.0 if self._poll(selector) else min(POLL_INTERVAL, self._heartbeat)
+            self._poll(selector)
             with self._lock:
-                self._streams.update(self._new)  # a stream may have come since the last round
+                self._streams.update(self._new)  # streams added since the last round
                 self._new.clear()
             for stream in self._streams:
                 stream.end()
@@ -221,22 +224,22 @@ class Streams:
         self._store.close()
 
     def _ask(self) -> None:
-        """Now and then ask the door again about whoever follows.
+        """Repeat the access checks of all streams.
 
-        A thread of its own: Keystone may take its time.
+        Has its own thread, as Keystone may be slow.
         """
         while not self._closing.wait(self._ask_again):
             for stream in [*self._streams]:
                 try:
                     stream.admit()
-                except (Unavailable, TooManyFailures) as error:  # it ends after `longest` anyway
-                    log.warning("cannot tell whether an event stream may go on: %s", error)
+                except (Unavailable, TooManyFailures) as error:  # the stream ends after `longest` anyway
+                    log.warning("cannot check the access of an event stream: %s", error)
                 except HeatliteError:
                     stream.is_refused = True
             self._store.close()
 
-    def _attend(self, selector: selectors.BaseSelector, stream: _Stream) -> None:
-        """The client has taken something, has sent something, which nobody asked for, or has gone."""
+    def _handle(self, selector: selectors.BaseSelector, stream: _Stream) -> None:
+        """Handle an event of the socket: writable, unexpected input, or a disconnect."""
         try:
             stream.flush()
             if not stream.sock.recv(4096):
@@ -251,41 +254,42 @@ class Streams:
         self._streams.discard(stream)
         stream.end()
 
-    def _look(self, selector: selectors.BaseSelector) -> bool:
-        """One round; whether there is more to send at once."""
+    def _poll(self, selector: selectors.BaseSelector) -> bool:
+        """Run a round. Returns True if there is more to send at once."""
         try:
             return self._round(selector)
         except DatabaseUnavailable as error:
-            log.warning("cannot look for events: %s", error)
+            log.warning("cannot read events: %s", error)
         except Exception:
-            # Whatever it was, the other streams go on.
-            log.exception("cannot look for events")
+            # The other streams have to continue.
+            log.exception("cannot read events")
         return False
 
     def _round(self, selector: selectors.BaseSelector) -> bool:
-        """Send what is new to everybody; whether there is more."""
-        look = _Look(self._store, self._streams)
+        """Send new events to all streams. Returns True if there are more."""
+        snapshot = _Snapshot(self._store, self._streams)
         more, now = False, time.monotonic()
         for stream in [*self._streams]:
             try:
                 if not stream.unsent:
-                    more |= self._feed(look, stream, now)
+                    more |= self._feed(snapshot, stream, now)
             except OSError:
                 self._drop(selector, stream)
                 continue
             late = not stream.unsent and now - stream.begun > self._longest
-            if late or stream.is_refused or look.is_over(stream) or (stream.unsent and now - stream.taken > STALLED):
+            stalled = stream.unsent and now - stream.taken > STALL_TIMEOUT
+            if late or stalled or stream.is_refused or snapshot.is_over(stream):
                 self._drop(selector, stream)
             else:
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if stream.unsent else 0)
                 selector.modify(stream.sock, wanted, stream)
         return more
 
-    def _feed(self, look: "_Look", stream: _Stream, now: float) -> bool:
-        """Send one page; whether it was a whole one."""
-        records, whole = look.page(stream)
+    def _feed(self, snapshot: "_Snapshot", stream: _Stream, now: float) -> bool:
+        """Send a page. Returns True if it was full."""
+        records, whole = snapshot.page(stream)
         if records:
-            urls = look.urls(stream)
+            urls = snapshot.urls(stream)
             root = urls[stream.stack.id] if stream.depth else None
             stream.put("".join(_message(urls[record.stack_id], record, root) for record in records))
         elif now - stream.taken >= self._heartbeat:
@@ -297,12 +301,12 @@ def _message(url: str, record: EventRecord, root: str | None) -> str:
     return f"id: {record.id}\ndata: {dump(views.event(url, record, root))}\n\n"
 
 
-class _Look:
-    """One look at the database, for all streams."""
+class _Snapshot:
+    """The state of the database for one round of all streams."""
 
     def __init__(self, store: Store, streams: set[_Stream]) -> None:
         self._store = store
-        # In this order: of what is deleted now, everything is there; what is nested now has all its events since.
+        # The order matters: a stack deleted by now has all of its events, and a nested one all since its creation.
         self._live = store.stacks.live([*{stream.stack.id for stream in streams}])
         trees = {(stream.stack.id, stream.depth) for stream in streams}
         self._nested = {tree: store.stacks.nested(*tree) if tree[1] else {} for tree in trees}
@@ -314,19 +318,19 @@ class _Look:
         return [stream.stack.id, *self._nested[stream.stack.id, stream.depth]]
 
     def urls(self, stream: _Stream) -> dict[str, str]:
-        """Stack id → URL, as the stream's client reaches them."""
+        """Return stack ids → URLs for the client of the stream."""
         project, base = stream.stack.project, stream.base
         names = {**self._nested[stream.stack.id, stream.depth], stream.stack.id: stream.stack.name}
         return {stack_id: views.url_of(base, project, name, stack_id) for stack_id, name in names.items()}
 
     def page(self, stream: _Stream) -> tuple[list[EventRecord], bool]:
-        """What comes next in a stream, by age, and whether there may be more."""
+        """Return the next events of a stream, oldest first, and True if there may be more."""
         pages: dict[str, list[EventRecord]] = {}
         for stack_id in self._stacks(stream):
             seen = stream.seen.get(stack_id, stream.start)
             if self._heads.get(stack_id, 0) > seen:
                 pages[stack_id] = self._after(stack_id, seen, stream.query)
-        # Where a stack has more than its page, what others did later has to wait for that.
+        # Later events of other stacks wait while one stack has more than its page.
         last = min((page[-1].id for page in pages.values() if len(page) == PAGE), default=None)
         for stack_id in pages:
             stream.seen[stack_id] = self._heads[stack_id] if last is None else min(last, self._heads[stack_id])
@@ -334,7 +338,7 @@ class _Look:
         return sorted(found, key=lambda event: event.id), last is not None
 
     def _after(self, stack_id: str, seen: int, query: EventQuery) -> list[EventRecord]:
-        """Read once for all streams that are equally far."""
+        """Read the events after `seen`, once for all streams at the same position."""
         key = (stack_id, seen, query)
         found = self._found.get(key)
         if found is None:
@@ -342,7 +346,7 @@ class _Look:
         return found
 
     def is_over(self, stream: _Stream) -> bool:
-        """Whether nothing can come any more."""
+        """Return True if no more events can come."""
         if stream.unsent or stream.stack.id in self._live:
             return False
         seen = stream.seen

@@ -1,4 +1,7 @@
-"""Errors on the wire: the kind of an error gives the code, its class the `error.type` (Heat's fault format)."""
+"""Errors in Heat's fault format.
+
+The kind of an error gives the status code, its class the `error.type`.
+"""
 
 import logging
 from http import HTTPStatus
@@ -47,25 +50,25 @@ EXPLANATIONS: dict[int, str] = {
     500: "The server has either erred or is incapable of performing the requested operation.",
     503: "The server is currently unavailable. Please try again at a later time.",
 }
-"""Fixed texts that go with the codes; the specific text is in `error.message` (heat-observed: error body)."""
+"""Heat's texts for the codes. The specific text is in `error.message`."""
 
 UNDER_STACKS = {
     "stacks", "resource_types", "template_versions", "validate", "build_info", "services", "software_configs",
     "software_deployments",
     "node_actions", "node_playbooks", "node_playbook_runs",
 }  # fmt: skip
-"""First segments of what every project has: seen right below the root they mean that the project is missing."""
+"""First segments of paths below a project. Below the root, they mean that the project is missing."""
 
 
 def install(app: "falcon.App[Request, Response]") -> None:
-    """Answer every error of `app` in the fault format."""
-    app.add_error_handler(Exception, on_surprise)
+    """Install handlers that answer every error of `app` in the fault format."""
+    app.add_error_handler(Exception, on_unexpected)
     app.add_error_handler(falcon.HTTPError, on_http_error)
     app.add_error_handler(HeatliteError, on_error)
 
 
 def fault(resp: Response, status: HTTPStatus, error_type: str, message: str) -> None:
-    """Make `resp` the fault with this code, type and message."""
+    """Set the response to a fault with this code, type and message."""
     resp.status = status
     resp.content_type = falcon.MEDIA_JSON
     resp.text = None
@@ -80,7 +83,7 @@ def fault(resp: Response, status: HTTPStatus, error_type: str, message: str) -> 
 
 
 def status_of(error: HeatliteError) -> HTTPStatus:
-    """The code of the error's kind."""
+    """Return the code for the kind of an error."""
     for kind in type(error).__mro__:
         if kind in CODES:
             return CODES[kind]
@@ -88,7 +91,7 @@ def status_of(error: HeatliteError) -> HTTPStatus:
 
 
 def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[str, object]) -> None:
-    """One of our own errors."""
+    """Answer an error of heatlite."""
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("%s %r: %s", req.method, req.path, error)
@@ -100,7 +103,7 @@ def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[st
 
 
 def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, object]) -> None:
-    """An error of the web layer: no such URL, no such method, a header that cannot be read."""
+    """Answer an error of Falcon: unknown URL or method, invalid header."""
     status = HTTPStatus(error.status_code)
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         message = f"{req.method} is not allowed here; allowed are {dict(error.headers or {})['Allow']}."
@@ -114,22 +117,22 @@ def on_http_error(req: Request, resp: Response, error: falcon.HTTPError, params:
 
 
 def on_malformed(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
-    """What the HTTP server finds wrong only while the body is read: chunks that are none."""
-    fault(resp, HTTPStatus.BAD_REQUEST, "HTTPBadRequest", f"The request is not HTTP: {error}.")
+    """Answer an error in the chunks of the body, found while reading it."""
+    fault(resp, HTTPStatus.BAD_REQUEST, "HTTPBadRequest", f"The request is not valid HTTP: {error}.")
 
 
-def on_surprise(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
-    """A fault of our own making: the log gets everything, the client only the way to find it there."""
+def on_unexpected(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
+    """Answer an unexpected error: log it, and tell the client the request id only."""
     log.error("%s %r failed", req.method, req.path, exc_info=error)
     message = f"An unexpected error occurred. It is in the server's log under {req.request_id}."
     fault(resp, HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPInternalServerError", message)
 
 
 def _unknown_url(req: Request) -> str:
-    """Clients use the endpoint as it was given to them, so a wrong one is the likeliest cause: name the right one."""
+    """Return a message with the correct endpoint: a wrong one is the usual cause."""
     parts = req.path.strip("/").split("/")
     if parts[0] == "v1":
         del parts[0]
     if parts and parts[0] in UNDER_STACKS:
-        return f"There is no project in the URL {req.path}. Give the client the endpoint {req.base}/v1/{{project}}."
+        return f"The URL {req.path} has no project. Configure the client with the endpoint {req.base}/v1/{{project}}."
     return f"There is nothing at {req.path}."

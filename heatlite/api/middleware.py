@@ -1,4 +1,4 @@
-"""What happens to every request before and after its handler."""
+"""Middleware: request ids, logs, limits, and access control."""
 
 import logging
 import re
@@ -23,21 +23,20 @@ log = logging.getLogger(__name__)
 
 
 GLOBAL_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-"""The id of a request to another service, of which this one is a part (the form of oslo.middleware)."""
+"""The id of the original request to another service, in the form of oslo.middleware."""
 
 LOOPBACK = re.compile(r"(localhost|\[::1\]|127(\.[0-9]{1,3}){3})(:[0-9]+)?", re.IGNORECASE)
 
 
 ACTION = "X-Heatlite-Action"
-"""The URL of the action that a request has queued; also `Location`, where Heat sends no other."""
+"""Header with the URL of the queued action. `Location` has it, too, unless Heat uses it otherwise."""
 
 
 class RequestMiddleware:
-    """Request id, request log, limits, and who asks.
+    """Handles every request before and after its handler.
 
-    A browser sends what any web page tells it to, and a password that it was once told goes along. So it is heard for
-    pages at `public_url` only (`Origin`, RFC 6454). Where nobody is asked who he is, a request has to name this machine
-    or `public_url` as its `Host`, too.
+    CSRF guard: a browser sends cached passwords with the requests of any web page. So `Origin` (RFC 6454) has to be
+    that of `public_url`. Without authentication, `Host` has to be a loopback address or that of `public_url`.
     """
 
     def __init__(self, public_url: str | None, max_body: int, meter: Meter, access: AccessControl) -> None:
@@ -51,7 +50,7 @@ class RequestMiddleware:
         self._max_body = max_body
 
     def process_request(self, req: Request, resp: Response) -> None:
-        """Before routing: refuse what no handler should see."""
+        """Reject invalid requests before routing."""
         part_of = req.get_header("X-Openstack-Request-Id", default="")
         global_id = part_of if GLOBAL_ID.fullmatch(part_of) else None
         req.logged = logs.begin(request_id=req.request_id, global_request_id=global_id)
@@ -59,17 +58,17 @@ class RequestMiddleware:
         req.max_body = self._max_body
         origin = req.env.get("HTTP_ORIGIN")
         if origin is not None and origin != self._origin:
-            # Any page that a browser on this machine shows could otherwise send text/plain here and delete stacks.
+            # Any web page in a browser on this machine could otherwise send text/plain and delete stacks.
             raise Forbidden("Web pages of other sites may not use this API.")
         if not self._access.is_guarded and not self._is_ours(req.env.get("HTTP_HOST")):
-            # A name that its owner has pointed at this machine makes a page of his count as ours.
+            # DNS rebinding: a foreign name that resolves to this machine would count as the same origin.
             raise Forbidden("The Host of the request is neither a loopback address nor that of public_url.")
         if req.method not in COMBINED_METHODS:
-            req.method = "TRACE"  # a method that no route has: 405 with Allow, where Falcon would say 400
+            req.method = "TRACE"  # no route has it: 405 with Allow instead of Falcon's 400
         if "\x00" in req.path:
             raise falcon.HTTPNotFound
         if "%00" in req.query_string:
-            raise HTTPBadRequest("The query holds a NUL character.")
+            raise HTTPBadRequest("The query contains a NUL character.")
         length = req.content_length
         if length is not None and length > self._max_body:
             raise RequestLimitExceeded(
@@ -79,26 +78,23 @@ class RequestMiddleware:
             req.path = "/v1/" + req.path[6:]
 
     def _is_ours(self, host: str | None) -> bool:
-        """Whether a request was sent to a name of this server (none: HTTP/1.0)."""
+        """Return True if the Host is a name of this server (None: HTTP/1.0)."""
         if host is None or host == self._host:
             return True
         return LOOPBACK.fullmatch(host) is not None
 
     def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
-        """The caller, and whether he may."""
+        """Authenticate the caller, and check the rule of the route."""
         rule = self._rules[req.uri_template or ""].get(req.method)
         req.admit = partial(self._access.admit, req, params.pop("project", None), rule, params)
         req.admit()
 
     def guard(self, template: str, rules: Mapping[str, str]) -> None:
-        """Ask for these rules, by method, at a route.
-
-        One that nobody has guarded answers nobody.
-        """
+        """Set the rules of a route by method. A route without rules answers no request."""
         self._rules[template] = rules
 
     def guarded(self, rule: str, sink: Callable[..., None]) -> Callable[..., None]:
-        """A sink that asks for a rule, in the project and for the stack of its URL."""
+        """Wrap a sink with the check of a rule, for the project and stack of the URL."""
 
         def admit(req: Request, resp: Response, **parts: str) -> None:
             named = {name: parts[name] for name in ("stack_name", "stack_id")}
@@ -108,7 +104,7 @@ class RequestMiddleware:
         return admit
 
     def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
-        """The id goes out, and where the action is that was queued; one line goes into the log, and it is counted."""
+        """Add headers for the request id and the queued action; log and count."""
         resp.set_header("X-Openstack-Request-Id", req.request_id)
         if req_succeeded and req.queued:
             url = views.action_url(req.base, req.caller.project, req.queued[0])

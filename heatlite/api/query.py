@@ -1,7 +1,4 @@
-"""Reading query strings.
-
-Texts are Heat's (heat-observed); unknown keys are left alone.
-"""
+"""Query strings. Error texts are Heat's; most routes ignore unknown keys."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +10,7 @@ from heatlite.core.errors import HTTPBadRequest, Invalid, InvalidValue
 from heatlite.plugin.signing import Proof
 
 LARGEST = 2**31 - 1
-"""What every database takes as an integer."""
+"""The largest integer that every database accepts."""
 
 Choice = TypeVar("Choice")
 
@@ -21,10 +18,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def truth(name: str, value: object, error: type[Invalid] = HTTPBadRequest) -> bool:
-    """A JSON boolean, or the text true or false in any case; nothing else, not even 1.
-
-    Raises `error`.
-    """
+    """Read a JSON boolean, or the text true or false in any case. Raises `error`."""
     text = str(value).lower() if isinstance(value, (bool, str)) else ""
     if text not in ("true", "false"):
         raise error(f'Unrecognized value "{value}" for "{name}", acceptable values are: true, false.')
@@ -32,7 +26,7 @@ def truth(name: str, value: object, error: type[Invalid] = HTTPBadRequest) -> bo
 
 
 def non_negative(name: str, value: object) -> int:
-    """A non-negative integer or its text. Raises HTTPBadRequest."""
+    """Read a non-negative integer or its text. Raises HTTPBadRequest."""
     text = str(value) if isinstance(value, (int, str)) else ""
     if _INTEGER.fullmatch(text) is None:
         raise HTTPBadRequest(f"Only integer is acceptable by '{name}'.")
@@ -45,39 +39,39 @@ def non_negative(name: str, value: object) -> int:
 
 
 def values(req: Request, name: str) -> tuple[str, ...]:
-    """Every value of a key, in the order given."""
+    """Return every value of a key in order."""
     found = req.params.get(name, ())
     return (found,) if isinstance(found, str) else tuple(found)
 
 
 def text(req: Request, name: str, blank: bool = False) -> str | None:
-    """The last value of a key.
+    """Return the last value of a key.
 
-    With `blank` an empty one counts as none, as in Heat's lists.
+    With `blank`, an empty one counts as none, as in Heat's lists.
     """
     found = values(req, name)
     return (found[-1] or None if blank else found[-1]) if found else None
 
 
 def proof(req: Request) -> Proof:
-    """What shows that a signal may be given: the signature of the URL, or a token."""
+    """Return the proof of the right to signal: the signature of the URL, or a token."""
     return Proof(parse_qsl(req.query_string, keep_blank_values=True), req.get_header("X-Auth-Token"))
 
 
 def flag(req: Request, name: str, default: bool = False, blank: bool = False) -> bool:
-    """A boolean (`truth`); `blank` as in `text`."""
+    """Return a boolean (`truth`). `blank` as in `text`."""
     found = text(req, name, blank)
     return default if found is None else truth(name, found)
 
 
 def number(req: Request, name: str, blank: bool = False) -> int | None:
-    """A non-negative integer (`non_negative`); `blank` as in `text`."""
+    """Return a non-negative integer (`non_negative`). `blank` as in `text`."""
     found = text(req, name, blank)
     return None if found is None else non_negative(name, found)
 
 
 def direction(req: Request) -> str | None:
-    """`sort_dir`: asc or desc; an empty value counts as none. Raises InvalidValue."""
+    """Return `sort_dir`: asc, desc or None. Raises InvalidValue."""
     found = text(req, "sort_dir", blank=True)
     if found not in (None, "asc", "desc"):
         raise InvalidValue(f'Unknown sort direction "{found}", acceptable values are: asc, desc.')
@@ -85,30 +79,27 @@ def direction(req: Request) -> str | None:
 
 
 def words(req: Request, name: str) -> tuple[str, ...]:
-    """A list separated by commas, possibly over several keys."""
+    """Return a list separated by commas, of one key or several."""
     return tuple(word for value in values(req, name) for word in value.split(",") if word)
 
 
 def check_known(req: Request, names: Collection[str]) -> None:
-    """Raise HTTPBadRequest where the query has a key that is none of these."""
+    """Raise HTTPBadRequest for an unknown key."""
     unknown = [name for name in req.params if name not in names]
     if unknown:
         raise HTTPBadRequest(f"Unknown query key {', '.join(unknown)}; there are: {', '.join(names)}.")
 
 
 def several(req: Request, name: str) -> tuple[str, ...]:
-    """A list as `words` reads it, which may not be empty where the key is there.
-
-    Raises HTTPBadRequest.
-    """
+    """Return a list as `words` does. Raises HTTPBadRequest for a key without a value."""
     found = words(req, name)
     if name in req.params and not found:
-        raise HTTPBadRequest(f"{name} has no value; leave it out to have all.")
+        raise HTTPBadRequest(f"{name} has no value; omit it to get all.")
     return found
 
 
 def several_of(req: Request, name: str, choices: Mapping[str, Choice]) -> tuple[Choice, ...]:
-    """The same, of certain values, as what they mean. Raises HTTPBadRequest."""
+    """Return a list of choices, mapped to their values. Raises HTTPBadRequest."""
     found = several(req, name)
     for word in found:
         if word not in choices:
@@ -117,8 +108,10 @@ def several_of(req: Request, name: str, choices: Mapping[str, Choice]) -> tuple[
 
 
 def sort(req: Request, keys: Collection[str]) -> list[tuple[str, bool]]:
-    """`sort`: ``key:direction,…``, each key once, the direction asc if it is left out; what comes out tells whether it
-    is descending. Raises HTTPBadRequest."""
+    """Read `sort`: ``key:direction,…``, each key once; the default direction is asc.
+
+    Returns keys, with True for a descending order. Raises HTTPBadRequest.
+    """
     out: dict[str, bool] = {}
     for word in several(req, "sort"):
         key, colon, given = word.partition(":")
@@ -127,11 +120,11 @@ def sort(req: Request, keys: Collection[str]) -> list[tuple[str, bool]]:
         if colon and given not in ("asc", "desc"):
             raise HTTPBadRequest(f'Unknown sort direction "{given}" of {key}, acceptable values are: asc, desc.')
         if key in out:
-            raise HTTPBadRequest(f"The sort key {key} is there twice.")
+            raise HTTPBadRequest(f"The sort key {key} occurs twice.")
         out[key] = given == "desc"
     return list(out.items())
 
 
 def filters(req: Request, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The values of those keys that have one: each means one of them."""
+    """Return the values of the keys that have any. Values of one key are alternatives."""
     return {name: values(req, name) for name in names if any(values(req, name))}

@@ -1,4 +1,4 @@
-"""One request as the handlers see it."""
+"""The request object of the handlers."""
 
 import time
 import uuid
@@ -14,31 +14,31 @@ from heatlite.core.context import Context, Replay
 from heatlite.core.logs import Ids
 
 REPLAY = "heatlite.replay"
-"""In the environment of a request that is made again from the list of suppressed ones: its `Replay`."""
+"""Key in the WSGI environment of a replayed request for its `Replay`."""
 
 
 class Request(falcon.Request):
-    """A Falcon request that knows its id, its caller and how the client reaches us."""
+    """A Falcon request with its id, its caller and the URL that the client uses."""
 
     __slots__ = ("admit", "base", "caller", "logged", "max_body", "queued", "replay", "request_id", "started")
 
     admit: Callable[[], None]
-    """Asks the door once more; set with `caller`. Raises Unauthorized, Forbidden, Unavailable."""
+    """Repeats the access check; set with `caller`. Raises Unauthorized, Forbidden, Unavailable."""
     base: str
-    """Scheme, host and prefix of the server as clients reach it, without a slash at the end."""
+    """Scheme, host and prefix of the server's URL for clients, without a trailing slash."""
     caller: Context
     """Set on every route below a project."""
     logged: Token[Ids]
-    """What takes this request's ids off what its thread logs."""
+    """Token that removes the ids of this request from the log context."""
     queued: list[str]
-    """The ids of the actions that the request has put into the queue."""
+    """Ids of the actions that the request has queued."""
     max_body: int
-    """The most bytes that a body may have."""
+    """Maximum size of a body in bytes."""
 
     def __init__(self, env: dict[str, Any], options: RequestOptions | None = None) -> None:
         super().__init__(env, options)
         self.replay: Replay | None = env.get(REPLAY)
-        # uuid4() asks the kernel, and lets another thread have the interpreter while it does.
+        # uuid4() calls the kernel and so yields the interpreter to another thread.
         self.request_id = f"req-{uuid.UUID(int=getrandbits(128), version=4)}"
         if self.replay is not None:
             self.request_id = self.replay.request_id
@@ -47,5 +47,5 @@ class Request(falcon.Request):
         self.queued = []
 
     def require(self, rule: str) -> None:
-        """Raise Forbidden unless the caller may do what the rule names."""
+        """Raise Forbidden unless the caller has the right that the rule names."""
         self.caller.require(rule)

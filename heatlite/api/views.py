@@ -1,6 +1,6 @@
-"""Records → wire shapes (heat-api §4–§7).
+"""Wire shapes of records.
 
-Pure functions; `base` is how clients reach the server.
+Pure functions. `base` is the URL at which clients reach the server.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,27 +47,27 @@ NO_OUTPUT_DESCRIPTION = "No description given"
 
 
 def project_url(base: str, project: str) -> str:
-    """The endpoint of a project."""
+    """Return the endpoint of a project."""
     return f"{base}/v1/{quote(project, safe='')}"
 
 
 def stack_url(base: str, stack: StackRecord | StackSummary) -> str:
-    """The canonical URL of a stack."""
+    """Return the canonical URL of a stack."""
     return url_of(base, stack.project, stack.name, stack.id)
 
 
 def url_of(base: str, project: str, name: str, stack_id: str) -> str:
-    """The canonical URL of the stack with this name and id."""
+    """Return the canonical URL of the stack with this name and id."""
     return f"{project_url(base, project)}/stacks/{quote(name, safe='')}/{stack_id}"
 
 
 def action_url(base: str, project: str, action_id: str) -> str:
-    """The URL of an action."""
+    """Return the URL of an action."""
     return f"{project_url(base, project)}/actions/{action_id}"
 
 
 def link(rel: str, href: str) -> JsonMap:
-    """One entry of `links`."""
+    """Return an entry of `links`."""
     return {"href": href, "rel": rel}
 
 
@@ -75,15 +75,15 @@ def link(rel: str, href: str) -> JsonMap:
 
 
 def created(url: str, stack: StackRecord) -> JsonMap:
-    """The answer to a create."""
+    """Return the answer to a create."""
     return {"stack": {"id": stack.id, "links": [link("self", url)]}}
 
 
 def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: bool = False) -> JsonMap:
-    """A stack as a list shows it, with its project if asked.
+    """Return a stack for a list, with its project if asked.
 
-    The description is always empty there, as in Heat.
-    `agents`: in which projects the agents of stacks have accounts, by stack.
+    The description is empty, as in Heat.
+    `agents` maps stack ids to the projects of their agents' accounts.
     """
     return {
         **({"project": stack.project} if project else {}),
@@ -106,7 +106,7 @@ def summary(base: str, stack: StackSummary, agents: Mapping[str, str], project: 
 
 
 def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
-    """A stack with all but its outputs."""
+    """Return a stack without its outputs."""
     described = _described(base, stack, definition)
     actions = link("actions", f"{project_url(base, stack.project)}/actions?target={stack.id}")
     return {
@@ -120,7 +120,7 @@ def show(base: str, stack: StackRecord, definition: Definition) -> JsonMap:
 
 
 def _protection(record: ProtectionRecord | None) -> JsonMap | None:
-    """Since when, by whom and why something is protected; null where it is not."""
+    """Return a protection, or null."""
     if record is None:
         return None
     return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
@@ -150,7 +150,7 @@ def _described(base: str, stack: StackRecord, definition: Definition) -> JsonMap
 
 
 def output_names(definition: Definition) -> list[JsonMap]:
-    """The outputs without their values."""
+    """Return the outputs without values."""
     return [
         {"output_key": name, "description": output.description or NO_OUTPUT_DESCRIPTION}
         for name, output in definition.outputs.items()
@@ -158,7 +158,7 @@ def output_names(definition: Definition) -> list[JsonMap]:
 
 
 def environment(definition: Definition, hidden: Iterable[str]) -> JsonMap:
-    """The environment that a stack has, without the values of hidden parameters, those of nested stacks too."""
+    """Return the environment without hidden values, also those of nested stacks."""
     return definition.environment.to_dict({*definition.template.hidden, *hidden})
 
 
@@ -166,7 +166,7 @@ def environment(definition: Definition, hidden: Iterable[str]) -> JsonMap:
 
 
 def dependents(rows: Iterable[ResourceRecord]) -> dict[str, list[str]]:
-    """Which names each name is required by."""
+    """Map resource names to the names that require them."""
     required_by: dict[str, list[str]] = {}
     for row in rows:
         for name in row.requires:
@@ -177,7 +177,7 @@ def dependents(rows: Iterable[ResourceRecord]) -> dict[str, list[str]]:
 def resource(
     base: str, stack: StackRecord, row: ResourceRecord, required_by: Sequence[str], nested: bool
 ) -> JsonMap:
-    """A resource as a list shows it; `nested`: whether its object is a stack, which is linked then."""
+    """Return a resource for a list. `nested` adds the link to its nested stack."""
     url = stack_url(base, stack)
     links = [link("self", f"{url}/resources/{quote(row.name, safe='')}"), link("stack", url)]
     if nested and row.physical_id is not None:
@@ -200,29 +200,29 @@ def resource(
 
 
 def health(record: HealthRecord | None) -> JsonMap:
-    """The key ``health`` of a resource; empty where its state says all that is known."""
+    """Return the key ``health`` of a resource; empty unless the health is unknown."""
     if record is None or record.since is None:
         return {}
     return {"health": {"state": "unknown", "since": to_text(record.since), "reason": record.reason}}
 
 
 def details(row: ResourceRecord, attributes: Mapping[str, Json]) -> JsonMap:
-    """What a resource shows beyond the list: its description and attributes."""
+    """Return the fields that a list omits: description and attributes."""
     return {"description": row.description, "attributes": dict(attributes)}
 
 
-# -- previews: Heat shows its own records there, other keys than everywhere else ----------------------
+# -- previews: Heat shows its internal records here, with other keys ---------------------------------
 
 
 def preview(base: str, planned: Preview) -> JsonMap:
-    """A stack as a create would make it."""
+    """Return the stack that a create would make."""
     return {
         "stack": {
             **_described(base, planned.stack, planned.definition),
             "id": "None",
             "resources": [_branch(item) for item in planned.resources],
         },
-        # Nothing is there that a plan could stop to fit: a digest of it would say nothing.
+        # No digest: without existing resources, a plan cannot become out of date.
         **({} if planned.plan is None else {"plan": {"resources": _planned(planned.plan)}}),
     }
 
@@ -234,7 +234,7 @@ def _branch(item: PreviewTree) -> Json:
 
 
 def changes(planned: Changes) -> JsonMap:
-    """What an update would do."""
+    """Return the changes of an update."""
     lists = {
         "unchanged": planned.unchanged,
         "updated": planned.updated,
@@ -282,7 +282,7 @@ def _planned(plan: ShownPlan) -> list[JsonMap]:
 
 
 def preview_resource(item: PreviewResource, properties: bool) -> JsonMap:
-    """One resource of a preview; in a nested stack, or with one, it also says which."""
+    """Return a resource of a preview, with its parent resource and nested stack."""
     row, stack = item.record, item.stack
     identity = {"tenant": stack.project, "stack_name": stack.name, "stack_id": stack.id}
     shown: JsonMap = {
@@ -315,7 +315,10 @@ def preview_resource(item: PreviewResource, properties: bool) -> JsonMap:
 
 
 def event(url: str, record: EventRecord, root: str | None = None) -> JsonMap:
-    """An event as a list shows it; `url` is its stack's, `root` that of the tree's root, where it is to be told."""
+    """Return an event for a list.
+
+    `url` is that of its stack, `root` that of the root stack or None.
+    """
     resource_url = f"{url}/resources/{quote(record.resource_name, safe='')}"
     links = [
         link("self", f"{resource_url}/events/{record.id}"),
@@ -337,7 +340,7 @@ def event(url: str, record: EventRecord, root: str | None = None) -> JsonMap:
 
 
 def event_detail(url: str, record: EventRecord) -> JsonMap:
-    """An event with the resource's type and properties."""
+    """Return an event with the type and properties of its resource."""
     return {
         **event(url, record),
         "resource_type": record.resource_type,
@@ -349,7 +352,7 @@ def event_detail(url: str, record: EventRecord) -> JsonMap:
 
 
 def config_summary(record: SoftwareConfigRecord, project: bool = False) -> JsonMap:
-    """A software configuration as a list shows it, with its project if asked."""
+    """Return a software configuration for a list, with its project if asked."""
     return {
         "id": record.id,
         "name": record.name,
@@ -360,14 +363,20 @@ def config_summary(record: SoftwareConfigRecord, project: bool = False) -> JsonM
 
 
 def unseen(caller: Context, by_agent: bool = False) -> frozenset[str]:
-    """The inputs of a software configuration whose values a caller is not shown; `by_agent`: where agents read it."""
+    """Return the inputs whose values are masked for a caller.
+
+    `by_agent` is True on routes for agents.
+    """
     if not caller.may(SIGNAL):
         return frozenset({PASSWORD_INPUT, SIGNAL_INPUT})
     return frozenset() if by_agent else frozenset({PASSWORD_INPUT})
 
 
 def config(record: SoftwareConfigRecord, unseen: frozenset[str]) -> JsonMap:
-    """A software configuration with its content; the values of inputs in `unseen` are stars, wherever they stand."""
+    """Return a software configuration.
+
+    Masks the values of inputs in `unseen` wherever they occur.
+    """
     shown: JsonMap = {
         **config_summary(record),
         "config": record.config,
@@ -380,7 +389,10 @@ def config(record: SoftwareConfigRecord, unseen: frozenset[str]) -> JsonMap:
 
 
 def deployment(record: SoftwareDeploymentRecord, unseen: frozenset[str]) -> JsonMap:
-    """A software deployment without the values of inputs in `unseen`; `updated_time` once it has changed."""
+    """Return a software deployment.
+
+    Masks the inputs in `unseen`; has `updated_time` after a change.
+    """
     return {
         "id": record.id,
         "server_id": record.server_id,
@@ -401,14 +413,14 @@ def deployment(record: SoftwareDeploymentRecord, unseen: frozenset[str]) -> Json
 
 
 def action_word(verb: Verb) -> str:
-    """What is done, as actions tell it: ``STACK_UPDATE``."""
+    """Return the kind of an action: ``STACK_UPDATE``."""
     return f"STACK_{verb}"
 
 
 def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
-    """An action with all that may be seen of it (seed: senlin-actions).
+    """Return an action with all visible fields.
 
-    Of its inputs what an adoption or a restore takes over is left out: it holds what types keep for themselves.
+    Omits the input `resources` of an adoption or a restore: it contains internal data of resource types.
     """
     ended = to_text(record.finished_at)
     return {
@@ -452,7 +464,7 @@ def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
 
 
 def move(record: TransitionRecord) -> JsonMap:
-    """One move of an action."""
+    """Return a transition of an action."""
     return {
         "time": to_text(record.time),
         "from": record.before,
@@ -467,7 +479,7 @@ def move(record: TransitionRecord) -> JsonMap:
 
 
 def snapshot(record: SnapshotRecord) -> JsonMap:
-    """A snapshot; `data` is null until it is taken."""
+    """Return a snapshot. `data` is null until it is complete."""
     return {
         "id": record.id,
         "name": record.name,
@@ -486,9 +498,9 @@ def lock(
     dropped: DroppedRecord | None = None,
     tree: Mapping[str, str] = MappingProxyType({}),
 ) -> JsonMap:
-    """The lock that covers `stack` (lock-and-health §2); `holder` is the stack that it was set on.
+    """Return the lock that covers `stack`. `holder` is the stack that it was set on.
 
-    `tree` maps the ids of the stack and of all nested in it to their names.
+    `tree` maps the ids of the stack and its nested stacks to their names.
     """
     held = None if holder is None or holder.lock is None else _held(stack, holder, holder.lock)
     shown: JsonMap = {"lock": held, "suppressed": [_suppressed(entry, tree) for entry in suppressed]}
@@ -524,12 +536,10 @@ def _held(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
     }
 
 
-
-
 def service(record: ServiceRecord, at_work: Sequence[ActionRecord], project: str, now: float) -> JsonMap:
-    """An engine. Of what it does the caller sees his project's part.
+    """Return an engine, with the running actions of the caller's project only.
 
-    `at_work` is what any engine does.
+    `at_work` are the running actions of all engines.
     """
     doing = [action for action in at_work if action.owner == record.id]
     own = [action for action in doing if action.project == project]
@@ -551,5 +561,5 @@ def service(record: ServiceRecord, at_work: Sequence[ActionRecord], project: str
 
 
 def _service_time(moment: float) -> str:
-    """Heat shows these with microseconds and without a zone."""
+    """Format a time as Heat does here: with microseconds and without a zone."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")

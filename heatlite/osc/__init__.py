@@ -1,4 +1,1 @@
-"""Commands for `openstack`.
-
-They stand in for nothing of heatclient's; they add what it does not know.
-"""
+"""Commands for `openstack` that python-heatclient does not have."""

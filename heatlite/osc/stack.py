@@ -1,7 +1,7 @@
 """``openstack stack lock``, ``stack unlock``, ``stack lock show``.
 
-Found through entry points in the group of python-heatclient's own commands. `openstack` looks at every entry point, so
-nothing heavy is imported here: cliff and osc-lib are loaded already, and the client comes from their own manager.
+Registered as entry points in the group of python-heatclient. `openstack` imports every entry point, so this module
+imports cliff and osc-lib only, which are loaded already. The client comes from their manager.
 """
 
 import argparse
@@ -15,20 +15,20 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 WAIT_SECONDS = 0.2
-"""Between two looks at a stack that is being locked or unlocked."""
+"""Seconds between polls of a stack during a lock or unlock."""
 
 Fields = tuple[Sequence[str], Sequence[object]]
 
 
 class Suppressed(FormattableColumn[list[dict[str, Any]]]):
-    """What a lock has refused: a line each for people, the objects for programs."""
+    """Suppressed requests: lines for a terminal, objects for programs."""
 
     def human_readable(self) -> str:
         return "\n".join(map(_line, self._value))
 
 
 def _line(entry: dict[str, Any]) -> str:
-    """``7: 2026-11-21T09:00:00Z mark_unhealthy db (3 times) by mia in web {"mark_unhealthy": true}``."""
+    """Format ``7: 2026-11-21T09:00:00Z mark_unhealthy db (3 times) by mia in web …``."""
     times = f" ({entry['count']} times)" if entry["count"] > 1 else ""
     effect = json.dumps(entry["effect"]) if entry["effect"] else ""
     large = "" if entry["replayable"] else ", too large to be replayed"
@@ -37,7 +37,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 class _StackCommand(command.ShowOne):
-    """What all have in common: one stack, and the answer of ``GET …/lock``."""
+    """Base of the commands: one stack, and the answer of ``GET …/lock``."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -45,11 +45,11 @@ class _StackCommand(command.ShowOne):
         return parser
 
     def _client(self) -> Any:  # python-heatclient has no types
-        manager: Any = self.app.client_manager  # its plugins' names are known at run time only
+        manager: Any = self.app.client_manager  # the names of its plugins are dynamic
         return manager.orchestration
 
     def _resolve(self, stack: str) -> str:
-        """``<name>/<id>`` of a stack by name or id."""
+        """Return ``<name>/<id>`` of a stack by name or id."""
         return str(self._client().stacks._resolve_stack_id(stack))
 
     def _get(self, identity: str) -> Any:
@@ -69,7 +69,7 @@ class _StackCommand(command.ShowOne):
 
 
 class _Action(_StackCommand):
-    """An action on the lock. It may go on after the server has accepted it."""
+    """Base of lock and unlock, which may continue after the server's answer."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -102,9 +102,9 @@ class LockStack(_Action):
             default="all",
             help="stacks: the stack and its nested stacks; all: their resources too (default: all)",
         )
-        parser.add_argument("--reason", metavar="<reason>", help="Why; shown to whoever is refused")
+        parser.add_argument("--reason", metavar="<reason>", help="Reason, shown in error messages")
         parser.add_argument(
-            "--expires", metavar="<time>", help="When the lock lifts itself, ISO 8601 UTC: 2026-11-21T18:00:00Z"
+            "--expires", metavar="<time>", help="Expiry time, ISO 8601 UTC: 2026-11-21T18:00:00Z"
         )
         return parser
 
@@ -125,7 +125,7 @@ class UnlockStack(_Action):
 
 
 class ShowStackLock(_StackCommand):
-    """Show the maintenance lock of a stack and what it has refused"""
+    """Show the maintenance lock of a stack and the requests that it suppressed"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         return self._show(self._resolve(parsed_args.stack))

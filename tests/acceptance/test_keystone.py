@@ -124,7 +124,7 @@ def test_a_keystone_out_of_order_is_503_and_nothing_is_lost(
     kind, text = mia.fault("POST", "/stacks", {"stack_name": "s", "template": template(a=value())}, code=503)
     assert time.monotonic() - began < 5
     assert (kind, text) == (
-        "Unavailable", "Keystone is not available now: it cannot be asked who you are; try again later",
+        "Unavailable", "Keystone is not available now: it cannot check your token; try again later",
     )  # fmt: skip
     assert mia.app.get("/healthcheck").text == "OK"
     assert mia.app.get("/v1").json["versions"]
@@ -183,7 +183,7 @@ def test_what_is_needed_later_is_kept(serve: Serve, keystone: Keystone) -> None:
     ("table", "message"),
     [
         ({}, "auth_url"),
-        ({"auth_url": "http://k", "user_nam": "heat"}, r"\[keystone\]: there is no key 'user_nam'"),
+        ({"auth_url": "http://k", "user_nam": "heat"}, r"\[keystone\]: unknown key 'user_nam'"),
         ({"auth_url": "http://k", "auth_type": "magic"}, r"\[keystone\]: .*magic"),
         ({"auth_url": "http://k", "token_cache_time": "soon"}, r"\[keystone\]: token_cache_time"),
     ],

@@ -433,7 +433,7 @@ class TestTokens:
             ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={a='b'}\n", "projects are given as"),
             ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpires='x'\n", "a time with a zone"),
             ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpires=2027-01-01T00:00:00\n", "a time with a zone"),
-            ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpire=2027-01-01T00:00:00Z\n", "no key expire"),
+            ("[[tokens]]\nsha256='%s'\nuser='a'\nprojects={}\nexpire=2027-01-01T00:00:00Z\n", "unknown key expire"),
         ],
     )
     def test_what_starts_no_server(self, tmp_path: Path, text: str, message: str) -> None:

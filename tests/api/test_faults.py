@@ -254,7 +254,7 @@ BODIES: list[tuple[str, object, str, str]] = [
         "The Parameter (zz) was not defined in template.",
     ),
     ("long tag", {"tags": "t" * 81}, "HTTPBadRequest", f'Invalid tag, "{"t" * 81}" is longer than 80 characters'),
-    ("tag with a comma", {"tags": ["a,b"]}, "HTTPBadRequest", 'Invalid tag, "a,b" holds a comma'),
+    ("tag with a comma", {"tags": ["a,b"]}, "HTTPBadRequest", 'Invalid tag, "a,b" contains a comma'),
     ("tags", {"tags": 5}, "HTTPBadRequest", "tags: has to be text or a list or null, not a number."),
     ("a tag", {"tags": ["a", 5]}, "HTTPBadRequest", "tags[1]: has to be text, not a number."),
     ("name", {"stack_name": 5}, "HTTPBadRequest", "stack_name: has to be text or null, not a number."),
@@ -265,7 +265,7 @@ BODIES: list[tuple[str, object, str, str]] = [
     ("environment section", {"environment": {"zz": {}}}, "HTTPBadRequest", None),
     ("environment text", {"environment": "a: ["}, "HTTPBadRequest", None),
     ("environment file", {"environment_files": ["zz"]}, "HTTPBadRequest", None),
-    ("converge", {"converge": True}, "HTTPBadRequest", "converge only makes sense for an update."),
+    ("converge", {"converge": True}, "HTTPBadRequest", "converge is valid for an update only."),
     ("adopt", {"adopt_stack_data": "{}"}, "HTTPBadRequest", "adopt_stack_data: there is no template in it."),
     ("adopt text", {"adopt_stack_data": "{"}, "HTTPBadRequest", None),
     ("adopt list", {"adopt_stack_data": []}, "HTTPBadRequest", None),
@@ -350,11 +350,11 @@ RAW: list[tuple[str, bytes, str]] = [
     ("Latin-1", b'{"stack_name": "\xe4"}', "The body is not UTF-8: invalid continuation byte at byte 16."),
     ("NaN", b'{"stack_name": NaN}', "NaN is not JSON"),
     ("NUL", b'{"stack_name": "a\x00"}', "Invalid control character at: line 1 column 18 (char 17)"),
-    ("escaped NUL", b'{"stack_name": "a\\u0000"}', "The body holds a NUL character."),
+    ("escaped NUL", b'{"stack_name": "a\\u0000"}', "The body contains a NUL character."),
     (
         "half a pair",
         b'{"stack_name": "a\\ud800"}',
-        "The body holds half of a surrogate pair, which is not a character.",
+        "The body contains half of a surrogate pair, which is not a character.",
     ),
     ("deep lists", deep(101), "The body is nested deeper than 100 levels."),
     ("very deep lists", deep(100_000), "The body is nested deeper than 100 levels."),
@@ -453,7 +453,7 @@ def test_odd_paths(refusing: Heat, path: str) -> None:
 
 @pytest.mark.parametrize("query", ["name=%00", "name=a%00b", "marker=%00"])
 def test_nul_in_a_query(refusing: Heat, query: str) -> None:
-    assert refusing.fault("GET", f"/stacks?{query}") == ("HTTPBadRequest", "The query holds a NUL character.")
+    assert refusing.fault("GET", f"/stacks?{query}") == ("HTTPBadRequest", "The query contains a NUL character.")
 
 
 # -- laws ------------------------------------------------------------------------------------------

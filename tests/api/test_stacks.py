@@ -478,7 +478,7 @@ def test_preview_of_nested_stacks(heat: Heat) -> None:
     ]  # fmt: skip
     assert {item["action"] for item in answer["plan"]["resources"]} == {"create"}
     assert "digest" not in answer["plan"]
-    text = "plan_digest only makes sense for an update."
+    text = "plan_digest is valid for an update only."
     assert heat.fault("POST", "/stacks", {**body, "plan_digest": "x"}) == ("HTTPBadRequest", text)
     path = heat.create(document, files=files)
     lists = heat.call("PATCH", f"{path}/preview?show_nested=true", {}, code=200).json["resource_changes"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from falcon.testing import create_environ
 
-from heatlite.api.event_streams import MOST_OF_ONE, PAGE, Streams, TooManyStreams
+from heatlite.api.event_streams import MAX_PER_CALLER, PAGE, Streams, TooManyStreams
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable, Unauthorized
@@ -142,10 +142,10 @@ def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -
 
 
 def test_one_caller_takes_not_all_streams(known: Store) -> None:
-    streams = Streams(known, most=MOST_OF_ONE + 2, longest=600)
+    streams = Streams(known, most=MAX_PER_CALLER + 2, longest=600)
     of = stack(known, "s")
     with ExitStack() as clients:
-        for _ in range(MOST_OF_ONE):
+        for _ in range(MAX_PER_CALLER):
             clients.enter_context(closing(Client(streams, of, user="mia")))
         with pytest.raises(TooManyStreams, match="of one caller"):
             Client(streams, of, user="mia")

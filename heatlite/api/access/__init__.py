@@ -1,1 +1,1 @@
-"""Who may come in, and what he may do (docs/decisions/0012-access.md)."""
+"""Authentication and authorization (docs/decisions/0012-access.md)."""

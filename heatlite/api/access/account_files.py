@@ -1,6 +1,6 @@
-"""Accounts in files: passwords as `htpasswd -B` writes them, tokens, and who has which roles in which projects.
+"""Account files: passwords as of `htpasswd -B`, tokens, and roles in projects.
 
-A file that was changed counts from the next request on. They hold hashes, no passwords and no tokens.
+They hold hashes of passwords and tokens. A change takes effect with the next request.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Projects = Mapping[str, frozenset[str]]
-"""Project → roles in it."""
+"""Projects → roles in them."""
 
 BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -34,7 +34,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token that was given out."""
+    """A token as stored, without its value."""
 
     sha256: str
     user: str
@@ -42,13 +42,13 @@ class TokenRecord:
     expires: datetime | None = None
 
 
-class Watched(Generic[T]):
-    """What a file says, as it is now."""
+class WatchedFile(Generic[T]):
+    """The parsed content of a file, read again after a change."""
 
     def __init__(self, path: Path, what: str, parse: Callable[[str, Path], T]) -> None:
-        """`what` it is, for errors.
+        """`what` names the file in errors.
 
-        Raises BadSetting for a file that cannot be read, or that `parse` refuses.
+        Raises BadSetting if it cannot be read or parsed.
         """
         self._path = path
         self._what = what
@@ -57,7 +57,10 @@ class Watched(Generic[T]):
         self._read()
 
     def get(self) -> T:
-        """Raises Unavailable while the file is away or wrong: who was taken off it must not come in."""
+        """Return the current content.
+
+        Raises Unavailable if it cannot be read: revoked accounts must stay out.
+        """
         try:
             if self._stamp() != self._seen:
                 self._read()
@@ -69,7 +72,7 @@ class Watched(Generic[T]):
 
     def _read(self) -> None:
         try:
-            seen = self._stamp()  # first: what is written meanwhile is read the next time
+            seen = self._stamp()  # before reading, so that a write meanwhile is noticed next time
             self._content = self._parse(self._path.read_text("utf-8"), self._path)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
@@ -81,11 +84,11 @@ class Watched(Generic[T]):
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-# -- what is in them -----------------------------------------------------------------------------------
+# -- parsing -------------------------------------------------------------------------------------------
 
 
 def parse_passwords(text: str, path: Path) -> dict[str, str]:
-    """User → bcrypt hash. Raises BadSetting."""
+    """Return users → bcrypt hashes. Raises BadSetting."""
     out: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -94,21 +97,21 @@ def parse_passwords(text: str, path: Path) -> dict[str, str]:
         if not (user and colon and BCRYPT.fullmatch(hashed)):
             raise BadSetting(f"{path}: line {number} is not USER:HASH with a bcrypt hash ($2y$…), as of `htpasswd -B`.")
         if user in out:
-            raise BadSetting(f"{path}: line {number}: {user} is there twice.")
+            raise BadSetting(f"{path}: line {number}: {user} occurs twice.")
         out[user] = hashed
     return out
 
 
 def parse_roles(text: str, path: Path) -> dict[str, Projects]:
-    """User → projects → roles. Raises BadSetting."""
+    """Return users → projects → roles. Raises BadSetting."""
     return {user: _projects(table, f"{path}: [{user}]") for user, table in _toml(text, path).items()}
 
 
 def parse_tokens(text: str, path: Path) -> dict[str, TokenRecord]:
-    """SHA-256 → the token. Raises BadSetting."""
+    """Return SHA-256 digests → tokens. Raises BadSetting."""
     entries = _toml(text, path).get("tokens", [])
     if not isinstance(entries, list):
-        raise BadSetting(f"{path}: [[tokens]] has two pairs of brackets.")
+        raise BadSetting(f"{path}: [[tokens]] needs two pairs of brackets.")
     tokens = [_token(entry, f"{path}: token {number}") for number, entry in enumerate(entries, 1)]
     return {token.sha256: token for token in tokens}
 
@@ -118,7 +121,7 @@ def _token(entry: object, place: str) -> TokenRecord:
         case {"sha256": str(sha256), "user": str(user), "projects": projects, **rest} if DIGEST.fullmatch(sha256):
             expires = rest.pop("expires", None)
             if rest:
-                raise BadSetting(f"{place}: there is no key {', '.join(map(str, rest))}.")
+                raise BadSetting(f"{place}: unknown key {', '.join(map(str, rest))}.")
             if expires is not None and (not isinstance(expires, datetime) or expires.tzinfo is None):
                 raise BadSetting(f"{place}: `expires` has to be a time with a zone: 2027-01-31T12:00:00Z.")
             return TokenRecord(sha256, user, _projects(projects, place), expires)
@@ -141,32 +144,32 @@ def _toml(text: str, path: Path) -> dict[str, object]:
         raise BadSetting(f"{path}: not valid TOML: {error}.") from None
 
 
-# -- written -------------------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------------
 
 
 def roles_file(users_file: Path) -> Path:
-    """Where the roles of the users of a file are: ``users.toml`` beside ``users``."""
+    """Return the file with the roles of users: ``users.toml`` beside ``users``."""
     return users_file.with_name(users_file.name + ".toml")
 
 
 def write_password(path: Path, user: str, hashed: str) -> None:
-    """Set a user's password. Raises BadSetting."""
+    """Set the password of a user. Raises BadSetting."""
     if not user or ":" in user or not user.isprintable() or user != user.strip() or user.startswith("#"):
-        raise BadSetting(f"{user!r} is no name of a user: it may not have a colon, nor begin with #.")
+        raise BadSetting(f"{user!r} is not a valid user name: it must not contain a colon or begin with #.")
     known = {**_known(path, parse_passwords), user: hashed}
     _replace(path, "".join(f"{name}:{one}\n" for name, one in known.items()))
 
 
 def write_roles(path: Path, user: str, projects: Projects) -> None:
-    """Set a user's roles in these projects; those in others stay. Raises BadSetting."""
+    """Set the roles of a user in these projects; others stay. Raises BadSetting."""
     known = _known(path, parse_roles)
     known[user] = {**known.get(user, {}), **projects}
     tables = (f"[{_quoted(name)}]\n{_lines(own)}" for name, own in known.items())
-    _replace(path, "# User, and his roles in each project.\n" + "\n".join(tables))
+    _replace(path, "# Users, and their roles in each project.\n" + "\n".join(tables))
 
 
 def add_token(path: Path, user: str, projects: Projects, expires: float | None) -> str:
-    """Give out a token: it is in the answer, and nowhere else. Raises BadSetting."""
+    """Create a token, store its digest, and return it. Raises BadSetting."""
     known = _known(path, parse_tokens)
     token = secrets.token_urlsafe(32)
     moment = None if expires is None else datetime.fromisoformat(str(to_text(expires)))
@@ -182,9 +185,9 @@ def add_token(path: Path, user: str, projects: Projects, expires: float | None) 
 
 
 def digest(token: str) -> str:
-    """What is kept of a token.
+    """Return the stored digest of a token.
 
-    It is random and long, so one round of SHA-256 is enough.
+    One round of SHA-256 suffices: tokens are long and random.
     """
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
 
@@ -198,15 +201,12 @@ def _lines(projects: Projects) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML string; JSON's form is one."""
+    """Quote text as a TOML string, for which JSON's form is valid."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file as a whole: whoever reads it meanwhile has the old one.
-
-    Its owner alone may.
-    """
+    """Replace a file atomically. Only its owner may read it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:  # 0600

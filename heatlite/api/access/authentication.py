@@ -1,4 +1,4 @@
-"""The door: who asks, whether he belongs into the project of the URL, and whether he may do what he asks for."""
+"""Access control: authenticates a caller, and checks the project and the rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,40 +13,37 @@ from heatlite.engine.outbound.self_auth import HEADER, Ourselves
 from heatlite.engine.state.agent_accounts import Accounts
 
 SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
-"""What clients prove themselves with; python-heatclient sends the latter two where it has a password."""
+"""Headers with credentials. python-heatclient sends user and key if it has a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody who has proved who he is."""
+    """An authenticated user."""
 
     user: str
     projects: Mapping[str, frozenset[str]]
-    """Project → his roles in it."""
+    """Projects → roles in them."""
     user_id: str = ""
     user_domain_id: str = ""
     project_domain_id: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What is needed for work on his behalf (`Context.secrets`)."""
+    """Credentials for work on behalf of the user (`Context.secrets`)."""
 
 
 class Authenticator(Protocol):
-    """Finds out who asks."""
+    """Authenticates requests."""
 
     challenge: str
-    """The header WWW-Authenticate for whoever has not proved it."""
+    """The header WWW-Authenticate of a 401."""
 
     def identify(self, req: Request) -> Identity | None:
-        """None: he does not say who he is, or cannot prove it.
-
-        Raises Unavailable where nobody can tell now.
-        """
+        """Return the user, or None without valid credentials. Raises Unavailable."""
 
 
 class AccessControl:
-    """Lets requests into projects.
+    """Admits requests to projects.
 
-    Without an authenticator everybody is let in everywhere, as an administrator.
+    Without an authenticator, every caller is an administrator.
     """
 
     def __init__(
@@ -63,20 +60,20 @@ class AccessControl:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether people are asked who they are."""
+        """True if callers are authenticated."""
         return self._authenticator is not None
 
     def admit(self, req: Request, project: str | None, rule: str | None, named: Mapping[str, str]) -> None:
-        """Set the caller of a request below a project (None: of one below none), if he may do what the rule names.
+        """Set the caller of a request, and check that it has the right.
 
-        `named` is what else the path names: a stack, a resource. No rule: a method that nobody has. Raises
-        Unauthorized, Forbidden, Unavailable.
+        `project` is that of the path, or None. `named` are the stack and resource of the path. `rule` is None for a
+        method that the route lacks. Raises Unauthorized, Forbidden, Unavailable.
         """
         if rule == OPEN:
             return
         if rule == PROVEN or rule == SIGNAL and query.proof(req).signature:
-            # A machine with a signed URL has no account; the handler looks whether the signature is right.
-            caller, rule = self._one_of_ours(req, project or "", STACK_USER, STACK_USER), None
+            # A machine with a signed URL has no account; the handler checks the signature.
+            caller, rule = self._internal(req, project or "", STACK_USER, STACK_USER), None
             req.caller = self._ruled(caller)
         else:
             req.caller = self._caller(req, project or "", named)
@@ -87,11 +84,11 @@ class AccessControl:
 
     def _caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context:
         if self._authenticator is None:
-            everybody = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
-            return self._ruled(everybody)
+            anonymous = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
+            return self._ruled(anonymous)
         claim = req.get_header(HEADER)
         if claim and self._ourselves and self._ourselves.sent(project, claim):
-            return self._ruled(self._one_of_ours(req, project, "heatlite", "member"))
+            return self._ruled(self._internal(req, project, "heatlite", "member"))
         identity = self._authenticator.identify(req)
         if identity is None:
             raise Unauthorized(challenge=self._authenticator.challenge)
@@ -102,40 +99,44 @@ class AccessControl:
         here = next((caller for caller in everywhere if caller.project == project), None)
         admin = next((caller for caller in everywhere if caller.is_admin), None)
         if here is not None and (here.is_admin or admin is None):
-            return self._person(here)
+            return self._user(here)
         if admin is None:
             raise HTTPForbidden(project=project)
-        # His token is good for his own project: what is done with it would land there.
-        return self._person(replace(admin, project=project, project_domain_id="", secrets={}))
+        # The token is valid for its own project only: objects made with it would be created there.
+        return self._user(replace(admin, project=project, project_domain_id="", secrets={}))
 
     def _agent(self, req: Request, identity: Identity, project: str, named: Mapping[str, str]) -> Context | None:
-        """Somebody whose account was made for a resource, in the project of its stack; None: he is nobody of these.
+        """Return the context of an agent; None for other users.
 
-        He may do what agents may where the path names that resource, or its stack, and nothing anywhere else.
+        An agent's account was made for a resource. It has rights on paths that name the resource or its stack, and none
+        elsewhere.
         """
         if self._accounts is None or not any(STACK_USER in roles for roles in identity.projects.values()):
             return None
         place = self._accounts.place(identity.user_id)
         if place is None or project not in (place.project, *identity.projects):
             return None
-        agent = replace(self._one_of_ours(req, place.project, identity.user, STACK_USER), user_id=identity.user_id)
+        agent = replace(self._internal(req, place.project, identity.user, STACK_USER), user_id=identity.user_id)
         return self._ruled(agent) if place.holds(named) else replace(agent, may=lambda _rule: False)
 
-    def _person(self, caller: Context) -> Context:
-        """Where agents have accounts, their role opens nothing to others."""
+    def _user(self, caller: Context) -> Context:
+        """Apply the policy to a user.
+
+        If agents have accounts, other users gain nothing from their role.
+        """
         if self._accounts is None or STACK_USER not in caller.roles:
             return self._ruled(caller)
-        # A policy may also say what the role forbids, so both are asked.
+        # A policy may also forbid by role, so check with and without it.
         return self._ruled(caller, replace(caller, roles=caller.roles - {STACK_USER}))
 
     def _ruled(self, caller: Context, *also: Context) -> Context:
-        """Somebody who may do what the policy says of him, and of `also`."""
+        """Return the caller with the rights that the policy grants it and all of `also`."""
         return replace(caller, may=lambda rule: all(self._policy.allows(rule, one) for one in (caller, *also)))
 
     def _replaying(self, caller: Context, replay: Replay) -> Context:
-        """The caller with no more rights than the author of the replayed request had.
+        """Return the caller with the rights of the replayed request's author at most.
 
-        The caller's token goes along only where the author is the same: it would open more than the author may.
+        Keeps the caller's credentials only if both are the same user: they might permit more than the author may do.
         """
         author = self._ruled(replay.author)
         replay.author = author
@@ -149,15 +150,15 @@ class AccessControl:
         )
 
     @staticmethod
-    def _one_of_ours(req: Request, project: str, user: str, role: str) -> Context:
-        """Somebody without an account."""
+    def _internal(req: Request, project: str, user: str, role: str) -> Context:
+        """Return the context of a caller without an account."""
         return Context(project, user, frozenset({role}), req.request_id, queued=req.queued)
 
     def _context(self, req: Request, identity: Identity, project: str) -> Context:
-        """Him in one of his own projects.
+        """Return the context of a user in one of its projects.
 
-        Whether he is an administrator is the policy's word, and shows in his roles
-        from here on."""
+        The policy decides if the user is an administrator; the roles show that from here on.
+        """
         caller = Context(
             project=project,
             user=identity.user,
@@ -174,5 +175,5 @@ class AccessControl:
 
 
 def secrets_of(req: Request) -> dict[str, str]:
-    """What the caller sent to prove himself with, whether it does or not."""
+    """Return the credentials of a request, valid or not."""
     return {name: req.env[key] for name, key in SECRETS.items() if req.env.get(key)}

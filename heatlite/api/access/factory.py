@@ -1,7 +1,7 @@
-"""The ways to prove who one is, and which one the settings choose.
+"""Creates the access control that the settings choose.
 
-Libraries that only one of them needs are imported
-with it."""
+Imports the libraries of an authentication method only if it is used.
+"""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from heatlite.engine.state.agent_accounts import Accounts
 
 
 class MissingLibrary(Invalid):
-    """The settings ask for something that is not installed."""
+    """A setting needs a library that is not installed."""
 
     text = "The setting {setting} needs {library}, which is not installed: pip install 'heatlite[{extra}]'"
 
@@ -26,7 +26,7 @@ class MissingLibrary(Invalid):
 def create_access_control(
     settings: Settings, clock: Clock, ourselves: Ourselves | None = None, accounts: Accounts | None = None
 ) -> AccessControl:
-    """The door that the settings ask for. Raises BadSetting and MissingLibrary."""
+    """Create the access control. Raises BadSetting, MissingLibrary."""
     return AccessControl(_authenticator(settings, clock), _policy(settings), ourselves, accounts)
 
 
@@ -61,9 +61,9 @@ def _policy(settings: Settings) -> Policy:
 
 
 def add_user(settings: Settings, user: str, password: str, projects: Projects) -> Path:
-    """Write a user's password and roles; the file.
+    """Write the password and roles of a user. Returns the file.
 
-    Raises BadSetting and MissingLibrary.
+    Raises BadSetting, MissingLibrary.
     """
     try:
         from heatlite.api.access.passwords import hash_password
@@ -71,11 +71,11 @@ def add_user(settings: Settings, user: str, password: str, projects: Projects) -
         raise MissingLibrary(setting="auth = basic", library=error.name, extra="basic") from error
     path = Path(settings.users_file)
     hashed = hash_password(password)
-    write_roles(roles_file(path), user, projects)  # first: whoever may log in finds his projects
+    write_roles(roles_file(path), user, projects)  # before the password, so that a user who can log in has roles
     write_password(path, user, hashed)
     return path
 
 
-def give_token(settings: Settings, user: str, projects: Projects, expires: float | None) -> str:
-    """Give out a token, and note it. Raises BadSetting."""
+def create_token(settings: Settings, user: str, projects: Projects, expires: float | None) -> str:
+    """Create a token, and store its digest. Raises BadSetting."""
     return add_token(Path(settings.tokens_file), user, projects, expires)

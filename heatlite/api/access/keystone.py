@@ -1,7 +1,4 @@
-"""`auth` = ``keystone``: whoever has a token of OpenStack's Keystone.
-
-Its own middleware looks at the token.
-"""
+"""`auth` = ``keystone``: tokens of Keystone, checked by its middleware."""
 
 import logging
 import time
@@ -32,26 +29,25 @@ DEFAULTS: Final = {
     "http_connect_timeout": "5",
     "http_request_max_retries": "1",
 }
-"""Where keystonemiddleware would wait for ever, or has none."""
+"""Defaults for options that keystonemiddleware requires, or whose default waits forever."""
 
 AT_ONCE: Final = 3
-"""Requests that ask Keystone about a token at once: each has a thread of the server, which has eight by default."""
+"""Concurrent requests to Keystone. Each occupies one of the server's threads, eight by default."""
 IN_LINE: Final = 2
-"""Requests that wait for that."""
+"""Requests that wait for such a request."""
 IN_LINE_SECONDS: Final = 1.0
-"""How long they wait."""
-MOST_KNOWN: Final = 10_000
-"""Tokens of which it is kept in mind that Keystone need not be asked."""
+"""Seconds that they wait."""
+MAX_KNOWN: Final = 10_000
+"""Maximum number of tokens remembered as valid."""
 
 DOMAINS: Final = {"user_domain_name": "Default", "project_domain_name": "Default"}
 
 
 class Keystone:
-    """Knows people by what Keystone says of their token."""
+    """Identifies callers by a Keystone token."""
 
     def __init__(self, table: Mapping[str, str]) -> None:
-        """`table` has the options of ``[keystone_authtoken]``, as other services of a cloud have them. Raises
-        BadSetting."""
+        """`table` has the options of ``[keystone_authtoken]``. Raises BadSetting."""
         if "auth_url" not in table:
             raise BadSetting(
                 "auth = keystone needs the table [keystone]: auth_url, username, password, project_name, and domains"
@@ -65,18 +61,18 @@ class Keystone:
         self.challenge = f'Keystone uri="{conf[GROUP].www_authenticate_uri}"'
         self._middleware = AuthProtocol(_confirmed, {"oslo_config_config": conf})
         self._asking = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy)
-        # A little less than the middleware remembers, so that it is not asked in a hurry after all.
+        # Shorter than the middleware's cache, so that a remembered token never needs Keystone.
         self._remembered = conf[GROUP].token_cache_time * 0.9
         self._known: dict[str, float] = {}
-        """Digest of a token → until when the middleware asks nobody about it."""
+        """Digest of a token → time until which the middleware has it in its cache."""
 
     def identify(self, req: Request) -> Identity | None:
-        """See `door.Authenticator`.
+        """Return the owner of a token.
 
-        A token that was seen lately waits for no other that Keystone is asked about.
+        A remembered token waits for no request to Keystone.
         """
         if not all(str(req.env.get(header, "")).isascii() for header in TOKENS):
-            return None  # no token has such letters, and none could be sent
+            return None  # not a token, and not valid in a header
         environ = {**req.env, SEEN: []}
         status: list[str] = []
 
@@ -92,11 +88,11 @@ class Keystone:
             with nullcontext() if is_known else self._asking.turn():
                 self._middleware(environ, start_response)
         except UNREADABLE as error:
-            log.error("Keystone's answer makes no sense", exc_info=error)
+            log.error("Keystone's answer is invalid", exc_info=error)
             raise _away() from error
         if environ[SEEN]:
             if not is_known and self._remembered > 0:
-                if len(self._known) >= MOST_KNOWN:
+                if len(self._known) >= MAX_KNOWN:
                     self._known.clear()
                 self._known[token] = now + self._remembered
             return _identity(environ[SEEN][0], req)
@@ -106,16 +102,16 @@ class Keystone:
 
 
 UNREADABLE: Final = (ClientException, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What the middleware raises when Keystone says something else than it should."""
+"""Errors of the middleware for an invalid answer of Keystone."""
 
 TOKENS: Final = ("HTTP_X_AUTH_TOKEN", "HTTP_X_SERVICE_TOKEN")
 
 SEEN: Final = "heatlite.seen"
-"""In the environment of a request that is looked at: where `_confirmed` puts what Keystone says."""
+"""Key in the WSGI environment under which `_confirmed` stores the confirmed one."""
 
 
 def _confirmed(environ: dict[str, object], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """What the middleware stands in front of: a request comes so far if its token is good."""
+    """WSGI application behind the middleware. It receives requests with a valid token."""
     seen = environ[SEEN]
     assert isinstance(seen, list)
     seen.append(environ)
@@ -146,11 +142,11 @@ def _busy() -> Unavailable:
 
 
 def _away() -> Unavailable:
-    return Unavailable(service="Keystone", reason="it cannot be asked who you are; try again later")
+    return Unavailable(service="Keystone", reason="it cannot check your token; try again later")
 
 
 def _configure(options: Mapping[str, str]) -> cfg.ConfigOpts:
-    """These options, and no file that lies about. Raises BadSetting."""
+    """Create a configuration of these options without any file. Raises BadSetting."""
     conf = cfg.ConfigOpts()
     conf([], project="heatlite", default_config_files=[], default_config_dirs=[])
     for group, known in list_opts():
@@ -164,7 +160,7 @@ def _configure(options: Mapping[str, str]) -> cfg.ConfigOpts:
         try:
             conf.set_override(name, value, group=GROUP)
         except cfg.NoSuchOptError:
-            raise BadSetting(f"[keystone]: there is no key {name!r}; there are those of [{GROUP}].") from None
+            raise BadSetting(f"[keystone]: unknown key {name!r}; valid are those of [{GROUP}].") from None
         except ValueError:
-            raise BadSetting(f"[keystone]: {name} has a value that cannot be read.") from None
+            raise BadSetting(f"[keystone]: {name} has an invalid value.") from None
     return conf

@@ -1,4 +1,4 @@
-"""A brake on guessing: wrong passwords make a caller wait, longer and longer, and few are checked at once."""
+"""Throttle for failed logins: increasing delays, and a bound on concurrent checks."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -14,25 +14,25 @@ from heatlite.core.config import BadSetting
 from heatlite.core.errors import TooManyFailures, Unavailable
 
 FREE: Final = 5
-"""Wrong passwords for one name from one address that cost nothing."""
+"""Wrong passwords for a name from an address without a delay."""
 FREE_FROM_ADDRESS: Final = 50
-"""Wrong passwords from one address, for whatever names, that cost nothing: many people may be behind it."""
+"""Wrong passwords from an address for any names without a delay: many users may share it."""
 FIRST, LONGEST = 1.0, 300.0
-"""Seconds to wait after the next one; each doubles them, up to the longest."""
+"""Seconds of delay after the next one. Each doubles the delay, up to the longest."""
 LONGEST_FROM_ADDRESS = 60.0
-"""The same for an address alone."""
+"""The longest delay for an address."""
 FORGOTTEN: Final = 3600.0
-"""Seconds after the last of them when all are forgotten."""
+"""Seconds after the last failure until all are forgotten."""
 MOST: Final = 10_000
-"""Who is kept in mind at the most; those whose last attempt is longest ago go first."""
+"""Maximum number of names and addresses. The least recent go first."""
 AT_ONCE: Final = 2
-"""Passwords that are checked at once: each takes a processor for a quarter of a second."""
+"""Passwords checked at once. Each takes 0.25 s of a processor."""
 IN_LINE: Final = 2
-"""Requests that wait for that; each has a thread of the server."""
+"""Requests that wait for a check. Each occupies a thread of the server."""
 IN_LINE_SECONDS: Final = 1.0
-"""How long they wait."""
+"""Seconds that they wait."""
 IPV6_PREFIX: Final = 64
-"""Bits of an IPv6 address that count: whoever has one has all that begin alike (RFC 4291, 2.5.1)."""
+"""Bits of an IPv6 address that count: a subnet belongs to one client (RFC 4291, 2.5.1)."""
 
 Network = IPv4Network | IPv6Network
 
@@ -50,14 +50,11 @@ class _Failures:
     count: int
     last: float
     until: float = 0.0
-    """Until when nothing is looked at."""
+    """Time until which passwords are not checked."""
 
 
 class _FailureCounter:
-    """Counts what fails by key, and how long a key has to wait for it.
-
-    Safe for threads.
-    """
+    """Counts failures by key, and delays the key. Safe for threads."""
 
     def __init__(self, now: Callable[[], float], free: int, longest: float) -> None:
         self._now = now
@@ -67,7 +64,7 @@ class _FailureCounter:
         self._lock = Lock()
 
     def ask(self, key: Hashable) -> None:
-        """Raise TooManyFailures where the key has to wait."""
+        """Raise TooManyFailures if the key is delayed."""
         with self._lock:
             found, now = self._failures.get(key), self._now()
             if found is not None and now < found.until:
@@ -95,39 +92,38 @@ class _FailureCounter:
 
 
 class LoginThrottle:
-    """Counts wrong passwords, and bounds how many are checked at once.
+    """Delays logins after wrong passwords, and bounds concurrent checks.
 
-    Safe for threads; each process has its own.
-    By name and address, so that nobody is kept out by what is tried from elsewhere; and by address alone, or one
-    password could be tried with all names.
+    Counts by name and address, so that attempts from elsewhere lock no user out; and by address alone, against one
+    password tried with many names. Safe for threads; each process has its own counts.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.by_name = _FailureCounter(now, FREE, LONGEST)
         self.by_address = _FailureCounter(now, FREE_FROM_ADDRESS, LONGEST_FROM_ADDRESS)
         self.checks = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, TooManyLogins)
-        """What a password is checked in."""
+        """Bounds the concurrent checks of passwords."""
 
     def ask(self, name: str, address: str) -> None:
-        """Raise TooManyFailures where a password from there is not looked at now."""
+        """Raise TooManyFailures if the name or the address is delayed."""
         self.by_name.ask((name, address))
         self.by_address.ask(address)
 
     def failed(self, name: str, address: str) -> None:
-        """A password was wrong."""
+        """Count a wrong password."""
         self.by_name.failed((name, address))
         self.by_address.failed(address)
 
     def passed(self, name: str, address: str) -> None:
-        """A password was right: nothing is held against that name.
+        """Forget the failures of the name after a correct password.
 
-        An attacker may have an account, too, so the address
-        keeps its count."""
+        The address keeps its count: an attacker may have an account, too.
+        """
         self.by_name.forget((name, address))
 
 
 def proxies(entries: Sequence[str]) -> tuple[Network, ...]:
-    """The setting `trusted_proxies`. Raises BadSetting."""
+    """Parse the setting `trusted_proxies`. Raises BadSetting."""
     try:
         return tuple(ip_network(entry, strict=False) for entry in entries)
     except ValueError as error:
@@ -135,9 +131,9 @@ def proxies(entries: Sequence[str]) -> tuple[Network, ...]:
 
 
 def address_of(req: Request, trusted: Sequence[Network]) -> str:
-    """Where a request comes from, as far as that is known: each proxy that is trusted names the one before it.
+    """Return the client's address: each trusted proxy names the one before it.
 
-    A proxy adds to the end of X-Forwarded-For what has connected to it; what stands before that came with the request.
+    A proxy appends the peer's address to X-Forwarded-For; earlier entries come from the request.
     """
     address = str(req.env.get("REMOTE_ADDR") or "")
     named = str(req.env.get("HTTP_X_FORWARDED_FOR") or "").split(",")

@@ -10,51 +10,48 @@ from threading import Lock
 
 import bcrypt
 
-from heatlite.api.access.account_files import Watched, parse_passwords, parse_roles, roles_file
+from heatlite.api.access.account_files import WatchedFile, parse_passwords, parse_roles, roles_file
 from heatlite.api.access.authentication import Identity
 from heatlite.api.access.login_throttle import LoginThrottle, Network, address_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting
 
 REMEMBERED_SECONDS = 60.0
-"""How long after its last use a password that was right needs no bcrypt, which takes a quarter of a second."""
-MOST_REMEMBERED = 1000
+"""Seconds after its last use in which a correct password skips bcrypt, which takes 0.25 s."""
+MAX_REMEMBERED = 1000
 ROUNDS = 10
-LONGEST = 72
-"""Bytes of a password that bcrypt looks at."""
+MAX_BYTES = 72
+"""Bytes of a password that bcrypt uses."""
 
 
 class Basic:
-    """Knows people by name and password."""
+    """Identifies callers by name and password."""
 
     challenge = 'Basic realm="heatlite", charset="UTF-8"'
 
     def __init__(self, users_file: Path, now: Callable[[], float], trusted: Sequence[Network] = ()) -> None:
-        """`trusted` are the proxies that are believed where a request comes from.
-
-        Raises BadSetting.
-        """
-        self._passwords = Watched(users_file, "The list of users", parse_passwords)
-        self._roles = Watched(roles_file(users_file), "The list of roles", parse_roles)
+        """`trusted` are the proxies whose X-Forwarded-For is believed. Raises BadSetting."""
+        self._passwords = WatchedFile(users_file, "The list of users", parse_passwords)
+        self._roles = WatchedFile(roles_file(users_file), "The list of roles", parse_roles)
         self._now = now
         self._salt = os.urandom(32)
         self._throttle = LoginThrottle(now)
         self._trusted = trusted
         self._right: dict[bytes, float] = {}
-        """Digest of name, password and hash → until when nobody need look again."""
+        """Digest of name, password and hash → time until which the password counts as correct."""
         self._lock = Lock()
 
     def identify(self, req: Request) -> Identity | None:
-        """See `door.Authenticator`. Raises TooManyFailures, TooManyLogins."""
+        """Return the caller of a correct password. Raises TooManyFailures, TooManyLogins."""
         user, password = credentials(req.env.get("HTTP_AUTHORIZATION", ""))
         if not user:
             return None
         known, address = self._passwords.get(), address_of(req, self._trusted)
         key = self._key(user, password, known.get(user, ""))
-        if not self._is_remembered(key):  # a known caller is kept out by no attempts at the same name
+        if not self._is_remembered(key):  # failures of others do not keep a remembered caller out
             self._throttle.ask(user, address)
             with self._throttle.checks.turn():
-                # Somebody may have waited behind a request of the same caller.
+                # The request may have waited behind another one of the same caller.
                 is_right = self._is_remembered(key) or self._is_right(user, password, known)
             if not is_right:
                 self._throttle.failed(user, address)
@@ -67,7 +64,7 @@ class Basic:
         if user in known:
             return self._check(password, known[user])
         for hashed in [*known.values()][:1]:
-            self._check(password, hashed)  # whoever is not known takes as long as whoever is
+            self._check(password, hashed)  # an unknown name takes as long as a known one
         return False
 
     def _key(self, user: str, password: bytes, hashed: str) -> bytes:
@@ -79,17 +76,17 @@ class Basic:
 
     def _remember(self, key: bytes) -> None:
         with self._lock:
-            if len(self._right) >= MOST_REMEMBERED and key not in self._right:
+            if len(self._right) >= MAX_REMEMBERED and key not in self._right:
                 self._right.clear()
             self._right[key] = self._now() + REMEMBERED_SECONDS
 
     @staticmethod
     def _check(password: bytes, hashed: str) -> bool:
-        return b"\0" not in password and bcrypt.checkpw(password[:LONGEST], hashed.encode())
+        return b"\0" not in password and bcrypt.checkpw(password[:MAX_BYTES], hashed.encode())
 
 
 def credentials(header: str) -> tuple[str, bytes]:
-    """Name and password of a header Authorization; an empty name where there is none, or it cannot be read."""
+    """Return name and password of an Authorization header; an empty name if invalid."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return "", b""
@@ -101,11 +98,11 @@ def credentials(header: str) -> tuple[str, bytes]:
 
 
 def hash_password(password: str) -> str:
-    """As it lies in the file.
+    """Hash a password for the file.
 
-    Raises BadSetting for a password that bcrypt cannot tell from others.
+    Raises BadSetting for one that bcrypt would truncate.
     """
     raw = password.encode()
-    if not raw or len(raw) > LONGEST or b"\0" in raw:
-        raise BadSetting(f"A password has 1 to {LONGEST} bytes, and no NUL.")
+    if not raw or len(raw) > MAX_BYTES or b"\0" in raw:
+        raise BadSetting(f"A password has 1 to {MAX_BYTES} bytes, and no NUL.")
     return bcrypt.hashpw(raw, bcrypt.gensalt(ROUNDS)).decode()

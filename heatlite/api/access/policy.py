@@ -1,6 +1,6 @@
-"""What each role may do: one table, rule by rule.
+"""The permissions of each role: one table, rule by rule.
 
-Names of rules are Heat's; what only heatlite has is named in the same style.
+Names of rules are Heat's; those of heatlite's own routes follow the same style.
 """
 
 from collections.abc import Container
@@ -9,18 +9,18 @@ from typing import Final, Protocol
 from heatlite.core.context import ADMIN, TYPE, Context
 
 STACK_USER: Final = "heat_stack_user"
-"""The role of machines: they hear what concerns them, and signal."""
+"""The role of machines: they read their own metadata, and signal."""
 
 READERS: Final = frozenset({"reader", "member", ADMIN})
 MEMBERS: Final = frozenset({"member", ADMIN})
 ADMINS: Final = frozenset({ADMIN})
 
 OPEN: Final = ""
-"""In place of a rule: for everybody, whoever he is."""
+"""In place of a rule: no authentication."""
 
 SIGNAL: Final = "resource:signal"
 PROVEN: Final = "a signed URL"
-"""In place of a rule: for machines that have a signed URL, and for nobody else; the handler looks at the signature."""
+"""In place of a rule: needs a signed URL, whose signature the handler checks."""
 
 TABLE: Final = {
     "actions:action": READERS,
@@ -110,13 +110,13 @@ TABLE: Final = {
     "stacks:update_patch": MEMBERS,
     "stacks:validate_template": MEMBERS,
 }
-"""Rule → the roles of which one is enough (heat-api §13). A request has been let into the project by then.
+"""Rules → roles, of which one suffices. Access to the project has been checked before.
 
-``actions:action`` stands before each POST …/actions; the rule of the action it names is asked as well.
+POST …/actions needs ``actions:action`` and the rule of the named action.
 """
 
 
-# A type without a rule is for whoever may make stacks.
+# A type without a rule needs no more than the right to create stacks.
 TABLE.update(
     dict.fromkeys(
         (
@@ -154,20 +154,23 @@ TABLE.update(
 
 
 def rule_of(rule: str, known: Container[str]) -> str | None:
-    """The rule to ask for: that of a resource type may be that of its service; None: there is none, everybody may."""
+    """Return the rule to check, or None.
+
+    A resource type may have the rule of its service.
+    """
     if not rule.startswith(TYPE):
         return rule
     return next((one for one in (rule, rule.rpartition("::")[0] + "::*") if one in known), None)
 
 
 class Policy(Protocol):
-    """Decides."""
+    """Decides on permissions."""
 
     def allows(self, rule: str, caller: Context) -> bool:
-        """Whether the caller may do, in the project he acts in, what the rule names."""
+        """Return True if the caller has the right that the rule names, in its project."""
 
     def is_admin(self, caller: Context) -> bool:
-        """Whether the caller is an administrator of the installation."""
+        """Return True for an administrator of the installation."""
 
 
 class Table:

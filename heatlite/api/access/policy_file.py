@@ -1,5 +1,7 @@
-"""`policy_file`: a policy.yaml that overrides rules of the table, in oslo.policy's language. A file that was changed
-counts from the next request on."""
+"""`policy_file`: a policy.yaml of oslo.policy that overrides rules of the table.
+
+A change takes effect with the next request.
+"""
 
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import yaml
 from oslo_config.cfg import ConfigOpts
 from oslo_policy.policy import Enforcer, Rules, parse_file_contents
 
-from heatlite.api.access.account_files import Watched
+from heatlite.api.access.account_files import WatchedFile
 from heatlite.api.access.policy import TABLE, rule_of
 from heatlite.core.config import BadSetting
 from heatlite.core.context import ADMIN, Context
@@ -21,15 +23,15 @@ COMMON = {
     "deny_everybody": "!",
     "allow_everybody": "@",
 }
-"""What the rules of a policy.yaml for Heat build upon."""
+"""Rules that a policy.yaml for Heat refers to."""
 
 
 class PolicyFile:
-    """Decides by the file, and by the table where that says nothing."""
+    """Decides by the file, and by the table for rules that the file lacks."""
 
     def __init__(self, path: Path) -> None:
         """Raises BadSetting."""
-        self._enforcer = Watched(path, "The policy", _parse)
+        self._enforcer = WatchedFile(path, "The policy", _parse)
 
     def allows(self, rule: str, caller: Context) -> bool:
         credentials = {
@@ -40,7 +42,7 @@ class PolicyFile:
             "project_domain_id": caller.project_domain_id,
             "roles": sorted(caller.roles),
             "is_admin": caller.is_admin,
-            "is_admin_project": True,  # whoever is not in that project has lost the role on his way here
+            "is_admin_project": True,  # callers outside of that project have lost the role by now
         }
         target = {"project_id": caller.project, "user_id": caller.user_id}
         enforcer = self._enforcer.get()
@@ -57,10 +59,10 @@ def _parse(text: str, path: Path) -> Enforcer:
     except (ValueError, yaml.YAMLError) as error:
         raise BadSetting(f"{path}: not valid YAML: {error}.") from None
     if not isinstance(given, dict) or not all(isinstance(rule, str) for pair in given.items() for rule in pair):
-        raise BadSetting(f'{path}: each line has to be "rule": "check", both of them text.')
+        raise BadSetting(f'{path}: each line has to be "rule": "check", both text.')
     table = {rule: " or ".join(f"role:{role}" for role in sorted(roles)) for rule, roles in TABLE.items()}
     enforcer = Enforcer(ConfigOpts(), use_conf=False)
     enforcer.set_rules(Rules.from_dict({**COMMON, **table, **given}), use_conf=False)
     if not enforcer.check_rules():
-        raise BadSetting(f"{path}: a rule refers to one that is not there, or to itself; the log says which.")
+        raise BadSetting(f"{path}: a rule refers to an unknown rule or to itself; the log names it.")
     return enforcer

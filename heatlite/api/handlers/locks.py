@@ -74,7 +74,10 @@ def entry_id(text: str) -> int:
 
 
 def original(req: Request, stack: StackRecord, entry: SuppressedRecord, replay: Replay) -> dict[str, object]:
-    """Return the WSGI environment of the suppressed request, with the headers of the request that replays it."""
+    """Return the WSGI environment of the suppressed request.
+
+    Its headers are those of the replaying request.
+    """
     body = b"" if entry.body is None else dump(entry.body).encode()
     path = f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{entry.path}"
     return {

@@ -22,9 +22,9 @@ LIST_KEYS = frozenset({*FILTERS, "nested_depth", "with_detail", "limit", "marker
 
 
 def matches(row: ResourceRecord, wanted: dict[str, tuple[str, ...]]) -> bool:
-    """Return True if a resource passes the filters: `type` as a substring, the others exactly.
+    """Return True if a resource passes the filters.
 
-    Several values of one filter are alternatives.
+    `type` matches a substring, the others match exactly. Several values of one filter are alternatives.
     """
     has: dict[str, tuple[str, ...]] = {
         "name": (row.name,),

@@ -1,4 +1,4 @@
-"""Signals to resources: from clients, and from machines with a signed URL or a token."""
+"""Signals to resources, from clients and from machines with a signed URL."""
 
 from dataclasses import replace
 

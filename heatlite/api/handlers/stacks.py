@@ -1,4 +1,4 @@
-"""Stacks: list, create, look up, show, update, delete, export, and the documents of a stack."""
+"""Stacks: list, create, look up, show, update, delete, export; their documents."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def list_query(req: Request) -> StackQuery:
 
 
 def user_projects(accounts: Accounts | None, stacks: Sequence[StackRecord | StackSummary]) -> Mapping[str, str]:
-    """Map stack ids to the projects of the stack domain that hold the accounts of their agents."""
+    """Map stack ids to the projects that hold the accounts of their agents."""
     return {} if accounts is None or not stacks else accounts.projects(stacks)
 
 
@@ -164,7 +164,7 @@ class StackDetails:
         self._accounts = accounts
 
     def show(self, req: Request, stack: StackRecord, outputs: bool) -> JsonMap:
-        """Return the stack with masked parameters; with its outputs if asked, unless it was deleted."""
+        """Return the stack; with its outputs if asked, unless it was deleted."""
         shown = views.show(req.base, stack, self._definitions.of(stack))
         cloud = self._store.stacks.cloud_of(stack)
         shown["cloud"] = None if cloud is None else cloud.to_json()

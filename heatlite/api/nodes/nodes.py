@@ -72,7 +72,7 @@ class Nodes:
         self._nodes = nodes
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """List the nodes of the stack and its nested stacks, and the time of the last orchestration."""
+        """List the nodes of the stack tree, and the time of the last orchestration."""
         seen = self._nodes.seen(self._finder.find_live(req, stack_name, stack_id))
         resp.media = {
             "nodes": [node_views.node(node, counts, seen.orchestration) for node, counts in seen.nodes],

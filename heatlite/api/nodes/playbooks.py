@@ -39,7 +39,7 @@ RUN = Draft202012Validator(
 
 
 class Playbooks:
-    """P/node_playbooks and below; S/node_playbook_runs; P/node_playbook_runs and below."""
+    """P/node_playbooks, P/node_playbook_runs and below; S/node_playbook_runs."""
 
     def __init__(self, finder: StackFinder, store: Store, playbooks: PlaybookOperations) -> None:
         self._finder = finder

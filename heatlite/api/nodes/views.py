@@ -89,7 +89,7 @@ def node_action(
 
 
 def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: OrchestrationRecord | None) -> JsonMap:
-    """Return a node with the state of its agent and the number of its unfinished actions.
+    """Return a node with its agent's state and the number of unfinished actions.
 
     `last` is the last orchestration of its tree.
     """
