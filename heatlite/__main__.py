@@ -1,4 +1,4 @@
-"""The program: ties the command line to the rest."""
+"""The program: connects the command line with the server's packages."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,9 @@ from heatlite.template.types import TypeCatalog
 
 
 class Program:
-    """What the command line asks of the server's rooms.
+    """Gives the command line access to the server's packages (`cli.session.Host`).
 
-    Each method imports what it needs when it is called: a command that talks to a running server needs neither falcon
-    nor peewee nor any resource type, and starts without them.
+    Imports are local to methods: a command for a running server starts without falcon, peewee and resource types.
     """
 
     def running_server(self, settings: Settings) -> str | None:
@@ -34,7 +33,7 @@ class Program:
             return HTTPTransport(url, credentials(settings))
         from heatlite import wiring
 
-        # Whoever has the database need not prove himself to it.
+        # Access to the database file needs no further authentication.
         settings = replace(settings, auth=Auth.NONE, policy_file=None)
         embedded = wiring.reader(settings) if reads_only else wiring.embedded(settings)
         return WSGITransport(embedded.app, embedded.close)
@@ -129,7 +128,7 @@ class Program:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script `heatlite`; returns the exit code."""
+    """Run the console script `heatlite`. Returns the exit code."""
     return command_line.run(argv, Program())
 
 

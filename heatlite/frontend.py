@@ -1,8 +1,8 @@
-"""A gunicorn worker in which waiting for a client costs no thread.
+"""A gunicorn worker in which a slow client occupies no thread.
 
-One thread reads requests and writes answers of all connections. A thread of the pool has a request only once all of it
-is there, and gives its answer back as a whole. So a client that is slow, or wants to be, keeps nobody else waiting.
-Each phase of a connection has a deadline (docs/operations.md). gunicorn parses what was read.
+One thread reads requests and writes answers of all connections. A thread of the pool gets a complete request, and
+returns a complete answer, so slow clients do not delay others. Each phase of a connection has a deadline
+(docs/operations.md). gunicorn parses the requests.
 """
 
 import heapq
@@ -30,31 +30,31 @@ from gunicorn.workers.base import Worker
 log = logging.getLogger(__name__)
 
 HEAD_SECONDS = 10.0
-"""Until the head of a request is there."""
+"""Time limit for the head of a request."""
 BODY_SECONDS = 30.0
-"""Until its body is there, or the answer taken; what comes at `RATE` may take longer."""
+"""Time limit for a body or an answer. Transfers at `RATE` may take longer."""
 LINGER_SECONDS = 2.0
-"""How long a client may go on to send after the last answer, before it is cut off."""
+"""Time for a client to close the connection after the last answer."""
 RATE = 16 * 1024
-"""Bytes of a body or an answer that prolong its deadline by a second."""
-MOST_HEAD = 64 * 1024
-"""Bytes of a head."""
-MOST_LINE = 1024
-"""Bytes of the line before a chunk."""
-MOST_HELD = 128 * 1024 * 1024
-"""Bytes of bodies and answers of all connections."""
-MOST_CONNECTIONS = 1000
-"""Connections at once; beyond that, those that have been idle for the longest are closed."""
-SPARE = 20
-"""Connections that are closed together, so that the next ones find room."""
-STEP = 256 * 1024
-"""Bytes that are read at once."""
-LOOK = 0.5
-"""Seconds between two looks at deadlines."""
+"""Bytes of a body or an answer that extend its deadline by a second."""
+MAX_HEAD = 64 * 1024
+"""Maximum bytes of a head."""
+MAX_LINE = 1024
+"""Maximum bytes of the line before a chunk."""
+MAX_HELD = 128 * 1024 * 1024
+"""Maximum bytes of bodies and answers of all connections."""
+MAX_CONNECTIONS = 1000
+"""Maximum number of connections. Beyond it, the longest idle ones are closed."""
+CLOSE_BATCH = 20
+"""Connections closed together to make room."""
+READ_SIZE = 256 * 1024
+"""Bytes read or written at once."""
+CHECK_INTERVAL = 0.5
+"""Seconds between checks of deadlines."""
 
 
 class State(Enum):
-    """What a connection waits for."""
+    """States of a connection, by the event that it waits for."""
 
     IDLE = auto()
     """The next request."""
@@ -63,54 +63,60 @@ class State(Enum):
     BODY = auto()
     """The rest of a body."""
     BUSY = auto()
-    """A thread, or what it does."""
+    """The application."""
     ANSWER = auto()
-    """The client, which has not taken its answer yet."""
+    """The client to read the answer."""
     LINGER = auto()
-    """The client's end of the connection."""
+    """The client to close the connection."""
 
 
 class Received(Unreader):  # type: ignore[misc]  # gunicorn has no types
-    """What a client has sent, as gunicorn's parser reads it. It never waits: at the end there is nothing more."""
+    """Received bytes for gunicorn's parser.
+
+    Reading never waits; the end means no more data.
+    """
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self._data = bytearray(data)
 
     def put(self, data: bytes) -> None:
-        """There is more."""
+        """Append data."""
         self._data += data
 
     def chunk(self, size_hint: int | None = None) -> bytes:  # noqa: ARG002 - gunicorn's
-        """All that is there."""
+        """Return all data."""
         data = bytes(self._data)
         self._data.clear()
         return data
 
     def rest(self) -> bytes:
-        """What nobody has read yet."""
+        """Return the unread data."""
         left: bytes = self.buf.getvalue()
         return left + self._data
 
 
 class Extent:
-    """How far a body goes. It only tells when to call gunicorn's parser, which judges what is there."""
+    """Finds the end of a body, to call gunicorn's parser in time.
+
+    The parser validates the body.
+    """
 
     def __init__(self, reader: object) -> None:
         self._chunked = isinstance(reader, ChunkedReader)
         self._left = 0 if self._chunked else int(getattr(reader, "length", 0))
-        """Bytes until the body, or the present chunk, has ended."""
+        """Bytes to the end of the body or the current chunk."""
         self._line = bytearray()
-        """Of a chunked body: what has come of the line between two chunks."""
+        """Received part of the line between two chunks."""
         self._ends = False
-        """Whether the last chunk was there, and only trailers follow."""
+        """True after the last chunk: only trailers follow."""
         self.payload = 0 if self._chunked else self._left
-        """Bytes of the body, as far as that is known."""
+        """Known size of the body in bytes."""
         self.come = 0
-        """Bytes that have come."""
+        """Received bytes."""
 
     def is_whole(self, data: bytes) -> bool:
-        """Whether all is there with this. Nonsense counts as the end: there is nothing more to wait for."""
+        """Add data. Returns True at the end of the body, or for invalid chunks."""
         self.come += len(data)
         at = 0
         while True:
@@ -122,7 +128,7 @@ class Extent:
             end = data.find(b"\n", at)
             self._line += data[at : end + 1] if end >= 0 else data[at:]
             if end < 0:
-                return len(self._line) > MOST_LINE
+                return len(self._line) > MAX_LINE
             at, line = end + 1, bytes(self._line).strip()
             self._line.clear()
             if self._ends:
@@ -134,42 +140,42 @@ class Extent:
             except ValueError:
                 return True
             self._ends = not size
-            self._left = size + 2 if size else 0  # with the end of its line
+            self._left = size + 2 if size else 0  # with CRLF
             self.payload += size
 
 
 class Connection:
-    """One client's. gunicorn writes into it as if it were a socket."""
+    """The connection of a client. gunicorn writes to it as to a socket."""
 
     def __init__(self, sock: socket.socket, peer: Any) -> None:
         self.sock: socket.socket | None = sock
         self.peer = peer
         self.state = State.HEAD
         self.since = time.monotonic()
-        """When the state was entered."""
+        """Time at which the state began."""
         self.head = bytearray()
         self.received = Received(b"")
         self.request: Any = None
         self.extent: Extent | None = None
         self.is_whole = True
-        """Whether all of the request is there. If not, where the next one begins is unknown."""
+        """False if the request is incomplete: the start of the next one is unknown then."""
         self.stays = False
-        """Whether another request may follow."""
+        """True if another request may follow."""
         self.unsent = bytearray()
         self.taken = 0
-        """Bytes of the answer that the client has taken."""
+        """Sent bytes of the answer."""
 
     def enter(self, state: State) -> None:
-        """Begin to wait for something else."""
+        """Change the state."""
         self.state, self.since = state, time.monotonic()
 
     @property
     def held(self) -> int:
-        """Bytes that it has in memory."""
+        """Bytes in memory."""
         return len(self.unsent) + (self.extent.come if self.extent is not None else 0)
 
     def until(self, keepalive: float) -> float:
-        """The deadline of the state."""
+        """Return the deadline of the state."""
         match self.state:
             case State.IDLE:
                 return self.since + keepalive
@@ -185,7 +191,10 @@ class Connection:
                 return float("inf")
 
     def hand_over(self) -> tuple[socket.socket, bytes]:
-        """Let go of the client: the socket, and what it is still to be sent. For answers without an end."""
+        """Give up the connection for an endless answer.
+
+        Returns the socket and the unsent bytes.
+        """
         assert self.sock is not None
         sock, unsent = self.sock, bytes(self.unsent)
         self.sock = None
@@ -193,29 +202,29 @@ class Connection:
         return sock, unsent
 
     def flush(self) -> None:
-        """Send what the client takes now. Raises OSError when it is gone."""
+        """Send as much as possible now. Raises OSError if the client is gone."""
         while self.unsent and self.sock is not None:
             try:
                 with memoryview(self.unsent) as view:
-                    sent = self.sock.send(view[:STEP])
+                    sent = self.sock.send(view[:READ_SIZE])
             except BlockingIOError:
                 return
             del self.unsent[:sent]
             self.taken += sent
 
-    # -- what gunicorn does with a socket -------------------------------------------------------------
+    # -- methods of a socket that gunicorn calls -------------------------------------------------------
 
     def sendall(self, data: bytes) -> None:
-        """More of the answer."""
+        """Append a part of the answer."""
         if self.sock is not None:
             self.unsent += data
 
     def send(self, data: bytes) -> int:
-        """An interim answer (100 Continue); the client has got it by now."""
+        """Ignore an interim answer (100 Continue), as it has been sent by now."""
         return len(data)
 
     def gettimeout(self) -> float:
-        """It never blocks."""
+        """Return 0: the connection never blocks."""
         return 0.0
 
 
@@ -223,23 +232,23 @@ class Frontend(Worker):  # type: ignore[misc]
     """The worker process. Its application is a `server.Server`."""
 
     def run(self) -> None:
-        """Until told to stop: then what has begun is answered first."""
+        """Serve until told to stop, then complete the started requests."""
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
         self._done: deque[Connection] = deque()
-        """Those whose threads have done their work."""
+        """Connections with a finished answer."""
         self._held = 0
-        """At least the bytes in memory of all connections."""
-        self._looked = 0.0
+        """Bytes in memory of all connections, or more."""
+        self._checked = 0.0
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most = MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
+        self._most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
         self._pool = ThreadPoolExecutor(self.cfg.threads, "request", initializer=self.app.begin_thread)
         self._selector.register(self.PIPE[0], selectors.EVENT_READ, self._woken)
         for listener in self.sockets:
             listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ, self._accept)
         while self.alive and self.ppid == os.getppid():
-            self._turn()
+            self._run_round()
         self._drain()
 
     def _drain(self) -> None:
@@ -247,33 +256,33 @@ class Frontend(Worker):  # type: ignore[misc]
             self._selector.unregister(listener)
             listener.close()
         end = time.monotonic() + self.cfg.graceful_timeout
-        self._turn()  # what has come by now is answered
+        self._run_round()  # answer the requests received so far
         while self._connections and time.monotonic() < end:
             for connection in [*self._connections]:
                 if connection.state in (State.IDLE, State.HEAD, State.BODY):
                     self._drop(connection)
-            self._turn()
+            self._run_round()
         self._pool.shutdown(wait=False)
 
-    def _turn(self) -> None:
+    def _run_round(self) -> None:
         self.notify()
-        for key, _ in self._selector.select(LOOK):
+        for key, _ in self._selector.select(CHECK_INTERVAL):
             if isinstance(key.data, Connection):
-                if key.data.sock is not None:  # another event of this turn may have closed it
-                    self._see_to(self._attend, key.data)
+                if key.data.sock is not None:  # an earlier event of this round may have closed it
+                    self._guarded(self._attend, key.data)
             else:
                 key.data(key.fileobj)
         while self._done:
-            self._see_to(self._answered, self._done.popleft())
-        if time.monotonic() - self._looked >= LOOK:
-            self._look()
+            self._guarded(self._answered, self._done.popleft())
+        if time.monotonic() - self._checked >= CHECK_INTERVAL:
+            self._check_deadlines()
 
-    def _see_to(self, what: Callable[[Connection], None], connection: Connection) -> None:
-        """Whatever goes wrong with one connection, the others go on."""
+    def _guarded(self, what: Callable[[Connection], None], connection: Connection) -> None:
+        """Call a method for a connection, and drop the connection after an error."""
         try:
             what(connection)
         except Exception:
-            log.exception("a connection is given up")
+            log.exception("dropping a connection after an error")
             self._drop(connection)
 
     def _woken(self, pipe: int) -> None:
@@ -281,15 +290,15 @@ class Frontend(Worker):  # type: ignore[misc]
             os.read(pipe, 4096)
 
     def _accept(self, listener: Any) -> None:
-        """Take a new connection; where there are too many, those go that have waited for the longest."""
+        """Accept a connection. Closes the longest idle ones if there are too many."""
         if len(self._connections) >= self._most:
             self._make_room()
         try:
             sock, peer = listener.accept()
         except BlockingIOError:
-            return  # another process was quicker
+            return  # another process has accepted it
         except OSError as error:
-            log.warning("cannot take a connection: %s", error)
+            log.warning("cannot accept a connection: %s", error)
             self._make_room()
             return
         sock.setblocking(False)
@@ -299,26 +308,27 @@ class Frontend(Worker):  # type: ignore[misc]
 
     def _make_room(self) -> None:
         waiting = (one for one in self._connections if one.state is not State.BUSY)
-        for connection in heapq.nsmallest(SPARE, waiting, key=lambda one: (one.state is not State.IDLE, one.since)):
+        idle_first = heapq.nsmallest(CLOSE_BATCH, waiting, key=lambda one: (one.state is not State.IDLE, one.since))
+        for connection in idle_first:
             self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
-        """Close it, whatever it waits for."""
+        """Close a connection in any state."""
         self._connections.discard(connection)
         if connection.sock is not None:
-            with suppress(KeyError, ValueError):  # a thread had it
+            with suppress(KeyError, ValueError):  # it was with a thread
                 self._selector.unregister(connection.sock)
             connection.sock.close()
             connection.sock = None
 
-    def _look(self) -> None:
-        """End what has waited for too long."""
-        now = self._looked = time.monotonic()
+    def _check_deadlines(self) -> None:
+        """Close connections whose deadline has passed."""
+        now = self._checked = time.monotonic()
         self._held = 0
         for connection in [*self._connections]:
             if now > connection.until(self.cfg.keepalive):
                 if connection.state is State.BODY or connection.head:
-                    self._refuse(connection, 408, "Request Timeout", "The request was not there in time.")
+                    self._refuse(connection, 408, "Request Timeout", "The request did not arrive in time.")
                 else:
                     self._drop(connection)
             self._held += connection.held
@@ -326,13 +336,13 @@ class Frontend(Worker):  # type: ignore[misc]
     # -- reading -------------------------------------------------------------------------------------
 
     def _attend(self, connection: Connection) -> None:
-        """The client has sent or taken something, or is gone."""
+        """Handle an event of the socket: readable, writable, or a disconnect."""
         assert connection.sock is not None
         try:
             if connection.state is State.ANSWER:
                 self._write(connection)
                 return
-            data = connection.sock.recv(STEP)
+            data = connection.sock.recv(READ_SIZE)
         except BlockingIOError:
             return
         except OSError:
@@ -345,7 +355,7 @@ class Frontend(Worker):  # type: ignore[misc]
             self._take(connection, data)
         elif connection.state is State.BODY:
             connection.is_whole = False
-            self._begin(connection)  # its handler says what is missing
+            self._begin(connection)  # its handler reports the missing part
         else:
             self._drop(connection)
 
@@ -359,12 +369,12 @@ class Frontend(Worker):  # type: ignore[misc]
             connection.enter(State.HEAD)
         head = connection.head
         head += data
-        if head[:2] == b"\r\n":  # one is ignored (RFC 9112, 2.2)
+        if head[:2] == b"\r\n":  # one empty line is allowed (RFC 9112, 2.2)
             del head[:2]
-        # A line that ends otherwise is refused by the parser: its head would never end.
+        # A bare LF has to reach the parser, which rejects it: the head would never end.
         if b"\r\n\r\n" in head or head.count(b"\n") != head.count(b"\r\n"):
             self._parse(connection)
-        elif len(head) > MOST_HEAD:
+        elif len(head) > MAX_HEAD:
             self._refuse(connection, 431, "Request Header Fields Too Large", "The head of the request is too large.")
 
     def _parse(self, connection: Connection) -> None:
@@ -386,38 +396,41 @@ class Frontend(Worker):  # type: ignore[misc]
         expects = any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
         self._go_on(connection, connection.received.rest())
         if expects and connection.state is State.BODY and connection.sock is not None:
-            with suppress(OSError):  # is noticed when it is read from
+            with suppress(OSError):  # noticed at the next read
                 connection.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _go_on(self, connection: Connection, data: bytes) -> None:
-        """Call the application, if there is nothing more to wait for."""
+        """Call the application if the request is complete or too large."""
         extent, most = connection.extent, self.app.max_body
         assert extent is not None
         self._held += len(data)
-        if self._held > MOST_HELD and not self._spares(connection):
-            text = "Too much is being sent to the server. Try again later."
+        if self._held > MAX_HELD and not self._make_memory(connection):
+            text = "The server receives too much data. Try again later."
             self._refuse(connection, 503, "Service Unavailable", text, "Retry-After: 5\r\n")
         elif extent.is_whole(data):
             self._begin(connection)
-        elif extent.payload > most or extent.come > 2 * most + MOST_HEAD:
+        elif extent.payload > most or extent.come > 2 * most + MAX_HEAD:
             connection.is_whole = False
-            self._begin(connection)  # its handler refuses it
+            self._begin(connection)  # its handler rejects it
 
-    def _spares(self, connection: Connection) -> bool:
-        """Forget the slowest bodies and answers, until there is room for this connection; whether there is."""
+    def _make_memory(self, connection: Connection) -> bool:
+        """Drop the slowest transfers until there is memory for this one.
+
+        Returns True on success.
+        """
         others = [one for one in self._connections if one.state in (State.BODY, State.ANSWER) and one is not connection]
         for other in sorted(others, key=lambda one: one.since):
             self._held = sum(one.held for one in self._connections)
-            if self._held <= MOST_HELD:
+            if self._held <= MAX_HELD:
                 break
             self._drop(other)
         self._held = sum(one.held for one in self._connections)
-        return self._held <= MOST_HELD
+        return self._held <= MAX_HELD
 
     # -- answering -----------------------------------------------------------------------------------
 
     def _begin(self, connection: Connection) -> None:
-        """Have a request answered."""
+        """Pass a request to the application."""
         assert connection.sock is not None
         self._selector.unregister(connection.sock)
         connection.enter(State.BUSY)
@@ -427,12 +440,12 @@ class Frontend(Worker):  # type: ignore[misc]
             self._pool.submit(self._answer, connection)
 
     def _answer(self, connection: Connection) -> None:
-        """Call the application (in a thread, unless that is over at once)."""
+        """Call the application: in a thread, or directly for instant paths."""
         try:
             connection.stays = self._call(connection)
             connection.flush()
         except OSError as error:
-            log.debug("a client went before its answer: %s", error)
+            log.debug("a client disconnected before its answer: %s", error)
             connection.unsent.clear()
             connection.stays = False
         except Exception as error:  # noqa: BLE001 - gunicorn logs it
@@ -440,11 +453,11 @@ class Frontend(Worker):  # type: ignore[misc]
             self.handle_error(connection.request, connection, connection.peer, error)
         finally:
             self._done.append(connection)
-            with suppress(BlockingIOError):  # it is awake
+            with suppress(BlockingIOError):  # a wake-up is pending
                 os.write(self.PIPE[1], b".")
 
     def _call(self, connection: Connection) -> bool:
-        """Write the answer into the connection; whether that may be used for another request."""
+        """Write the answer. Returns True if the connection may be reused."""
         request = connection.request
         address = connection.sock.getsockname() if connection.sock is not None else ("", 0)
         response, environ = wsgi.create(request, connection, connection.peer, address, self.cfg)
@@ -459,7 +472,7 @@ class Frontend(Worker):  # type: ignore[misc]
         except Exception:
             if not response.headers_sent:
                 raise
-            log.exception("an answer breaks off")
+            log.exception("an answer was aborted")
             return False
         finally:
             close: Callable[[], None] | None = getattr(parts, "close", None)
@@ -468,23 +481,23 @@ class Frontend(Worker):  # type: ignore[misc]
         if response.should_close():
             return False
         try:
-            while request.body.read(STEP):  # what the application has left
+            while request.body.read(READ_SIZE):  # skip the unread rest
                 pass
         except (OSError, ParseException):
-            return False  # nonsense: where the next request begins is unknown
+            return False  # invalid body: the start of the next request is unknown
         return True
 
     def _answered(self, connection: Connection) -> None:
-        """A thread is done with it."""
+        """Continue with a connection after its answer."""
         if connection.sock is None:
-            self._connections.discard(connection)  # handed over
+            self._connections.discard(connection)  # given up by `hand_over`
             return
         connection.extent = None
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         self._finish(connection)
 
     def _refuse(self, connection: Connection, code: int, reason: str, text: str, head: str = "") -> None:
-        """Answer without the application, and close."""
+        """Answer without the application, and close the connection."""
         if head:
             body = f"{text}\n"
             lines = f"HTTP/1.1 {code} {reason}\r\nConnection: close\r\n{head}Content-Type: text/plain\r\n"
@@ -508,7 +521,7 @@ class Frontend(Worker):  # type: ignore[misc]
             self._finish(connection)
 
     def _finish(self, connection: Connection) -> None:
-        """Wait for the client to take the answer, for its next request, or for its end of the connection."""
+        """Wait for the client to read the answer, send a request, or close the connection."""
         assert connection.sock is not None
         events = selectors.EVENT_READ
         if connection.unsent:
@@ -518,7 +531,7 @@ class Frontend(Worker):  # type: ignore[misc]
             connection.enter(State.IDLE)
         else:
             connection.enter(State.LINGER)
-            with suppress(OSError):  # it is gone
+            with suppress(OSError):  # the client is gone
                 connection.sock.shutdown(socket.SHUT_WR)
         self._selector.modify(connection.sock, events, connection)
         if connection.state is State.IDLE:

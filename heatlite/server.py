@@ -1,6 +1,6 @@
-"""The processes in the foreground: gunicorn for requests, with the engine or without it; an engine alone.
+"""Server processes in the foreground: gunicorn, with an engine or not; or a worker.
 
-gunicorn's first process watches over those that answer requests; with the engine there is one of them.
+gunicorn's arbiter process supervises the processes that answer requests. With the engine there is one of these.
 """
 
 import gc
@@ -30,31 +30,31 @@ from heatlite.frontend import Frontend
 log = logging.getLogger(__name__)
 
 GRACE = 30
-"""Seconds that a drain may take before the process is killed; what was cut off is taken up at the next start."""
+"""Seconds for a graceful stop. After a kill, the next start continues the interrupted work."""
 
 
 class Log(Logger):  # type: ignore[misc]
-    """gunicorn's own lines, among all others."""
+    """Logger of gunicorn that writes to the root logger."""
 
     def setup(self, cfg: Config) -> None:
-        """Leave it to the root logger to write them."""
+        """Forward records to the root logger."""
         super().setup(cfg)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
 
     def exception(self, msg: str, *args: object, **named: Any) -> None:
-        """Log a traceback; of the URL that it is about without the query, which may hold a signature."""
+        """Log a traceback. Removes the query from URLs, as it may contain a signature."""
         super().exception(msg, *(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in args), **named)
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """The gunicorn application.
 
-    What it is the face of starts in the worker process, after the fork.
+    Its server starts in the worker process, after the fork.
     """
 
     instant = INSTANT
-    """Paths whose answers need neither a thread nor the database."""
+    """Paths that are answered without a thread and without the database."""
 
     def __init__(self, settings: Settings, build: Callable[[Settings], wiring.Embedded], processes: int) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         super().__init__()
 
     def load_config(self) -> None:
-        """Tell gunicorn what we want of it."""
+        """Set the options of gunicorn."""
         settings = self._settings
         options: dict[str, Any] = {
             "bind": settings.address,
@@ -86,25 +86,25 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
                 self.cfg.set(name, value)
 
     def load(self) -> App:
-        """In the worker process: start what there is to start; the application is its face."""
+        """Start the server in the worker process. Returns the application."""
         self._embedded = self._build(self._settings)
         self._embedded.app.add_error_handler(ParseException, on_malformed)
-        _spare_the_collector()
+        _freeze_garbage_collector()
         return self._embedded.app
 
     @property
     def max_body(self) -> int:
-        """The most bytes that a request's body may have."""
+        """Maximum size of a request's body in bytes."""
         return self._settings.max_json_body_size
 
     def begin_thread(self) -> None:
-        """In each thread that answers requests, before its first one."""
+        """Prepare a thread that answers requests."""
         answer_requests()
         if self._embedded is not None:
             self._embedded.store.database.use_request_limits()
 
     def _listen(self, server: Arbiter) -> None:
-        """In the watching process, before there is a worker: finish what gunicorn leaves open."""
+        """Log the actual address, in the arbiter process before the fork of workers."""
         for listener in server.LISTENERS:
             self._settings = replace(self._settings, port=listener.sock.getsockname()[1])  # it may have been 0
         settings = self._settings
@@ -117,11 +117,11 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             self._embedded = None
 
 
-def _spare_the_collector() -> None:
-    """Keep the garbage collector from walking all the code again and again.
+def _freeze_garbage_collector() -> None:
+    """Exclude loaded code from garbage collection.
 
-    With Python's defaults one template of a thousand resources makes it look through the whole process, at five times
-    the cost of the request itself. What is loaded now stays, so it need not be looked at.
+    With Python's defaults, a template of a thousand resources triggers full collections, which take five times as long
+    as the request. Objects that are loaded now are permanent.
     """
     gc.collect()
     gc.freeze()
@@ -129,17 +129,17 @@ def _spare_the_collector() -> None:
 
 
 def serve(settings: Settings) -> None:
-    """API and engine in the foreground, until SIGTERM or SIGINT; both drain.
+    """Run API and engine until SIGTERM or SIGINT; both stop gracefully.
 
-    Raises EngineBusy, NotLoopback, and what opening the database raises. Does not return.
+    Raises EngineBusy, NotLoopback, and errors of opening the database. Does not return.
     """
     _run(settings, lambda found: wiring.embedded(found, url=f"http://{found.address}"), 1)
 
 
 def serve_api(settings: Settings) -> None:
-    """The API in the foreground, for workers elsewhere, until SIGTERM or SIGINT.
+    """Run the API for workers in other processes until SIGTERM or SIGINT.
 
-    Raises NotDistributed, NotLoopback, and what opening the database raises. Does not return.
+    Raises NotDistributed, NotLoopback, and errors of opening the database. Does not return.
     """
     preflight.check_distributed(settings, "api")
     _run(settings, wiring.api, settings.api_processes)
@@ -149,9 +149,10 @@ def _run(settings: Settings, build: Callable[[Settings], wiring.Embedded], proce
     preflight.check_servable(settings)
     logs.configure(settings.log_format)
     if settings.public_url is None and settings.host in ("0.0.0.0", "::"):
-        log.warning("public_url is not set: signed URLs that machines get lead to %s, where nobody is", settings.host)
+        text = "public_url is not set: signed URLs for machines point to %s, which they cannot reach"
+        log.warning(text, settings.host)
     if settings.auth is Auth.BASIC and settings.public_url is not None and not settings.trusted_proxies:
-        log.warning("trusted_proxies is not set: where one caller behind a proxy guesses passwords, all have to wait")
+        log.warning("trusted_proxies is not set: failed logins of one caller behind a proxy delay all of them")
     Server(settings, build, processes).run()
 
 
@@ -174,17 +175,17 @@ def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
 
 
 def work(settings: Settings) -> None:
-    """An engine alone in the foreground, until SIGTERM or SIGINT: then it takes no more, gives back what it runs as
-    soon as the calls under way have ended, and this returns. A second signal ends the process at once.
+    """Run an engine without the API until SIGTERM or SIGINT.
 
-    Raises NotDistributed, and what opening the database raises.
+    Then claims no more actions, releases running ones after the current calls, and returns. A second signal ends the
+    process at once. Raises NotDistributed, and errors of opening the database.
     """
     preflight.check_distributed(settings, "worker")
     logs.configure(settings.log_format)
     told, tells = socket.socketpair()
     tells.setblocking(False)
-    # Python's own handlers run in the main thread, once it does something: a byte that can be read wakes it, whichever
-    # thread the system has interrupted.
+    # Python runs signal handlers in the main thread only. A byte in the socket wakes it, even if the system has
+    # delivered the signal to another thread.
     signal.set_wakeup_fd(tells.fileno())
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -195,12 +196,12 @@ def work(settings: Settings) -> None:
     embedded = wiring.embedded(settings)
     try:
         stop_metrics = serve_metrics(settings, embedded.meter)
-        _spare_the_collector()
+        _freeze_garbage_collector()
         log.info("heatlite %s: a worker, %s", __version__, settings.shown_database)
         if settings.public_url is None:
-            log.warning("public_url is not set: signed URLs that this worker gives to machines lead to this machine")
+            log.warning("public_url is not set: signed URLs of this worker point to this machine")
         told.recv(1)
-        log.info("stopping: running actions are given back")
+        log.info("stopping: releasing running actions")
         stop_metrics()
     finally:
         embedded.close()

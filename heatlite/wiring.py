@@ -1,4 +1,4 @@
-"""Builds the object graph. The one module that sees every room."""
+"""Builds the object graph. The one module that imports every package."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -77,17 +77,17 @@ log = logging.getLogger(__name__)
 
 
 class NoMetrics(Invalid):
-    """Metrics are asked for, and what makes them is not installed."""
+    """The setting `metrics` needs a library that is not installed."""
 
     text = "The setting metrics needs prometheus_client: pip install 'heatlite[metrics]', or set it to false."
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A heatlite in this process: the application, and an engine behind it unless others do the work."""
+    """The server of this process: the application, and usually an engine."""
 
     make_app: Callable[[], App]
-    """Gives the same one each time. An engine among several answers no requests, and never makes it."""
+    """Creates the application at the first call. A worker process never calls it."""
     rooms: Components
     meter: Meter
     dispatcher: Dispatcher | None = None
@@ -98,21 +98,21 @@ class Embedded:
 
     @property
     def app(self) -> App:
-        """The application. Raises BadSetting when it is asked for the first time."""
+        """The application. The first use raises BadSetting."""
         return self.make_app()
 
     @property
     def store(self) -> Store:
-        """What is known."""
+        """The store."""
         return self.rooms.store
 
     @property
     def stacks(self) -> Stacks:
-        """The use cases of stacks."""
+        """The operations on stacks."""
         return self.rooms.stacks
 
     def close(self) -> None:
-        """Give unfinished actions back and let go of the database."""
+        """Release unfinished actions, and close the database."""
         if self.dispatcher is not None:
             self.dispatcher.detach()
         if self.orchestrator is not None:
@@ -130,7 +130,7 @@ class Embedded:
 
 
 def reader(settings: Settings) -> Embedded:
-    """The application without an engine: it shows what is there, whoever works on it, and starts nothing."""
+    """Create the application without an engine, for reading."""
     store, clock, meter = open_store(settings), Clock(), Meter()
     rooms = _rooms(settings, store, clock, works=False)
     store.listen(replace(NO_LISTENERS, run_moved=rooms.ledger.run_moved, committed=rooms.streams.wake))
@@ -138,7 +138,10 @@ def reader(settings: Settings) -> Embedded:
 
 
 def api(settings: Settings, clock: Clock | None = None) -> Embedded:
-    """The application whose engines are other processes. Raises BadSetting and MissingLibrary."""
+    """Create the application for engines in other processes.
+
+    Raises BadSetting, MissingLibrary.
+    """
     store, clock = open_store(settings), clock or Clock()
     check_keys(store)
     meter = metering(settings, store, clock)
@@ -149,9 +152,10 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
 
 
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
-    """Start an engine in this process. Raises EngineBusy if the database has one already, BadSetting.
+    """Start an engine in this process.
 
-    `url` is where this process can be reached, for whoever comes later; None: nowhere.
+    Raises EngineBusy if the database has one, BadSetting.
+    `url` is the address of this server, which the lock tells to later processes; None without a server.
     """
     clock = clock or Clock()
     Agents(settings).check()
@@ -160,7 +164,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     meter = metering(settings, store, clock)
     lock = lock_engine(store, url)
     if lock is not None:
-        # Whoever has the lock is alone, so no running action has an owner any more.
+        # This engine is the only one now, so no running action has an owner.
         with store.transaction():
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
@@ -202,7 +206,10 @@ def _listeners(
 
 
 def _dispatcher(settings: Settings) -> Dispatcher:
-    """Who tells workers of what is committed here. Raises BadSetting and MissingLibrary."""
+    """Create the dispatcher, which announces actions to workers.
+
+    Raises BadSetting, MissingLibrary.
+    """
     if settings.broker is None:
         dispatcher: Dispatcher = Local()
     else:
@@ -211,7 +218,7 @@ def _dispatcher(settings: Settings) -> Dispatcher:
 
 
 def distributed() -> "type[Distributed]":
-    """The dispatcher that needs more than this process. Raises MissingLibrary."""
+    """Return the dispatcher class for several processes. Raises MissingLibrary."""
     try:
         from heatlite.engine.dispatch.distributed import Distributed
     except ImportError as error:
@@ -220,7 +227,10 @@ def distributed() -> "type[Distributed]":
 
 
 def installed_types(settings: Settings) -> Registry:
-    """The types that there are, and how the installation maps them. Raises BadEnvironmentFile and BadSetting."""
+    """Return the resource types, as the installation maps them.
+
+    Raises BadEnvironmentFile, BadSetting.
+    """
     installation = replace(
         read_installation(Path(settings.environment_dir)),
         regions=frozenset(endpoints(settings)),
@@ -231,7 +241,7 @@ def installed_types(settings: Settings) -> Registry:
 
 
 def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Components:
-    """All rooms. Who only looks (not `works`) needs no cloud that is in order."""
+    """Create all components. Without `works`, they only read, and need no valid cloud."""
     types = installed_types(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
@@ -316,26 +326,32 @@ def _clouds(
     opens: bool,
     credential_of: Callable[[str], JsonMap | None] = lambda _: None,
 ) -> Clouds:
-    """Where the objects of resources lie; `database` is a file, or on a server. Raises BadSetting, NoSdk."""
+    """Create the clouds for resources. `database` is the SQLite file or None.
+
+    Raises BadSetting, NoSdk.
+    """
     if settings.cloud is None:
         return Clouds(None, clock.now)
     if settings.cloud != SIMULATED:
         connections = Connections(settings.cloud, settings.cloud_timeout)
         if opens:
             connections.open()
-        # Who has come with a token of the cloud's own Keystone has his stacks act for him.
+        # With Keystone tokens, stacks act on behalf of their users through trusts.
         trusts = Trusts(connections) if settings.auth is Auth.KEYSTONE else None
         return Clouds(settings.cloud, clock.now, connections.of, trusts, credential_of)
     if database is None:
-        raise BadSetting("cloud: the simulated cloud lies beside a SQLite database; on a server, use a real one.")
+        raise BadSetting("cloud: the simulated cloud needs a SQLite database; a database server needs a real cloud.")
     scenario = read_scenario(Path(settings.simulation)) if settings.simulation is not None else Scenario()
     return Clouds(SIMULATED, clock.now, simulate(scenario, clock, _simulated(database)).view)
 
 
 @contextmanager
 def asking(settings: Settings, project: str) -> Iterator[Registry]:
-    """The types; inside, templates are checked against the settings' cloud: whether what they name is there, and
-    whether it has the services that they need. Raises BadSetting, NoSdk."""
+    """Yield the types.
+
+    Within the context, templates are checked against the configured cloud.
+    The checks cover names of objects and required services. Raises BadSetting, NoSdk.
+    """
     types = installed_types(settings)
     clouds = _clouds(settings, _file(settings) if settings.cloud == SIMULATED else None, Clock(), opens=True)
     with looked_up(clouds.of(project).missing):
@@ -343,20 +359,20 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
 
 
 def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | None:
-    """The accounts of agents; None: there is no stack domain. Raises BadSetting."""
+    """Create the accounts of agents; None without a stack domain. Raises BadSetting."""
     by_id, by_name = settings.stack_user_domain_id, settings.stack_user_domain_name
     domain, admin, password = by_id or by_name, settings.stack_domain_admin, settings.stack_domain_admin_password
     if domain is None and admin is None and password is None:
         return None
     if domain is None or admin is None or password is None:
         raise BadSetting(
-            "A stack domain takes stack_user_domain_name or stack_user_domain_id, stack_domain_admin and"
-            " stack_domain_admin_password, all of them."
+            "A stack domain needs stack_user_domain_name or stack_user_domain_id, stack_domain_admin and"
+            " stack_domain_admin_password."
         )
     if settings.auth is not Auth.KEYSTONE or settings.cloud is None:
         raise BadSetting("stack_user_domain_name and stack_user_domain_id need auth = keystone, and a cloud.")
     if store.encryption.cipher is None:
-        raise BadSetting(f"A stack domain makes secrets. {NO_CIPHER}")
+        raise BadSetting(f"A stack domain stores secrets. {NO_CIPHER}")
     keystone = settings.keystone
     auth_url = keystone.get("www_authenticate_uri") or keystone.get("auth_url", "")
     if settings.cloud == SIMULATED:
@@ -367,18 +383,18 @@ def _accounts(settings: Settings, store: Store, clouds: Clouds) -> Accounts | No
 
 
 def _simulated(database: Path) -> Path:
-    """The file of the simulated cloud beside a database."""
+    """Return the file of the simulated cloud for a database."""
     return database.with_suffix(".cloud")
 
 
 def simulated_objects(settings: Settings, project: str) -> dict[str, int]:
-    """How many objects of each kind a project has in the simulated cloud beside the database."""
+    """Count the objects of a project in the simulated cloud by kind."""
     path = _file(settings)
     return {} if path is None else count(_simulated(path), project)
 
 
 def _file(settings: Settings) -> Path | None:
-    """The file of the database; None where it is on a server."""
+    """Return the file of a SQLite database, or None."""
     store = Store.open(settings.database)
     store.close()
     return store.database.path
