@@ -3,7 +3,6 @@
 
 import json
 import threading
-import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ class Keystone:
     asked: Counter[str] = field(default_factory=Counter)
     trouble: str | None = None
     """``error``, ``garbage``, ``text``, ``hangs``: how it answers."""
+    closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         keystone = self
@@ -62,6 +62,7 @@ class Keystone:
         return f"http://127.0.0.1:{self.server.server_address[1]}/v3"
 
     def close(self) -> None:
+        self.closing.set()
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
@@ -99,7 +100,7 @@ class Keystone:
         path = to.path.partition("?")[0].rstrip("/")
         self.asked[f"{to.command} {path}"] += 1
         if self.trouble == "hangs":
-            time.sleep(2)
+            self.closing.wait(60)
         status, answer, headers = self._status(to, path, body)
         raw = json.dumps(answer).encode()
         if self.trouble == "error":

@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates"
 EXAMPLE_PLUGIN = ROOT / "tests" / "example_plugin"
 
-START_SECONDS = 20
-DRAIN_SECONDS = 20
+START_SECONDS = 120
+DRAIN_SECONDS = 120
+"""How long a test waits for a process before it fails. Long: the machine may have other things to do."""
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -156,7 +157,7 @@ class Server(Process):
         except OSError:
             return False
 
-    def request(self, method: str, path: str, body: object = None, timeout: float = 30) -> Answer:
+    def request(self, method: str, path: str, body: object = None, timeout: float = 60) -> Answer:
         """One request; a body goes as JSON. A path without a leading /v1 and such is one below the project."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:

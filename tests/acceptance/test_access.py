@@ -210,9 +210,9 @@ def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tm
             eventually(lambda: len(wrong) > 100 and {401, 503, 429} <= {*wrong}, "they are slowed down", 60)
             for _ in range(5):
                 begun = time.monotonic()
-                assert server.request("GET", "/healthcheck", timeout=5).status == 200
-                assert server.request("GET", "/v1/demo/stacks", timeout=5).status == 401
-                assert time.monotonic() - begun < 5
+                assert server.request("GET", "/healthcheck", timeout=30).status == 200
+                assert server.request("GET", "/v1/demo/stacks", timeout=30).status == 401
+                assert time.monotonic() - begun < 30
         finally:
             ended.set()
         for one in guessing:

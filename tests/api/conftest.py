@@ -71,7 +71,7 @@ class Heat:
 
     def settle(self, path: str, expect: str | None = None) -> Any:
         """The stack once nothing is in progress any more."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             stack = self.get(path)["stack"]
             if not stack["stack_status"].endswith("IN_PROGRESS"):

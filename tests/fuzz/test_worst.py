@@ -73,9 +73,9 @@ def main() -> None:
     """Measure those named, or all, at 512 KiB: slow ones as lines, at the end the most memory in MB."""
     for name in sys.argv[1:] or WORST:
         text = WORST[name](512 * 1024)
-        start = time.process_time()
+        start = time.thread_time()
         told = answer(text)
-        seconds = time.process_time() - start
+        seconds = time.thread_time() - start
         if seconds > 0.5:
             print(f"{seconds:6.2f} s  {name}: {told[:80]}")
     print("MB:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

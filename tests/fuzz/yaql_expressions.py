@@ -90,12 +90,12 @@ def evaluated(expression: str) -> object:
 
 def tried(expression: str) -> str:
     """What is wrong with how the expression was answered; "" where nothing is."""
-    start = time.process_time()
+    start = time.thread_time()
     try:
         said = repr(evaluated(expression))
     except StackValidationFailed as error:
         said = error.message
-    seconds = time.process_time() - start
+    seconds = time.thread_time() - start
     if seconds > SECONDS:
         return f"{seconds:.1f} s"
     return "an address" if " at 0x" in said else ""

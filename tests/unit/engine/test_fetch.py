@@ -202,7 +202,7 @@ def test_the_size_is_limited(url: str, path: str) -> None:
 def test_the_time_is_limited_as_a_whole(url: str, path: str) -> None:
     start = time.monotonic()
     assert "it took longer than 0.2 seconds" in refused(replace(LISTED, timeout=0.2), url + path)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10  # or it would have waited for all of it
 
 
 def test_nobody_listens() -> None:
@@ -219,7 +219,7 @@ def test_a_slow_resolver_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     start = time.monotonic()
     message = refused(replace(LISTED, hosts=("example.org",), timeout=0.05), "http://example.org/x")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10  # or it would have waited for all of it
     assert message.endswith("it took longer than 0.05 seconds.")
     over.set()
 

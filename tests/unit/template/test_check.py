@@ -525,19 +525,19 @@ def test_a_thousand_resources_are_checked_quickly() -> None:
 
 
 def _seconds(source: Source) -> float:
-    start = time.process_time()
+    start = time.thread_time()
     assert check(source, Environment(), CATALOG) == []
-    return time.process_time() - start
+    return time.thread_time() - start
 
 
 def test_a_thousand_problems_are_told_quickly() -> None:
     resources: dict[str, Json] = {
         f"resource_number_{i}": {"type": "Str", "depends_on": [f"resourc_number_{i + 5000}"]} for i in range(1000)
     }
-    start = time.process_time()
+    start = time.thread_time()
     found = check({"heat_template_version": "rocky", "resources": resources}, Environment(), CATALOG)
     assert len(found) == 1000
-    assert found[0].hint and time.process_time() - start < 3
+    assert found[0].hint and time.thread_time() - start < 3
 
 
 # -- hostile documents -----------------------------------------------------------------------------------------

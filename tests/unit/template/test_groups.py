@@ -143,7 +143,7 @@ def test_members_follow_the_environment() -> None:
 
 
 def test_how_many_resources_there_will_be_is_known_without_making_them() -> None:
-    began = time.process_time()
+    began = time.thread_time()
     text = group("count: 1000000, resource_def: {type: child.yaml, properties: {length: 1}}")
     text += scaling(f"min_size: 7, max_size: 9, resource: {{{RANDOM}}}").replace("g:", "s:")
     template = Template(
@@ -153,4 +153,4 @@ def test_how_many_resources_there_will_be_is_known_without_making_them() -> None
     found, tree = examine(template.definition(Environment(), {}, types=TYPES), TYPES)
     assert found == []
     assert tree.resources == 2 + 2 * 1_000_000 + 7
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 1

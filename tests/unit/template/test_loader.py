@@ -140,9 +140,9 @@ def test_the_kind_and_the_name_of_the_file_are_told() -> None:
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", '{"a": ', "a: [", "!!map {a: ", "[{"])
 @pytest.mark.parametrize("count", [101, 50_000])
 def test_depth_is_bounded(opening: str, count: int) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     refused(VERSION + "x: " + opening * count if opening != '{"a": ' else opening * count)
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_depth_of_objects_is_bounded() -> None:
@@ -160,11 +160,11 @@ def test_a_hundred_levels_are_fine() -> None:
 def test_alias_bombs_are_refused_quickly() -> None:
     lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
-    start = time.process_time()
+    start = time.thread_time()
     assert "expand" in refused(VERSION + "\n".join(lines)).message
     long = "x: &x " + "y" * 10_000 + "\nz: [" + "*x, " * 1000 + "]"
     assert "expand" in refused(VERSION + long).message
-    assert time.process_time() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_aliases_count_towards_the_depth() -> None:
@@ -237,10 +237,10 @@ def test_what_json_can_carry_comes_back(data: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("number", ["9" * 302, "0x" + "f" * 251, "-0x" + "f" * 251, "1:" + "59:" * 5000 + "1"])
 def test_numbers_that_nobody_can_write_out_again_are_refused(number: str) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     refused(VERSION + f"a: {number}")
     refused({"heat_template_version": "2018-08-31", "a": 10**302})
-    assert time.process_time() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_numbers_of_three_hundred_digits_are_fine() -> None:

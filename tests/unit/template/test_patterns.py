@@ -120,12 +120,12 @@ def test_any_text_is_a_pattern_or_a_value_error(text: str, value: str) -> None:
     ],
 )
 def test_no_pattern_takes_long(text: str, value: str) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     try:
         assert not read_pattern(text).matches(value)
     except TooMuchWork as error:
         assert "too" in str(error)
-    assert time.process_time() - start < 0.5
+    assert time.thread_time() - start < 0.5
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_no_pattern_takes_long(text: str, value: str) -> None:
     ],
 )
 def test_no_pattern_takes_long_to_prepare(text: str) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     with suppress(ValueError):
         read_pattern(text).matches("ab" * 20)
-    assert time.process_time() - start < 1
+    assert time.thread_time() - start < 1
 
 
 @pytest.mark.parametrize(

@@ -229,18 +229,18 @@ def test_many_templates_within_each_other_take_no_time() -> None:
         return f"parameters: {{n: {{type: string, default: ''}}}}\nresources:\n{inner}"
 
     files = {f"{i}.yaml": level(i + 1) for i in range(4)} | {"4.yaml": "parameters: {n: {type: string}}"}
-    started = time.process_time()
+    started = time.thread_time()
     (problem,) = problems(level(0), files)
     assert problem.error == "RequestLimitExceeded"
     assert "10000" in problem.text
-    assert time.process_time() - started < 4
+    assert time.thread_time() - started < 4
 
 
 def test_a_thousand_resources_of_one_template_take_no_time() -> None:
     resources = "".join(f"  r{i}: {{type: child.yaml, properties: {{name: a}}}}\n" for i in range(1000))
-    started = time.process_time()
+    started = time.thread_time()
     assert texts(f"resources:\n{resources}", FILES) == []
-    assert time.process_time() - started < 2
+    assert time.thread_time() - started < 2
 
 
 # -- the type that a template stands for -----------------------------------------------------------
@@ -408,9 +408,9 @@ def test_lookup(registry: JsonMap, system: JsonMap, mapped: str) -> None:
 
 def test_no_registry_is_too_long() -> None:
     chain: JsonMap = {f"My::{i}": f"My::{i + 1}" for i in range(5000)}
-    started = time.process_time()
+    started = time.thread_time()
     assert target(chain, "My::0").name == "My::0"
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_what_a_nested_stack_is_given() -> None:

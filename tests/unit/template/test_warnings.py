@@ -291,6 +291,6 @@ def test_many_conditions_take_little_time() -> None:
     many["wide"] = wide
     schemas = {f"p{i}": ParameterSchema.parse(f"p{i}", {"type": "number"}, "2021-04-16") for i in range(300)}
     constant = ConstantConditions(many, {**SCHEMAS, **schemas})
-    start = time.process_time()
+    start = time.thread_time()
     assert [name for name, condition in many.items() if constant.reason(condition)] == []
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2

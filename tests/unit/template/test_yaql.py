@@ -180,10 +180,10 @@ def test_bad_arguments(arguments: Json) -> None:
     ],
 )
 def test_no_expression_runs_away(expression: str, data: Json) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(StackValidationFailed) as caught:
         evaluate(expression, data)
-    assert time.process_time() - started < 10  # whatever else the machine does
+    assert time.thread_time() - started < 10  # whatever else the machine does
     assert len(caught.value.message) < 1000
 
 
