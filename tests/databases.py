@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,6 +55,10 @@ SERVERS = {
 }
 
 
+def _is_open(connection: Any) -> bool:
+    return bool(getattr(connection, "open", True)) and not getattr(connection, "closed", False)
+
+
 class _Lent:
     """A connection, until it is closed: then it is free for somebody else, once."""
 
@@ -73,10 +76,13 @@ class _Lent:
         try:
             connection.rollback()
         except Exception:  # noqa: BLE001 - each driver has its own: whatever it is, nobody wants this one any more
-            if getattr(connection, "open", True):  # PyMySQL's may be closed once only
+            if _is_open(connection):  # PyMySQL's may be closed once only
                 connection.close()
         else:
             self._free.append(connection)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 @contextmanager
@@ -86,15 +92,20 @@ def _kept_connections() -> Iterator[None]:
     An engine has one for each of its threads, and to make them takes the server longer than most tests.
     """
     free: dict[str, list[Any]] = {}
+    made: list[Any] = []
+    """Keeps all of them. The garbage collector takes a cycle apart in any order: it might delete a connection before
+    the object that closes it."""
 
     def lending(connect: Callable[[Any], Any]) -> Callable[[Any], _Lent]:
         def lend(database: Any) -> _Lent:
             found = free.setdefault(f"{database.database} {database.connect_params}", [])
             while found:
                 connection = found.pop()
-                if getattr(connection, "open", True) and not getattr(connection, "closed", False):
+                if _is_open(connection):
                     return _Lent(connection, found)
-            return _Lent(connect(database), found)
+            connection = connect(database)
+            made.append(connection)
+            return _Lent(connection, found)
 
         return lend
 
@@ -102,8 +113,9 @@ def _kept_connections() -> Iterator[None]:
         for kind in (peewee.PostgresqlDatabase, peewee.MySQLDatabase):
             patch.setattr(kind, "_connect", lending(kind._connect))
         yield
-    for connection in chain.from_iterable(free.values()):
-        connection.close()
+    for connection in made:
+        if _is_open(connection):
+            connection.close()
 
 
 def empty(store: Store) -> None:
