@@ -110,6 +110,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     assert listed_by_the_sdk(tmp_path, **proof) == "[]\n"
 
 
+@pytest.mark.full
 def test_a_token(start: Callable[[str], Server], tmp_path: Path) -> None:
     given = heatlite(tmp_path, "user", "token", "ci", "--project", "demo", "--expires", "+1d")
     assert given.returncode == 0, given.stderr

@@ -85,6 +85,7 @@ def test_a_backup_under_a_stream_of_creates_is_restored(
     assert heatlite("fsck", "--database", database).code == 0
 
 
+@pytest.mark.full
 def test_a_server_without_its_key_file_does_not_start_and_makes_no_other(
     heatlite: CommandLine, serve: Callable[[], Server]
 ) -> None:

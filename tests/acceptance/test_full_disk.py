@@ -3,10 +3,13 @@
 import resource
 from collections.abc import Callable
 
+import pytest
+
 from tests.acceptance.processes import Server
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 
+@pytest.mark.full
 def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
     """No file of the server may grow, which SQLite cannot tell from a full disk."""
     server = serve()

@@ -256,6 +256,7 @@ def test_a_failure_has_its_traceback_in_one_line(server: Server) -> None:
     assert line["exception"].endswith("\nValueError: Example file failed a")
 
 
+@pytest.mark.full
 def test_text_shows_the_same_ids(start: Callable[..., Server]) -> None:
     server = start()
     path, request_id = create(server, "one", a=FILE)

@@ -158,6 +158,7 @@ def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None
     assert done.err.startswith(f"heatlite: Refusing to listen on {host}: ")
 
 
+@pytest.mark.full
 def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
     """The others find it by the database."""
     with heatlite.start("serve", "--port", "0") as process:

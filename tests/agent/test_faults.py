@@ -225,6 +225,7 @@ def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
             connection.close()
 
 
+@pytest.mark.full
 def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
     """The last one: begins anew, with another secret and another database, and says so."""
     identity, secret = agent.get("/v1/agent")["instance"], agent.secret

@@ -232,6 +232,7 @@ def test_the_public_url(tmp_path: Path) -> None:
         server.close()
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:80", "null", ""])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS"])
 def test_a_web_page_of_another_site_is_refused(heat: Heat, method: str, origin: str) -> None:

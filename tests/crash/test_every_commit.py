@@ -264,7 +264,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "after"), KILLS)
 def test_killed_at_every_commit(
     name: str, after: bool, place: Path, victims: multiprocessing.context.ForkServerContext

@@ -243,6 +243,7 @@ class TestWorkOfFunctions:
             shown = engine.rooms.reading.outputs(stack)[0]
         assert "output_error" not in shown
 
+    @pytest.mark.full
     def test_a_walk_does_not_run_out_of_it(self, engine: Engine) -> None:
         """What the check allows for all resources together, each of them may do, as often as it is evaluated."""
         words: Json = ["x"] * 5000

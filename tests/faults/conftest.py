@@ -17,8 +17,6 @@ from tests.faults.servers import NoServer, Server
 
 EXAMPLE = str(Path(__file__).parents[1] / "example_plugin")
 
-"""Whether everything is tried (.ci/run), or a sample."""
-
 LEASE = 2.0
 """Seconds: the shortest lease that an engine renews in time, which looks once a second."""
 

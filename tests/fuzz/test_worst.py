@@ -34,7 +34,7 @@ def answer(text: str) -> str:
     return problems[0].text if problems else ""
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", WORST)
 def test_worst(name: str) -> None:
     text = WORST[name](SIZE)

@@ -242,6 +242,7 @@ def test_without_a_broker_everything_is_done_nevertheless(tmp_path: Path, url: s
         machines.kill()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("command", ["api", "worker"])
 def test_what_is_missing_is_said(tmp_path: Path, command: str) -> None:
     heatlite = CommandLine(tmp_path)

@@ -104,7 +104,7 @@ def stands(standing: dict[str, Standing], tmp_path_factory: pytest.TempPathFacto
     return stands
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(11)
 @pytest.mark.parametrize(("file", "name"), RESOURCES)
 def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:
     with stands(file) as one:

@@ -32,6 +32,7 @@ def made_by_others(cloudy: Cloudy, kind: str, given: JsonMap) -> str:
     return str(thing.get("id") or thing["name"])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("raises", ["", "timeout"])
 @pytest.mark.parametrize(("kind", "type_name", "given"), UNIQUE, ids=[one[1] for one in UNIQUE])
 def test_a_name_that_is_taken_is_a_failure_and_nothing_of_theirs_is_deleted(

@@ -396,6 +396,7 @@ def vanish(cloudy: Cloudy, stack: StackRecord) -> None:
     it(cloudy, stack).handle_delete()
 
 
+@pytest.mark.share(2)
 @BY_TYPE
 def test_it_is_made_changed_in_place_and_removed(cloudy: Cloudy, case: Case) -> None:
     before = cloudy.census()

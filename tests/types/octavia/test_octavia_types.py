@@ -74,6 +74,7 @@ UPDATES: list[tuple[str, JsonMap, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "new", "names"), UPDATES)
 def test_each_property_that_may_change_is_changed_in_place(
     cloudy: Cloudy, name: str, new: JsonMap, names: dict[str, str]

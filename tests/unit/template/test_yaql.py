@@ -134,7 +134,7 @@ def test_bad_arguments(arguments: Json) -> None:
         Template(document).bind(Environment(), {})
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(
     ("expression", "data"),
     [
