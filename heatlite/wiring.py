@@ -33,10 +33,10 @@ from heatlite.engine.dispatch import Dispatcher
 from heatlite.engine.dispatch.local import Local
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
-from heatlite.engine.operations.action_signals import Controls
-from heatlite.engine.operations.export import Handover
-from heatlite.engine.operations.health_marks import Health
-from heatlite.engine.operations.maintenance_lock import Maintenance
+from heatlite.engine.operations.action_signals import ActionSignals
+from heatlite.engine.operations.export import Export
+from heatlite.engine.operations.health_marks import HealthMarks
+from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.schedule import Schedule
 from heatlite.engine.operations.signals import Signals
@@ -292,15 +292,15 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
         stacks=Stacks(
             store, clock, settings, definitions, preparation, admission, reading, schedule, clouds, stack_clouds
         ),
-        handover=Handover(store, clock, settings, admission),
+        exports=Export(store, clock, settings, admission),
         snapshots=Snapshots(store, clock, settings, admission, preparation, definitions, surroundings),
-        maintenance=Maintenance(store, clock, admission),
+        maintenance=MaintenanceLock(store, clock, admission),
         protection=Protection(store, clock, admission),
         schedule=schedule,
-        health=Health(store, clock, definitions, admission, reading),
+        health=HealthMarks(store, clock, definitions, admission, reading),
         offer=offer,
         signals=Signals(store, clock, settings, definitions, admission, reading),
-        controls=Controls(store, clock),
+        controls=ActionSignals(store, clock),
         ledger=ledger,
         playbooks=Playbooks(store, clock, settings, admission, reading, ledger),
         software=software,

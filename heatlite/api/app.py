@@ -134,7 +134,7 @@ def _add_stacks(routes: Routes, components: Components) -> None:
     routes.add(S + "/outputs", documents, "outputs", GET="stacks:list_outputs")
     routes.add(S + "/outputs/{output_key}", documents, "output", GET="stacks:show_output")
 
-    export = StackExport(finder, components.handover)
+    export = StackExport(finder, components.exports)
     routes.add(S + "/abandon", export, "abandon", DELETE="stacks:abandon")
     routes.add(S + "/export", export, GET="stacks:export")
 

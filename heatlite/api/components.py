@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from heatlite.api.event_streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.engine.admission.offered_types import OfferedTypes
-from heatlite.engine.operations.action_signals import Controls
-from heatlite.engine.operations.export import Handover
-from heatlite.engine.operations.health_marks import Health
-from heatlite.engine.operations.maintenance_lock import Maintenance
+from heatlite.engine.operations.action_signals import ActionSignals
+from heatlite.engine.operations.export import Export
+from heatlite.engine.operations.health_marks import HealthMarks
+from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.schedule import Schedule
 from heatlite.engine.operations.signals import Signals
@@ -34,15 +34,15 @@ class Components:
     """The operations of the engine, the store, and the objects that both share."""
 
     stacks: Stacks
-    handover: Handover
-    maintenance: Maintenance
+    exports: Export
+    maintenance: MaintenanceLock
     protection: Protection
     schedule: Schedule
     snapshots: Snapshots
-    health: Health
+    health: HealthMarks
     offer: OfferedTypes
     signals: Signals
-    controls: Controls
+    controls: ActionSignals
     ledger: Ledger
     playbooks: Playbooks
     software: Software

@@ -29,7 +29,7 @@ from heatlite.core.nodes import NodeActionState, Origin, Requester
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
-from heatlite.engine.operations.schedule import MOST_SCHEDULED
+from heatlite.engine.operations.schedule import MAX_SCHEDULED
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.nodes.transitions import Ledger
@@ -149,9 +149,9 @@ class Playbooks:
             held = self._store.stacks.lock(stack.id)
             if held is None or held.deleted_at is not None:
                 raise StackNotFound(name=stack.name)
-            if self._store.queue.count_scheduled(stack.id) >= MOST_SCHEDULED:
+            if self._store.queue.count_scheduled(stack.id) >= MAX_SCHEDULED:
                 raise RequestLimitExceeded(
-                    message=f"{MOST_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
+                    message=f"{MAX_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
                 )
             plan = self.plan(held, request)
             stages = (PlaybookStage(one.stage.name, one.stage.at_once, len(one.nodes)) for one in plan.stages)

@@ -432,7 +432,7 @@ class TestSignals:
             ({"signal": "cancel"}, "signal: has to be one of: CANCEL, SUSPEND, RESUME."),
             ({"signal": None}, "signal: has to be one of: CANCEL, SUSPEND, RESUME."),
             ({"signal": "CANCEL", "force": "yes"}, "force: has to be true or false, not text."),
-            ({"signal": "SUSPEND", "force": True}, "'force' belongs to CANCEL"),
+            ({"signal": "SUSPEND", "force": True}, "'force' is valid with CANCEL only"),
             ({"signal": "CANCEL", "why": "x"}, "The body: unknown key why; there are: signal, force."),
         ],
     )

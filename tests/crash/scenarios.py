@@ -307,19 +307,19 @@ def record_path() -> Path:
 
 
 def abandon(server: Embedded) -> None:
-    server.rooms.handover.abandon(CALLER, stack_of(server))
+    server.rooms.exports.abandon(CALLER, stack_of(server))
 
 
 def abandoned(server: Embedded) -> None:
     create_and_settle(server)
-    record_path().write_text(json.dumps(server.rooms.handover.abandon(CALLER, stack_of(server))))
+    record_path().write_text(json.dumps(server.rooms.exports.abandon(CALLER, stack_of(server))))
     settle(server)
 
 
 def abandoned_and_protected(server: Embedded) -> None:
     create_and_settle(server)
     protect(server)
-    record_path().write_text(json.dumps(server.rooms.handover.abandon(CALLER, stack_of(server))))
+    record_path().write_text(json.dumps(server.rooms.exports.abandon(CALLER, stack_of(server))))
     settle(server)
 
 

@@ -139,7 +139,7 @@ def test_an_action_that_has_ended_takes_no_signal(queue: Engine, asked: Signal) 
 
 def test_only_what_is_suspended_is_resumed(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
-    with pytest.raises(InvalidActionState, match="is READY: only one that is suspended can be resumed"):
+    with pytest.raises(InvalidActionState, match="is READY: only a suspended action can be resumed"):
         signal(queue, action, Signal.RESUME)
 
 
@@ -147,7 +147,7 @@ def test_what_is_being_stopped_cannot_be_suspended(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
     assert queue.store.claims.claim("somebody", queue.clock.now(), 60) is not None
     assert signal(queue, action, Signal.CANCEL).control is Control.CANCEL
-    with pytest.raises(InvalidActionState, match="is RUNNING, asked to CANCEL: it is being stopped already"):
+    with pytest.raises(InvalidActionState, match="is RUNNING, asked to CANCEL: it is already being stopped"):
         signal(queue, action, Signal.SUSPEND)
 
 

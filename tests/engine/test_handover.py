@@ -27,11 +27,11 @@ def file(**more: Any) -> Any:
 
 
 def export(engine: Engine, stack: StackRecord) -> Any:
-    return engine.rooms.handover.export(engine.get(stack))
+    return engine.rooms.exports.export(engine.get(stack))
 
 
 def abandon(engine: Engine, stack: StackRecord, wait: bool = True) -> Any:
-    record = engine.rooms.handover.abandon(engine.who, engine.get(stack))
+    record = engine.rooms.exports.abandon(engine.who, engine.get(stack))
     if wait:
         assert final(engine.settle(stack)) == "DELETE_COMPLETE"
     return record
@@ -276,7 +276,7 @@ def templates(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    engine = Engine(tmp_path_factory.mktemp("handover"))
+    engine = Engine(tmp_path_factory.mktemp("exports"))
     yield engine
     engine.close()
 

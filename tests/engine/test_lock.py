@@ -457,7 +457,7 @@ class TestExpiry:
             engine.clock.pass_(100)
             before = len(tries)
             engine.wait_for(lambda: len(tries) > before + 4)
-            assert [queued.id in line for line in caplog.messages if "its lock has expired, but" in line] == [True]
+            assert [queued.id in line for line in caplog.messages if "expired lock not lifted yet" in line] == [True]
         with engine.store.transaction():
             engine.store.controls.cancel_queued([stack.id], "enough", engine.clock.now())
         engine.wait_for(lambda: engine.get(stack).lock is None)

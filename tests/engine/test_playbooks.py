@@ -241,7 +241,7 @@ def test_its_time_is_up(engine: Engine, stack: StackRecord) -> None:
 
 def test_it_is_rejected(engine: Engine, stack: StackRecord) -> None:
     run = put(engine, stack)
-    with pytest.raises(InvalidActionState, match="nobody has approved it"):
+    with pytest.raises(InvalidActionState, match="it is not approved yet"):
         signal(engine, run, Signal.SUSPEND)
     since = engine.now_on(stack)
     run = engine.rooms.playbooks.reject(OTHER, run)
@@ -360,7 +360,7 @@ def test_under_an_administrators_lock(engine: Engine, stack: StackRecord) -> Non
 
 def test_with_a_stack_that_is_given_away_it_goes(engine: Engine, stack: StackRecord) -> None:
     run = put(engine, stack)
-    engine.rooms.handover.abandon(MEMBER, stack)
+    engine.rooms.exports.abandon(MEMBER, stack)
     stack = engine.settle(stack)
     assert stack.deleted_at is not None
     assert again(engine, run).status is ActionStatus.CANCELLED

@@ -519,9 +519,9 @@ def test_it_goes_with_a_stack_that_is_given_away_and_adopted(engine: Engine) -> 
     protect(engine, stack)
     protect(engine, middle)
     protect(engine, leaf, "volume")
-    record = engine.rooms.handover.export(engine.get(stack))
+    record = engine.rooms.exports.export(engine.get(stack))
     assert record["stack_protection"]["reason"] == "the only copy"  # type: ignore[index, call-overload]
-    assert engine.rooms.handover.abandon(engine.who, engine.get(stack)).keys() == record.keys()
+    assert engine.rooms.exports.abandon(engine.who, engine.get(stack)).keys() == record.keys()
     assert final(engine.settle(stack)) == "DELETE_COMPLETE", "no object goes"
     record = json.loads(json.dumps(record))
     stack = engine.settle(engine.stacks.create(engine.who, Request(name="s", adopted=read_record(record))))

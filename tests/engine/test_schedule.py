@@ -10,7 +10,7 @@ import pytest
 from heatlite.core.clock import to_text
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, RequestLimitExceeded, StackLocked, StackNotFound
 from heatlite.core.status import ActionStatus, Cause, Signal, Verb, state
-from heatlite.engine.operations.schedule import MOST_SCHEDULED
+from heatlite.engine.operations.schedule import MAX_SCHEDULED
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 
@@ -154,7 +154,7 @@ class TestLater:
 
     def test_so_does_an_abandoning(self, engine: Engine, stack: StackRecord) -> None:
         start(engine, stack, later(engine))
-        engine.rooms.handover.abandon(MEMBER, engine.get(stack))
+        engine.rooms.exports.abandon(MEMBER, engine.get(stack))
         engine.settle(stack)
         assert statuses(engine, stack) == [MISSED]
 
@@ -176,9 +176,9 @@ class TestLater:
         assert (statuses(engine, stack), engine.get(stack)) == ([MISSED], before)
 
     def test_there_is_an_end_to_it(self, engine: Engine, stack: StackRecord) -> None:
-        for _ in range(MOST_SCHEDULED):
+        for _ in range(MAX_SCHEDULED):
             start(engine, stack, later(engine))
-        with pytest.raises(RequestLimitExceeded, match="wait for their time already"):
+        with pytest.raises(RequestLimitExceeded, match="are already scheduled"):
             start(engine, stack, later(engine))
 
     def test_it_is_let_in_by_the_engine_that_comes_after(self, engine: Engine, stack: StackRecord) -> None:

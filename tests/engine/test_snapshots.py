@@ -261,7 +261,7 @@ class TestDelete:
     def test_an_abandoned_stack_leaves_what_was_saved(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder)))
         take(engine, stack)
-        engine.rooms.handover.abandon(engine.who, engine.get(stack))
+        engine.rooms.exports.abandon(engine.who, engine.get(stack))
         engine.settle(stack)
         assert (engine.store.snapshots.of(stack.id), images(folder)) == ([], 1)
 

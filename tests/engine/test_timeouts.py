@@ -138,7 +138,7 @@ def test_a_stack_whose_time_was_up_can_be_gone_on_with(engine: Engine, part: str
 
 def test_an_adoption_waits_for_nothing(engine: Engine) -> None:
     stack = create(engine, "nested", None, "none")
-    record = engine.rooms.handover.abandon(engine.who, stack)
+    record = engine.rooms.exports.abandon(engine.who, stack)
     engine.settle(stack)
     adopted = read_record(record)
     began = engine.clock.now()

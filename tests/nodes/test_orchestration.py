@@ -317,7 +317,7 @@ def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> Non
     site.orchestrate()
     assert site.state(running) == "NEW"
     if how == "abandon":
-        site.engine.rooms.handover.abandon(site.engine.who, site.engine.get(site.stack))
+        site.engine.rooms.exports.abandon(site.engine.who, site.engine.get(site.stack))
     else:
         site.engine.stacks.delete(ADMIN, site.engine.get(site.stack), force=True)
     site.engine.settle(site.stack)

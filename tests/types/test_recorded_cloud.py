@@ -152,7 +152,7 @@ def test_what_touches_no_object_is_done_anywhere(cloudy: Cloudy) -> None:
     cloudy.mark(stack, "net")
     stack = cloudy.unlock(cloudy.lock(stack, LockLevel.STACKS))
     assert final(stack) == "UNLOCK_COMPLETE"
-    record = cloudy.rooms.handover.abandon(cloudy.who, cloudy.get(stack))
+    record = cloudy.rooms.exports.abandon(cloudy.who, cloudy.get(stack))
     assert record["cloud"] == stack.cloud.to_json()  # type: ignore[union-attr]
     assert final(cloudy.settle(stack)) == "DELETE_COMPLETE"
 
@@ -219,7 +219,7 @@ class TestRecord:
 
     def test_an_adopted_stack_is_where_its_record_says(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"net": resource("OS::Neutron::Net")})
-        record = cloudy.rooms.handover.abandon(cloudy.who, stack)
+        record = cloudy.rooms.exports.abandon(cloudy.who, stack)
         cloudy.settle(stack)
         request = Request(name="t", adopted=read_record(record))
         elsewhere(cloudy)

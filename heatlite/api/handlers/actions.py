@@ -13,7 +13,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.engine.operations.action_signals import Controls
+from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.store.actions.listing import MIN_ID_LENGTH, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
@@ -47,7 +47,7 @@ def list_query(req: Request) -> ActionQuery:
 class Actions:
     """P/actions and below."""
 
-    def __init__(self, store: Store, controls: Controls) -> None:
+    def __init__(self, store: Store, controls: ActionSignals) -> None:
         self._store = store
         self._controls = controls
 

@@ -13,7 +13,7 @@ from heatlite.api.request import REPLAY, Request
 from heatlite.core.context import Replay
 from heatlite.core.errors import NotFound
 from heatlite.core.json import dump
-from heatlite.engine.operations.maintenance_lock import Maintenance
+from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.store.records import StackRecord, SuppressedRecord
 from heatlite.store.store import Store
 
@@ -21,7 +21,7 @@ from heatlite.store.store import Store
 class Lock:
     """S/lock and below."""
 
-    def __init__(self, finder: StackFinder, store: Store, maintenance: Maintenance, app: WSGIApplication) -> None:
+    def __init__(self, finder: StackFinder, store: Store, maintenance: MaintenanceLock, app: WSGIApplication) -> None:
         """`app` is the application itself: a replay is a request to it."""
         self._finder = finder
         self._store = store

@@ -11,7 +11,7 @@ from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
-from heatlite.engine.operations.health_marks import Health
+from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state.values import current_rows
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -79,7 +79,7 @@ class Resources:
 class Resource:
     """S/resources/{resource_name} and its metadata."""
 
-    def __init__(self, finder: StackFinder, store: Store, reading: Reading, health: Health) -> None:
+    def __init__(self, finder: StackFinder, store: Store, reading: Reading, health: HealthMarks) -> None:
         self._finder = finder
         self._store = store
         self._reading = reading

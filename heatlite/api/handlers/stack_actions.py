@@ -11,7 +11,7 @@ from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
-from heatlite.engine.operations.maintenance_lock import Maintenance
+from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.stacks import Stacks
@@ -22,7 +22,12 @@ class StackActions:
     """S/actions."""
 
     def __init__(
-        self, finder: StackFinder, stacks: Stacks, maintenance: Maintenance, protection: Protection, signals: Signals
+        self,
+        finder: StackFinder,
+        stacks: Stacks,
+        maintenance: MaintenanceLock,
+        protection: Protection,
+        signals: Signals,
     ) -> None:
         self._finder = finder
         self.stacks = stacks

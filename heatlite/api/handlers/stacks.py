@@ -13,7 +13,7 @@ from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.export import Handover
+from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks as StackOperations
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state import requests
@@ -263,9 +263,9 @@ class StackDocuments:
 class StackExport:
     """S/export and S/abandon."""
 
-    def __init__(self, finder: StackFinder, handover: Handover) -> None:
+    def __init__(self, finder: StackFinder, exports: Export) -> None:
         self._finder = finder
-        self._handover = handover
+        self._handover = exports
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the stack's record."""

@@ -1,8 +1,8 @@
-"""Signals to actions: CANCEL, SUSPEND, RESUME, and the CANCEL that waits for nobody (seed: senlin-actions).
+"""Signals to actions: CANCEL, SUSPEND, RESUME, and the forced CANCEL (docs/reference/actions.md).
 
-What no worker has is moved here and now; what a worker has is only asked: it sees that at its next commit, or within a
-second. A maintenance lock keeps nobody from signalling: what runs on a locked stack is its lock, its unlock,
-its delete or a playbook, and to stop one of these is no operation on the stack.
+An action without a worker is moved at once. A claimed action gets a control flag; its worker reads the flag at its
+next commit, or within a second. A maintenance lock does not refuse signals: a locked stack runs only its lock, unlock,
+delete or a playbook, and stopping one of these is no operation on the stack.
 """
 
 from heatlite.core.clock import Clock
@@ -15,8 +15,8 @@ from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
 
-class Controls:
-    """Gives signals to actions."""
+class ActionSignals:
+    """Sends signals to actions."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -24,14 +24,14 @@ class Controls:
         self._endings = Endings(store, clock)
 
     def signal(self, context: Context, action: ActionRecord, signal: Signal, force: bool = False) -> ActionRecord:
-        """Ask something of an action, and of all that were derived from it; the action as it is afterwards.
+        """Signal an action and the actions derived from it. Returns the action as stored afterwards.
 
-        CANCEL ends one that has not begun, and has any other start nothing new and end. With `force` it ends at once,
-        whoever is at it. SUSPEND starts nothing new either, and lets go of the worker until a RESUME; to suspend what
-        is suspended changes nothing. Raises ActionImmutable, InvalidActionState, Forbidden, NotFound.
+        CANCEL ends an action that has not started; a running one starts no further step and then ends. With `force`
+        it ends at once, even if a worker holds it. SUSPEND starts no further step and releases the worker until
+        RESUME; it is idempotent. Raises HTTPBadRequest, ActionImmutable, InvalidActionState, Forbidden, NotFound.
         """
         if force and signal is not Signal.CANCEL:
-            raise HTTPBadRequest(f"'force' belongs to CANCEL; it means nothing with {signal}.")
+            raise HTTPBadRequest(f"'force' is valid with CANCEL only, not with {signal}.")
         with self._store.transaction():
             action = self._held(context, action)
             match signal:
@@ -39,21 +39,21 @@ class Controls:
                     self._cancel(action, force)
                 case Signal.SUSPEND:
                     self._check_suspendable(action)
-                    # The action first: as long as it is asked, it orders nothing more.
+                    # The action first: with the flag set it derives no further actions.
                     self._store.controls.suspend(action, self._clock.now())
                     suspend_derived(self._store, action, self._clock.now())
                 case Signal.RESUME:
                     if not _is_suspended(action):
-                        raise _refusal(action, "only one that is suspended can be resumed.")
+                        raise _refusal(action, "only a suspended action can be resumed.")
                     self._resume(action)
             after = self._store.actions.get(action.id)
         assert after is not None
-        how = " by force" if force else ""
+        how = " (forced)" if force else ""
         audit.info("signal stack=%s action=%s %s%s by=%s", action.stack_id, action.id, signal, how, context.user)
         return after
 
     def _held(self, context: Context, action: ActionRecord) -> ActionRecord:
-        """The action as it is now; it and its stack stay so until the transaction ends."""
+        """Lock the action and its stack until the transaction ends, and return the action. Raises as `signal`."""
         found = self._endings.take(action)
         if found is None:
             raise NotFound(entity="Action", name=action.id)
@@ -66,7 +66,7 @@ class Controls:
         return found
 
     def _is_guarded(self, stack: StackRecord) -> bool:
-        """Whether an administrator's lock holds the stack."""
+        """True if an administrator's lock holds the stack."""
         above = self._store.stacks.ancestors(stack)
         return any(one.lock is not None and one.lock.by_admin for one in (stack, *above))
 
@@ -79,10 +79,10 @@ class Controls:
     @staticmethod
     def _check_suspendable(action: ActionRecord) -> None:
         if action.status is ActionStatus.INIT:
-            what = "nobody has approved it" if action.verb is Verb.PLAYBOOK else "its time has not come"
+            what = "it is not approved yet" if action.verb is Verb.PLAYBOOK else "its start time has not come"
             raise _refusal(action, f"{what}, so there is nothing to suspend; CANCEL it instead.")
         if action.control not in (None, Control.SUSPEND):
-            raise _refusal(action, "it is being stopped already.")
+            raise _refusal(action, "it is already being stopped.")
 
     def _resume(self, action: ActionRecord) -> None:
         self._store.controls.resume(action, self._clock.now())
@@ -91,7 +91,7 @@ class Controls:
 
 
 def _is_suspended(action: ActionRecord) -> bool:
-    """Whether it is suspended, or is about to be."""
+    """True if the action is suspended or about to be."""
     return action.status is ActionStatus.SUSPENDED or action.control is Control.SUSPEND
 
 

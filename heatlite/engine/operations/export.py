@@ -17,8 +17,8 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 
-class Handover:
-    """Gives stacks away."""
+class Export:
+    """Exports stacks with their objects, and abandons them."""
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, admission: Admission) -> None:
         self._store = store
@@ -27,12 +27,15 @@ class Handover:
         self._admission = admission
 
     def export(self, stack: StackRecord) -> JsonMap:
-        """The stack's record. Raises NotSupported where the operator does not want that."""
+        """Return the stack document. Raises NotSupported if the setting `enable_stack_abandon` is off."""
         self._check_enabled("Stack Export")
         return stack_record(self._store, stack)
 
     def abandon(self, context: Context, stack: StackRecord) -> JsonMap:
-        """The stack's record; queue its deletion, which leaves every object alone. Raises NotSupported as `export`."""
+        """Return the stack document and enqueue a deletion that keeps all objects.
+
+        Raises as `export` and `Admission.admitted`.
+        """
         self._check_enabled("Stack Abandon")
         prechecked = self._admission.precheck(context, Operation.ABANDON, stack, "DELETE", "/abandon", None)
         now = self._clock.now()

@@ -1,4 +1,4 @@
-"""Health: what somebody else knows of a resource (lock-and-health §1; seed: heat-mark-unhealthy)."""
+"""Health marks: resources that monitoring reports as unhealthy (docs/reference/health.md)."""
 
 from dataclasses import replace
 
@@ -20,8 +20,8 @@ from heatlite.store.store import Store
 MARKED = "The resource was explicitly marked as {} through the API"
 
 
-class Health:
-    """Takes marks."""
+class HealthMarks:
+    """Marks resources unhealthy or healthy."""
 
     def __init__(
         self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reading: Reading
@@ -33,11 +33,11 @@ class Health:
         self._reading = reading
 
     def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
-        """Say that a resource is unhealthy or well again (lock-and-health §1; seed: heat-mark-unhealthy).
+        """Mark a resource as unhealthy, or take the mark back.
 
-        `resource` is its name or its physical id. The next update replaces what is CHECK_FAILED; so where a nested
-        stack is locked, the resource that has it takes no mark. A mark that is taken back leaves what had failed, or
-        was never made, in the state that it had before.
+        `resource` is its name or its physical id. The next update replaces a marked resource; therefore the parent
+        resource of a locked nested stack cannot be marked. Taking a mark back restores the state before it. Raises
+        ResourceNotFound, ActionInProgress, and as `admitted`.
         """
         body: JsonMap = {"mark_unhealthy": unhealthy}
         if reason is not None:
@@ -58,7 +58,7 @@ class Health:
             if row.verb is Verb.DELETE or not unhealthy and not is_marked:
                 return
             text = reason or MARKED.format("unhealthy" if unhealthy else "healthy")
-            # A nested stack whose check could not look is CHECK_FAILED, too, and has no member that is.
+            # The check of a nested stack with unknown health is CHECK_FAILED, too, without an unhealthy member.
             is_unknown = row.health is not None and row.health.since is not None
             row = replace(row, health=HealthRecord(marked=True) if unhealthy and is_unknown else None)
             before = None if unhealthy else row.before_check

@@ -1,4 +1,4 @@
-"""The maintenance lock: set, lifted, run out; and the requests that it kept out (lock-and-health §2)."""
+"""Maintenance locks: set, lift, expire; suppressed requests: list, replay, drop (docs/reference/lock.md)."""
 
 import logging
 from collections.abc import Sequence
@@ -16,20 +16,23 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
-class Maintenance:
-    """Locks and unlocks stacks."""
+class MaintenanceLock:
+    """Locks and unlocks stacks, and handles the requests that locks suppressed."""
 
     def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
         self._store = store
         self._clock = clock
         self._admission = admission
         self._stuck: frozenset[tuple[str, float]] = frozenset()
-        """Expired locks that could not be lifted when last tried, each by its stack and since when it is there."""
+        """Expired locks that could not be lifted at the last try, as (stack id, locked_at)."""
 
     def lock(
         self, context: Context, stack: StackRecord, level: LockLevel, reason: str | None, expires_at: float | None
     ) -> None:
-        """Put a stack under maintenance, or change level, reason or expiry (seed: heat-stack-lock)."""
+        """Lock a stack, or change level, reason or expiry of its lock.
+
+        `expires_at` is in seconds since the epoch. Raises HTTPBadRequest for a time in the past, and as `admitted`.
+        """
         options: JsonMap = {"level": level.value}
         if reason is not None:
             options["reason"] = reason
@@ -44,20 +47,22 @@ class Maintenance:
         audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, level, reason)
 
     def unlock(self, context: Context, stack: StackRecord, cause: Cause = Cause.REQUEST) -> None:
-        """End the maintenance: what the lock holds gets its earlier state back."""
+        """Lift the lock of a stack. Stack and resources get their earlier states back."""
         prechecked = self._admission.precheck_action(context, Operation.UNLOCK, stack)
         self._admission.start(prechecked, Verb.UNLOCK, cause=cause)
         audit.info("unlock stack=%s by=%s", stack.id, context.user)
 
     def expire_locks(self) -> None:
-        """Unlock the stacks whose lock has run out, also if that was while no engine ran. What cannot be lifted yet is
-        tried again at each call, and told of once."""
+        """Lift expired locks, also those that expired while no engine ran.
+
+        A lock that cannot be lifted yet is tried again at each call, and logged once.
+        """
         stuck = set()
         for stack in self._store.stacks.expired_locks(self._clock.now()):
             if stack.verb is not Verb.LOCK or stack.status is Status.IN_PROGRESS:
-                continue  # On its way; or the unlock has failed, and that is for a person to look at.
+                continue  # Already being lifted; or an unlock has failed, which needs an operator.
             if any(ancestor.lock is not None for ancestor in self._store.stacks.ancestors(stack)):
-                continue  # It stays locked as long as that one is.
+                continue  # The ancestor's lock holds the stack anyway.
             context = Context(stack.project, user="lock expiry")
             try:
                 self.unlock(context, stack, Cause.SCHEDULED)
@@ -65,19 +70,19 @@ class Maintenance:
                 key = (stack.id, 0.0 if stack.lock is None else stack.lock.locked_at)
                 stuck.add(key)
                 if key not in self._stuck:
-                    log.info("stack %s: its lock has expired, but: %s", stack.name, error)
+                    log.info("stack %s: expired lock not lifted yet: %s", stack.name, error)
         self._stuck = frozenset(stuck)
 
     def listed(self, stack: StackRecord) -> tuple[Sequence[SuppressedRecord], DroppedRecord | None]:
-        """The requests that locks have refused, oldest first, and what was dropped to make room for them.
+        """Return the suppressed requests, oldest first, and the summary of dropped ones.
 
-        Those of a root are those of its whole tree.
+        The list of a root stack covers its whole tree.
         """
         self._admission.suppressed.flush()
         return self._store.suppressed.list(stack.id), self._store.suppressed.dropped(stack.id)
 
     def suppressed(self, stack: StackRecord, entry_id: int) -> SuppressedRecord:
-        """A request that a lock refused, of those that are listed for the stack. Raises NotFound."""
+        """Return one suppressed request from the stack's list. Raises NotFound."""
         entry = self._store.suppressed.get(stack.id, entry_id)
         if entry is None:
             raise NotFound(entity="Suppressed request", name=entry_id)
@@ -86,9 +91,9 @@ class Maintenance:
     def replay(
         self, context: Context, stack: StackRecord, entry_id: int
     ) -> tuple[StackRecord, SuppressedRecord, Replay]:
-        """What it takes to make a refused request again, and the stack that it is for.
+        """Return target stack, entry and replay context of a suppressed request.
 
-        Raises NotFound, and InvalidStackState for a request that was too large to be kept.
+        Raises NotFound, and InvalidStackState for a request that was too large to store.
         """
         entry = self.suppressed(stack, entry_id)
         target = stack if entry.stack_id == stack.id else self._store.stacks.get(entry.stack_id)
@@ -96,13 +101,16 @@ class Maintenance:
             raise NotFound(entity="Suppressed request", name=entry_id)
         if not entry.replayable:
             raise InvalidStackState(
-                f"Suppressed request {entry_id} was too large to be kept, so it cannot be replayed: ask"
-                f" {entry.requested_by} to make it again, then drop the entry."
+                f"Suppressed request {entry_id} was too large to store, so it cannot be replayed. Ask"
+                f" {entry.requested_by} to send it again, then drop the entry."
             )
         return target, entry, Replay(entry.stack_id, entry.id, restore_author(entry, stack.project), context.request_id)
 
     def replayed(self, context: Context, entry: SuppressedRecord, replay: Replay) -> None:
-        """A refused request was made again and was accepted; one that had nothing to change is taken off the list."""
+        """Record an accepted replay.
+
+        Admission has removed the entry already, unless the request had nothing to change: then it is removed here.
+        """
         if replay.is_settled:
             self._admission.suppressed.clear_cache()
         else:
@@ -113,7 +121,7 @@ class Maintenance:
         )  # fmt: skip
 
     def drop_suppressed(self, context: Context, stack: StackRecord, entry_id: int) -> None:
-        """Forget a request that a lock refused. Raises NotFound."""
+        """Remove a suppressed request without replaying it. Raises NotFound."""
         entry = self.suppressed(stack, entry_id)
         if not self._admission.suppressed.remove(stack.id, entry_id):
             raise NotFound(entity="Suppressed request", name=entry_id)

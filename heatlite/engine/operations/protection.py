@@ -1,4 +1,4 @@
-"""Protection: a caller sets it, an environment declares it, only a caller lifts it (decision 0024)."""
+"""Protection of stacks and resources from deletion and replacement (docs/decisions/0024-protection.md)."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from heatlite.store.store import Store
 
 
 class Protection:
-    """Protects stacks and resources, and lifts that."""
+    """Protects and unprotects stacks and resources."""
 
     def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
         self._store = store
@@ -63,12 +63,12 @@ class Protection:
                 rows = [replace(row, protection=record) for row in self._rows(stack, resource, record)]
                 self._store.resources.save_many(rows)
                 events = [resource_event(row, now) for row in rows]
-                told = [protection_event(event, operation, context.user, reason) for event in events]
-                self._store.events.append_many(told)
+                marked = [protection_event(event, operation, context.user, reason) for event in events]
+                self._store.events.append_many(marked)
         audit.info("%s stack=%s resource=%s by=%s reason=%r", operation, stack.id, resource, context.user, reason)
 
     def _rows(self, stack: StackRecord, name: str, record: ProtectionRecord | None) -> list[ResourceRecord]:
-        """The rows of a resource that change: those with a finished object, or those that are protected."""
+        """Return the rows to change: those with a finished object, or on unprotect the protected ones."""
         found = self._store.resources.by_name(stack.id, [name])
         if not found:
             raise ResourceNotFound(resource_name=name, stack_name=stack.name)
@@ -77,7 +77,7 @@ class Protection:
         made = [row for row in found if is_made(row)]
         if not made:
             raise InvalidStackState(
-                f"Resource {name} of stack {stack.name} has no finished object that could be protected. Protect it once"
-                " it is created."
+                f"Resource {name} of stack {stack.name} has no finished object to protect. Protect it after its"
+                " creation."
             )
         return made

@@ -1,12 +1,12 @@
-"""Checks, suspends and resumes that are not done at once and alone: later, again and again, after other actions.
+"""Scheduled checks, suspends and resumes: at a time, at an interval, or after other actions.
 
-Until its time has come an action is INIT: it holds nothing, nothing of the stack changes, and whether the stack is
-locked or held is asked then. It passes admission like any caller, or it has missed its time: nothing tries again,
-nothing fires at an unlock. What is suspended is not checked: it would not be known any more that it is to be resumed.
-A series goes on after each, also after one that has failed or was not let in, until somebody cancels the one that
-waits or runs, or the stack is deleted.
+Until its start time an action is INIT: it holds nothing and changes nothing of the stack. At that time it passes
+admission like a request. If a lock or another action refuses it, it ends CANCELLED: there is no retry, and nothing
+fires at an unlock. A suspended stack is not checked, because the check would replace the state that allows its resume.
+A series continues after every run, failed and refused runs included. It ends when its waiting or running action is
+cancelled, or with the stack.
 
-No action can depend on itself, by whatever way: it names what is there already, and what it names never changes.
+Dependencies cannot form a cycle: an action names existing actions only, and its list never changes.
 """
 
 import logging
@@ -36,15 +36,15 @@ from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
-MOST_SCHEDULED = 100
-"""Actions on one stack that wait for their time."""
+MAX_SCHEDULED = 100
+"""Highest number of scheduled actions per stack."""
 
 ONCE = frozenset({Verb.SUSPEND, Verb.RESUME})
-"""What there is nothing to do for where the stack has been through it (heat-engine §2)."""
+"""Verbs without effect on a stack that is already in their final state, as in Heat."""
 
 
 class Schedule:
-    """Starts actions when they are to start."""
+    """Starts actions at their time."""
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, admission: Admission) -> None:
         self._store = store
@@ -53,11 +53,11 @@ class Schedule:
         self._admission = admission
 
     def start(self, context: Context, stack: StackRecord, verb: Verb, timing: Timing) -> None:
-        """Queue a check, a suspend or a resume, or keep it for its time.
+        """Enqueue a check, suspend or resume, or schedule it for its start time.
 
-        What depends on other actions holds the stack while it waits for them. Raises HTTPBadRequest for a time that is
-        past and for actions that are not there, ActionConflict where the stack has a series of the verb already,
-        RequestLimitExceeded, and as `Admission.admitted`.
+        An action with dependencies holds the stack while it waits for them. Raises HTTPBadRequest for a time in the
+        past or an unknown action, ActionConflict if the stack already has a series of the verb, RequestLimitExceeded,
+        and as `Admission.admitted`.
         """
         if timing.not_before is not None:
             self._admission.require_types(context, Operation(verb.lower()), stack)
@@ -78,21 +78,24 @@ class Schedule:
                 raise StackNotFound(name=stack.name)
             if timing.not_before is not None and timing.not_before <= self._clock.now():
                 raise HTTPBadRequest(f"not_before is {to_text(timing.not_before)}, which is not in the future.")
-            if self._store.queue.count_scheduled(stack.id) >= MOST_SCHEDULED:
+            if self._store.queue.count_scheduled(stack.id) >= MAX_SCHEDULED:
                 raise RequestLimitExceeded(
-                    message=f"{MOST_SCHEDULED} actions on stack {stack.name} wait for their time already."
+                    message=f"{MAX_SCHEDULED} actions on stack {stack.name} are already scheduled."
                 )
             depends_on = self._checked(held, verb, timing)
             action = replace(self._action(context, held, verb, timing), not_before=timing.not_before, deadline=None)
             self._admission.enqueue_action(context, action, depends_on)
 
     def _checked(self, stack: StackRecord, verb: Verb, timing: Timing) -> list[tuple[str, Needs]]:
-        """What the action is to depend on; its stack is held. Raises HTTPBadRequest, ActionConflict."""
+        """Return the dependencies of the action. Call with the stack row locked.
+
+        Raises HTTPBadRequest and ActionConflict.
+        """
         known = self._store.queue.series(stack.id, verb) if timing.interval else None
         if known is not None:
             raise ActionConflict(
-                f"Stack {stack.name} has a {verb} every {known.interval:g} seconds already: action {known.id} is of"
-                " that series. To end the series, cancel that action."
+                f"Stack {stack.name} has a {verb} every {known.interval:g} seconds already (action {known.id})."
+                " To end the series, cancel that action."
             )
         for action_id in timing.depends_on:
             found = self._store.actions.get(action_id) or self._store.node_actions.get(action_id)
@@ -106,16 +109,16 @@ class Schedule:
             return action
         return replace(action, timeout=timing.timeout, deadline=action.created_at + timing.timeout)
 
-    # -- when the time has come --------------------------------------------------------------------
+    # -- at the start time --------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Let in whose time has come; called once a second, by every engine. Raises DatabaseUnavailable."""
+        """Admit the actions that are due. Every engine calls this once a second. Raises DatabaseUnavailable."""
         for action in self._store.queue.due(self._clock.now()):
             with about_action(action):
                 try:
                     self._admit(action)
                 except Fenced:
-                    pass  # Another engine was first, or somebody has cancelled it.
+                    pass  # Another engine has admitted it, or it was cancelled.
                 except DatabaseUnavailable:
                     raise
                 except HeatliteError as error:
@@ -140,12 +143,12 @@ class Schedule:
             self._store.queue.admit(admitted, self._admission.running_node_actions(admitted))
 
     def _is_suspended(self, stack: StackRecord) -> bool:
-        """Whether something in its tree is: the stack itself may have been locked and unlocked since."""
+        """True if a resource of the tree is suspended. The stack's own state may be that of a lock since."""
         tree = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         return self._store.resources.any_suspended(tree)
 
     def _miss(self, action: ActionRecord, error: HeatliteError) -> None:
-        """Its time has come and it is not let in: it ends, and its series goes on."""
+        """End an action that was refused at its start time, and schedule the next one of its series."""
         reason = f"Its time had come, but: {error.message}"
         try:
             with self._store.transaction():
@@ -159,7 +162,7 @@ class Schedule:
         audit.info("missed stack=%s request=%s by=%s: %s", action.stack_id, action.verb, action.requested_by, error)
 
     def _taken(self, action: ActionRecord) -> ActionRecord:
-        """The action as it is now, which nobody else lets in or ends until the transaction is over. Raises Fenced."""
+        """Lock the action row until the transaction ends. Raises Fenced if the action is no longer INIT."""
         taken = self._store.actions.lock(action.id)
         if taken is None or taken.status is not ActionStatus.INIT:
             raise Fenced(action.id)
