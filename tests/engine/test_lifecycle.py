@@ -367,7 +367,7 @@ def test_a_token_is_of_one_wait_in_one_tree_and_used_once(engine: Engine) -> Non
                 complete(engine, where, wrong)
         engine.close()
         complete(engine, stack, token)
-        with pytest.raises(InvalidLifecycleActionToken, match="goes on already"):
+        with pytest.raises(InvalidLifecycleActionToken, match="has already continued"):
             complete(engine, stack, token)
         engine.store.close()
         engine.open()

@@ -254,7 +254,7 @@ class TestSeries:
         start(engine, stack, Timing(interval=60))
         engine.wait_for(lambda: statuses(engine, stack) == [DONE, NEXT])
         waiting = actions(engine, stack)[-1]
-        with pytest.raises(ActionConflict, match=f"a CHECK every 60 seconds already: action {waiting.id}"):
+        with pytest.raises(ActionConflict, match=f"a CHECK every 60 seconds already .action {waiting.id}"):
             start(engine, stack, Timing(**timing))
         assert final(engine.settle(stack)) == "CHECK_COMPLETE"
         assert statuses(engine, stack) == [DONE, NEXT]

@@ -503,7 +503,7 @@ def test_properties_that_a_function_makes_as_a_whole(engine: Engine) -> None:
 def test_an_update_prepared_while_another_one_ran_undoes_nothing(engine: Engine, existing: bool) -> None:
     seen = engine.create(template(a=thing("1")))
     engine.put(seen, template(a=thing("2")))
-    with pytest.raises(ActionConflict, match="has been updated by another request meanwhile"):
+    with pytest.raises(ActionConflict, match="was updated by another request meanwhile"):
         engine.stacks.update(engine.who, seen, Request(template=template(b=thing())), existing)
     engine.patch(seen)
     assert engine.value(seen, "a") == "2"

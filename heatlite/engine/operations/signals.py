@@ -1,4 +1,4 @@
-"""Signals: what somebody tells a resource (heat-engine §17, lock-and-health §2)."""
+"""Signals to resources: wait conditions, scaling, hooks and lifecycle actions."""
 
 import logging
 from collections.abc import Callable
@@ -43,14 +43,14 @@ from heatlite.store.store import Store
 log = logging.getLogger(__name__)
 
 SIGNAL = "SIGNAL"
-"""The action that the event of a signal names; no resource is ever in such a state."""
+"""Action name in the events of signals. No resource is ever in a state of it."""
 
 ALARM = frozenset({"previous", "current", "reason"})
-"""Keys of the details that an alarm sends."""
+"""Keys in the details of an alarm."""
 
 
 class Signals:
-    """Delivers signals."""
+    """Delivers signals to resources."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Signals:
     def proven(
         self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
     ) -> tuple[StackRecord, ResourceRecord]:
-        """The stack and the resource that a signed request names.
+        """Return stack and resource of a signed request.
 
-        Raises Forbidden, and says nothing of what there is, unless the request proves that it may signal that resource.
+        Raises Forbidden, with one text for every cause, unless the signature or token is valid for that resource.
         """
         lifetime = self._settings.signal_url_lifetime
         stack = self._store.stacks.get(stack_id)
@@ -93,13 +93,13 @@ class Signals:
         row: ResourceRecord,
         details: JsonMap | None,
     ) -> None:
-        """Deliver a signal to a resource. One that nothing is to be done about is taken all the same.
+        """Deliver a signal to a resource. A signal without effect is accepted, too.
 
-        One that is replayed says what is in its way, so that it stays listed until it has its effect.
+        A replayed signal raises its conflict instead, so that it stays listed until it takes effect.
 
-        Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before there is a resource,
-        NotSupported while it is deleted or suspended, RequestLimitExceeded for more than the type takes,
-        InvalidBreakPointHook, OtherCloud, and what the type finds wrong.
+        Raises ResourceActionNotSupported for a type without a handler, ResourceNotAvailable before creation,
+        NotSupported during deletion or suspend, RequestLimitExceeded for a signal over the type's size limit,
+        InvalidBreakPointHook, OtherCloud, and the errors of the type.
         """
         kind = self._reading.resources_of(stack).type_of(row)
         if len(dump(details).encode(errors="replace")) > kind.longest_signal:
@@ -113,7 +113,7 @@ class Signals:
             raise ResourceNotAvailable(resource_name=row.name)
         if row.verb in kind.no_signal_during:
             with self._store.transaction():
-                self._tell(row, row.verb, f"Cannot signal resource during {row.verb}")
+                self._record_event(row, row.verb, f"Cannot signal resource during {row.verb}")
             raise NotSupported(f"Signal resource during {row.verb} is not supported.")
         try:
             self._deliver(context, stack, row, details)
@@ -122,14 +122,14 @@ class Signals:
         except (NoActionNeeded, Conflict) as error:
             if context.replay is not None and isinstance(error, Conflict):
                 raise
-            log.info("signal to %s of stack %s: nothing is done: %s", row.name, stack.id, error)
+            log.info("signal to %s of stack %s: no effect: %s", row.name, stack.id, error)
 
     def rotate_keys(self, context: Context, stack: StackRecord) -> None:
-        """Draw new keys for all resources that machines signal, in the stack and in those nested in it.
+        """Renew the signal keys of all resources in the stack and its nested stacks.
 
-        Old signed URLs and tokens prove nothing from then on. Properties that hold one change with the next update.
-        Each stack is a transaction: where one refuses, those before it are done, and the call can be repeated.
-        Raises what is in the way.
+        Old signed URLs and tokens become invalid. Properties that contain one change with the next update. Each stack
+        is one transaction: after a refusal the earlier stacks stay done, and the call can be repeated. Raises as
+        `admitted`.
         """
         for one in (stack, *self._store.stacks.descendants(stack)):
             prechecked = self._admission.precheck_action(context, Operation.ROTATE_KEYS, one)
@@ -146,10 +146,10 @@ class Signals:
                 rows.append(replace(row, data=dict(signalled.data)))
         self._store.resources.save_many(rows)
         for row in rows:
-            self._tell(row, row.verb, "A new signal key was drawn")
+            self._record_event(row, row.verb, "A new signal key was drawn")
 
     def complete_lifecycle(self, stack: StackRecord, token: str) -> None:
-        """Let the resource go that waits with this token before its deletion, in the stack or one nested in it.
+        """Release the resource that waits with this token before its deletion, in the stack or a nested one.
 
         Raises InvalidLifecycleActionToken.
         """
@@ -158,7 +158,7 @@ class Signals:
             if lifecycle_token(found) == token:
                 with self._store.transaction():
                     if not self._clear(found.stack_id, found.name, lambda row: lifecycle_token(row) == token):
-                        text = f"The deletion of resource {found.name} goes on already."
+                        text = f"The deletion of resource {found.name} has already continued."
                         raise InvalidLifecycleActionToken(text)
                 return
         raise InvalidLifecycleActionToken(
@@ -167,7 +167,7 @@ class Signals:
         )
 
     def _clear_hook(self, stack: StackRecord, name: str, hook: Json) -> None:
-        """Let a resource go on that waits at a breakpoint. No lock is asked: only what runs waits at one."""
+        """Clear the hook of a waiting resource. Needs no lock check: resources wait only in a running action."""
         with self._store.transaction():
             rows = self._store.resources.by_name(stack.id, [name])
             if not isinstance(hook, str) or not any(waits_at(row) == hook for row in rows):
@@ -176,8 +176,10 @@ class Signals:
                 raise InvalidBreakPointHook(f"The hook {hook!r} of resource {name} has been cleared already.")
 
     def _clear(self, stack_id: str, name: str, meant: Callable[[ResourceRecord], bool]) -> bool:
-        """Let those of a resource's rows go on that are `meant` and wait at a hook. Whether there are any that nobody
-        else has let go on, and no time either."""
+        """Release the waiting rows of a resource that `meant` selects.
+
+        Returns False if all of them were released before, by a caller or by their timeout.
+        """
         held = self._store.stacks.lock(stack_id)
         running = self._store.actions.live([stack_id])
         if held is None or not running:
@@ -190,23 +192,23 @@ class Signals:
             key = clearing(held.verb, hook, row)
             if key not in known:
                 self._store.messages.put(running[0].id, key, None)
-                self._tell(row, row.verb, cleared_text(hook))
+                self._record_event(row, row.verb, cleared_text(hook))
                 cleared = True
         if cleared:
             self._store.moves.wake(running[0].id, now)
         return cleared
 
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
-        """Hand the details to the type; all that comes of it is written together."""
+        """Pass the details to the type and write all effects in one transaction."""
         with self._store.transaction():
-            # One signal after the other: each finds everything as the last one has left it.
+            # The stack row serializes signals: each sees the effects of the previous one.
             self._store.stacks.lock(stack.id)
             row = self._again(row, stack)
             resource = self._reading.resources_of(stack).make(row)
             answer = resource.handle_signal(details)
             if not isinstance(answer, Resize):
                 self._admission.consume_replay(context)
-                self._tell(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
+                self._record_event(row, SIGNAL, f"Signal: {answer}" if answer else described(details))
                 return
             refusal: HeatliteError | None = None
             try:
@@ -214,16 +216,16 @@ class Signals:
             except StackLocked as error:
                 refusal = error  # raised after the suppressed signal is recorded
             except DeletionProtected as error:
-                self._tell(row, SIGNAL, f"Signal refused: {error.message}")
+                self._record_event(row, SIGNAL, f"Signal refused: {error.message}")
                 refusal = error
             else:
                 self._store.resources.save_many([replace(row, data=dict(resource.data))])
-                self._tell(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
+                self._record_event(row, SIGNAL, f"Signal: {answer.reason}" if answer.reason else described(details))
         if refusal is not None:
             raise refusal
 
     def _again(self, row: ResourceRecord, stack: StackRecord) -> ResourceRecord:
-        """The row as it is now."""
+        """Return the row as stored now. Raises ResourceNotFound."""
         for found in self._store.resources.by_name(stack.id, [row.name]):
             if found.id == row.id:
                 return found
@@ -232,7 +234,7 @@ class Signals:
     def _resize(
         self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None, resize: Resize
     ) -> None:
-        """Queue an update of a group's nested stack. Raises NoActionNeeded, and what is in the way or wrong with it."""
+        """Enqueue a resize of a group's nested stack. Raises NoActionNeeded, and as `admitted`."""
         path = f"/resources/{row.name}/signal"
         prechecked = self._admission.precheck(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
         group, definition = self._group(stack, resize.group), self._definitions.of(stack)
@@ -259,7 +261,7 @@ class Signals:
             self._store.resources.save_many([replace(group, data=dict(resource.data))])
 
     def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:
-        """The group that has a reference. Raises NoActionNeeded where there is none."""
+        """Return the row of the group with the reference id. Raises NoActionNeeded without one."""
         resources = self._reading.resources_of(stack)
         for row in current_rows(self._store.resources.of(stack.id)):
             if issubclass(resources.type_of(row), StackResource):
@@ -268,14 +270,14 @@ class Signals:
                         return row
         raise NoActionNeeded
 
-    def _tell(self, row: ResourceRecord, verb: str, reason: str) -> None:
-        # No properties: they are as they were, and a machine may signal as often as it likes.
+    def _record_event(self, row: ResourceRecord, verb: str, reason: str) -> None:
+        # Without properties: they have not changed, and machines may signal often.
         event = replace(resource_event(row, self._clock.now(), {}), verb=verb, status_reason=reason[:LONGEST_REASON])
         self._store.events.append_many([event])
 
 
 def described(details: JsonMap | None) -> str:
-    """What the event of a signal says where the type says nothing itself (Heat's texts)."""
+    """Return the event text of a signal for types without a text of their own, as Heat does."""
     if not details:
         return "No signal details provided"
     if details.keys() >= ALARM:
@@ -284,7 +286,7 @@ def described(details: JsonMap | None) -> str:
 
 
 def _update_policy(nested: StackRecord) -> JsonMap:
-    """The update_policy that a group's nested stack was last given."""
+    """Return the update_policy last passed to a group's nested stack."""
     facade = (nested.inherited or {}).get("facade")
     policy = facade.get("update_policy") if isinstance(facade, dict) else None
     return policy if isinstance(policy, dict) else {}

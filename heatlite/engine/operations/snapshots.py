@@ -1,4 +1,4 @@
-"""Snapshots: what a stack is now, kept so that it can go back to it (heat-engine §10)."""
+"""Snapshots: take, show, restore and delete saved states of a stack."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ from heatlite.store.store import Store
 
 
 class Snapshots:
-    """Takes snapshots, goes back to them, removes them."""
+    """Takes, restores and deletes snapshots."""
 
     def __init__(
         self,
@@ -51,17 +51,16 @@ class Snapshots:
         self._surroundings = surroundings
 
     def get(self, stack: StackRecord, snapshot_id: str) -> SnapshotRecord:
-        """A snapshot of the stack. Raises SnapshotNotFound."""
+        """Return a snapshot of the stack. Raises SnapshotNotFound."""
         found = self._store.snapshots.get(stack.id, snapshot_id)
         if found is None:
             raise SnapshotNotFound(snapshot=snapshot_id, stack=stack.name)
         return found
 
     def shown(self, context: Context, stack: StackRecord, snapshot: SnapshotRecord) -> SnapshotRecord:
-        """A snapshot as a caller may be shown it: without what was hidden when it was taken.
+        """Return the snapshot with hidden values redacted.
 
-        A caller who may not export the stack is shown no secrets of resources, and nothing of what types keep of their
-        objects (``resource_data``).
+        Without permission to export the stack, the secrets of resources and their ``resource_data`` are left out.
         """
         record = snapshot.data
         if record is None:
@@ -76,7 +75,7 @@ class Snapshots:
         return replace(snapshot, data=data)
 
     def _secrets(self, record: JsonMap, stack: StackRecord) -> Iterator[Json]:
-        """Those of the resources in a record of the stack, and in those within."""
+        """Yield the secrets of the resources in a stack document, nested stacks included."""
         entries, resources = record.get("resources"), Resources(stack, self._surroundings)
         for entry in entries.values() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
@@ -87,7 +86,7 @@ class Snapshots:
                     yield from self._secrets(entry, replace(stack, id=str(entry["id"]), name=row.physical_name))
 
     def take(self, context: Context, stack: StackRecord, name: str | None) -> SnapshotRecord:
-        """Queue a snapshot. Raises RequestLimitExceeded where the stack has as many as it may."""
+        """Enqueue a snapshot. Raises RequestLimitExceeded at `max_snapshots_per_stack`, and as `admitted`."""
         prechecked = self._admission.precheck(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
@@ -111,7 +110,10 @@ class Snapshots:
         return snapshot
 
     def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
-        """Queue an update to what the stack was. Raises NotSupported for a snapshot that is not whole."""
+        """Enqueue a restore of the stack to a snapshot.
+
+        Raises NotSupported for an incomplete snapshot, and as `admitted`.
+        """
         path = f"/snapshots/{snapshot_id}/restore"
         examine = partial(self._examined, stack, snapshot_id)
         prechecked = self._admission.precheck(context, Operation.RESTORE, stack, "POST", path, None, examine=examine)
@@ -135,22 +137,23 @@ class Snapshots:
         self._definitions.keep(after, prepared.definition)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
-        """What a snapshot has kept. Raises SnapshotNotFound, NotSupported for one that is not whole."""
+        """Return the stack document of a snapshot. Raises SnapshotNotFound, and NotSupported for an incomplete one."""
         snapshot = self.get(stack, snapshot_id)
         if snapshot.verb is not Verb.CREATE or snapshot.status is not Status.COMPLETE:
             raise NotSupported("Restoring a snapshot that is not complete is not supported.")
         return read_record(snapshot.data)
 
     def _examined(self, stack: StackRecord, snapshot_id: str) -> Examined:
-        """The types of a snapshot, and which one it is. Raises as `_restorable`."""
+        """Return types and effect of a restore. Raises as `_restorable`."""
         found = self._preparation.examined(stack, Request(adopted=self._restorable(stack, snapshot_id)), False)
         return replace(found, effect={"snapshot": snapshot_id, **found.effect})
 
     def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
-        """Remove a snapshot, by an action if types keep something for it. Raises NotSupported for one in progress."""
+        """Delete a snapshot, by an action if types hold backups for it. Raises NotSupported for one in progress."""
         path = f"/snapshots/{snapshot_id}"
+        examine = partial(_delete_effect, snapshot_id)
         prechecked = self._admission.precheck(
-            context, Operation.DELETE_SNAPSHOT, stack, "DELETE", path, None, examine=partial(_meant, snapshot_id)
+            context, Operation.DELETE_SNAPSHOT, stack, "DELETE", path, None, examine=examine
         )
         if self.get(stack, snapshot_id).status is Status.IN_PROGRESS:
             raise NotSupported("Deleting in-progress snapshot is not supported.")
@@ -165,5 +168,5 @@ class Snapshots:
             self._admission.enqueue(context, stack, Verb.SNAPSHOT, ActionInputs(deleted_snapshot=snapshot.id))
 
 
-def _meant(snapshot_id: str) -> Examined:
+def _delete_effect(snapshot_id: str) -> Examined:
     return Examined(frozenset(), {"snapshot": snapshot_id})

@@ -1,6 +1,7 @@
-"""The use cases: what a caller can do to a stack. Each checks, then writes all in one transaction or nothing.
+"""Operations on stacks: create, update, delete, check, suspend, resume, retry, cancel, and previews.
 
-What takes time is queued as an action and carried out by a worker; what it does not take time for is done at once.
+Each operation checks the request, then writes everything in one transaction. Long work is enqueued as an action for a
+worker.
 """
 
 import re
@@ -54,7 +55,7 @@ STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 
 
 class Stacks:
-    """Create, update, delete, check, cancel, and previews of the first two."""
+    """Accepts stack operations of callers."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class Stacks:
     # -- create and update -------------------------------------------------------------------------
 
     def create(self, context: Context, request: Request) -> StackRecord:
-        """Queue the creation of a stack, or its adoption; it is CREATE_IN_PROGRESS or ADOPT_… when this returns.
+        """Enqueue the creation or adoption of a stack. Returns it in state CREATE_ or ADOPT_IN_PROGRESS.
 
-        Raises StackExists, and whatever is wrong with the request.
+        Raises StackExists, RequestLimitExceeded, and the errors of `Preparation.new`.
         """
         adopted = request.adopted
         if adopted is not None and not self._settings.enable_stack_adopt:
@@ -106,7 +107,7 @@ class Stacks:
 
     @contextmanager
     def _delegated(self, context: Context) -> Iterator[JsonMap | None]:
-        """What a new stack is to act with when its owner has gone; nobody keeps it if the stack is not made."""
+        """Delegate the caller's rights to a new stack, and revoke them if the stack is not created."""
         credential = self._clouds.delegate(context)
         try:
             yield credential
@@ -115,7 +116,7 @@ class Stacks:
             raise
 
     def _new_stack(self, context: Context, request: Request) -> tuple[StackRecord, Prepared]:
-        """A stack that could be made, and its definition. The order of the checks is Heat's (hot-language §13)."""
+        """Return a valid new stack and its definition. The order of the checks is Heat's."""
         name = request.name or ""
         stack = StackRecord(
             id=new_id(),
@@ -151,30 +152,30 @@ class Stacks:
         return stack, prepared
 
     def _adopted_protection(self, context: Context, request: Request) -> ProtectionRecord | None:
-        """The protection of a new stack: that of the record which it is adopted from."""
+        """Return the protection of an adopted stack, as its document declares it."""
         if request.adopted is None or not request.adopted.protected:
             return None
         return ProtectionRecord(context.user, self._clock.now(), BY_RECORD)
 
     def _check_quota(self, context: Context) -> None:
         limit = self._settings.max_stacks_per_tenant
-        # Without authentication everybody is an administrator, and a template that makes itself had no bound.
+        # Without authentication every caller is an administrator; the limit must still stop a self-nesting template.
         exempt = context.is_admin and context.user != ANONYMOUS
         if not exempt and self._store.stacks.count(context.project, StackQuery()) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
 
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
-        """What `create` would make, with the `plan` if asked. Raises what `create` would raise."""
+        """Preview `create`, with its `plan` if asked. Raises as `create`."""
         stack, prepared = self._new_stack(context, request)
         foresight = Foresight(prepared.definition, self._reading.resources_of(stack), None)
         return Preview(stack, prepared.definition, foresight.tree(), foresight.plan() if plan else None)
 
     def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
-        """Queue an update; UPDATE_IN_PROGRESS when this returns.
+        """Enqueue an update. The stack is UPDATE_IN_PROGRESS afterwards.
 
-        With `existing` (PATCH) what the request leaves out stays as it is, else (PUT) it goes back to its default.
-        An empty PATCH runs the same definition again: failed and unhealthy resources are replaced.
-        Raises PlanChanged where what would happen is not the plan that the request has the digest of.
+        With `existing` (PATCH) omitted fields keep their values; otherwise (PUT) they return to their defaults. An
+        empty PATCH runs the same definition again and replaces failed and unhealthy resources. Raises PlanChanged if
+        the request carries the digest of another plan, and as `admitted`.
         """
         method = "PATCH" if existing else "PUT"
         examine = partial(self._preparation.examined, stack, request, existing)
@@ -190,12 +191,12 @@ class Stacks:
         self._check_replacements(_begun(stack, request, prepared, existing, now), prepared)
         resources = self._reading.resources_of(stack)
         if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
-            # Once before, so that nobody looks at real objects within the transaction.
+            # Plan once before the transaction, so that the cloud is not read inside it.
             self._foresight(resources, _begun(stack, request, prepared, existing, now), prepared, True).plan()
         with self._admission.admitted(prechecked) as stack:
             if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
-                # What was prepared goes on from a definition that is no longer the stack's.
-                raise ActionConflict(f"Stack {stack.name} has been updated by another request meanwhile. Try again.")
+                # The prepared definition is based on one that the stack no longer has.
+                raise ActionConflict(f"Stack {stack.name} was updated by another request meanwhile. Try again.")
             after = _begun(stack, request, prepared, existing, now)
             self._spare_locked(stack, after, prepared.definition, self._converges(request))
             declare(self._store, after, context.user, now, before=stack.environment)
@@ -210,20 +211,20 @@ class Stacks:
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
             if request.adopt_cloud and prechecked.cloud is not None:
-                self._tell_adoption(context, after, seen.cloud, prechecked.cloud)
+                self._record_adoption(context, after, seen.cloud, prechecked.cloud)
             self._admission.enqueue(context, after, Verb.UPDATE, ActionInputs(converge=self._converges(request)))
         self._definitions.keep(after, prepared.definition)
 
-    def _tell_adoption(
+    def _record_adoption(
         self, context: Context, stack: StackRecord, before: CloudIdentity | None, now: CloudIdentity
     ) -> None:
-        """Write the event that a stack has its objects in another cloud from now on, and the line of the audit log."""
+        """Write the event and the audit line of a stack that adopts another cloud."""
         reason = f"{context.user} has it adopt the cloud {now}; it had its objects in {before or 'an unrecorded one'}"
         self._store.events.append_many([stack_event(replace(stack, status_reason=reason), self._clock.now())])
         audit.info("cloud stack=%s by=%s before=%s now=%s", stack.id, context.user, before, now)
 
     def _check_update(self, stack: StackRecord, definition: Definition) -> None:
-        """Raises StackValidationFailed where a part of an update is known to be in vain."""
+        """Raise StackValidationFailed if a type already knows that its part of the update must fail."""
         resources = self._reading.resources_of(stack)
         resources.check_external(definition)
         names = resources.may_object(definition)
@@ -231,7 +232,7 @@ class Stacks:
             check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
 
     def _check_replacements(self, after: StackRecord, prepared: Prepared) -> None:
-        """Raises StackValidationFailed where something in the tree has failed that cannot be replaced."""
+        """Raise StackValidationFailed if a failed resource of the tree cannot be replaced."""
         tree = [after.id, *(nested.id for nested in self._store.stacks.descendants(after))]
         if not self._store.resources.any_failed(tree):
             return
@@ -243,9 +244,9 @@ class Stacks:
             raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
-        """Raises StackLocked where an update, or its rollback, would touch a nested stack that is locked."""
+        """Raise StackLocked if the update, or its rollback, would touch a locked nested stack."""
         sparing = Sparing(self._store, self._definitions, self._reading, stack)
-        # Who looks at all objects leaves none alone.
+        # Convergence reads every object, so it touches every nested stack.
         touched = sparing.locked() if converges else sparing.touched(after, definition)
         template_id, environment = after.previous_template_id, after.previous_environment
         if touched is None and not after.disable_rollback and sparing.locked() is not None:
@@ -266,8 +267,7 @@ class Stacks:
         show_nested: bool = False,
         plan: bool = False,
     ) -> Changes:
-        """What `update` would do, as far as that is known beforehand; with the `plan` of it if asked. Raises OtherCloud
-        where an update would."""
+        """Preview `update` as far as values are known beforehand, with its `plan` if asked. Raises as `update`."""
         self._stack_clouds.admitted(stack, request.adopt_cloud)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
@@ -280,7 +280,7 @@ class Stacks:
     def _foresight(
         self, resources: Resources, after: StackRecord, prepared: Prepared, converges: bool
     ) -> Foresight:
-        """What an update that leads to `after` would do."""
+        """Return the preview of an update that leads to `after`."""
         standing = resources.nested(after.id)
         return Foresight(prepared.definition, resources.within(after), standing, converges)
 
@@ -290,8 +290,10 @@ class Stacks:
     def validate(
         self, context: Context, request: Request, show_nested: bool = False, without_services: bool = False
     ) -> JsonMap:
-        """The answer of POST /validate. Raises what is wrong with the template; `without_services`: but not that the
-        cloud lacks a service that it needs."""
+        """Return the answer of POST /validate. Raises the template's errors.
+
+        With `without_services` a service that the cloud lacks is no error.
+        """
         nested = self._preparation.validate(context, request, without_services)
         check_types(context, nested.types)
         described = nested.definition.describe(nested.hidden)
@@ -300,16 +302,17 @@ class Stacks:
         return {**described, "NestedParameters": mask.json(within)} if within else described
 
     def review(self, context: Context, request: Request) -> list[Problem]:
-        """Everything that is wrong with a template and what comes with it, warnings too."""
+        """Return all problems of a template with its environment and files, warnings included."""
         return self._preparation.review(context, request)
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 
     def delete(self, context: Context, stack: StackRecord, force: bool = False) -> None:
-        """Queue the deletion; whatever holds the stack is cancelled and waited for.
+        """Enqueue the deletion. Running actions of the stack are aborted first.
 
-        A lock or unlock that failed is lifted by it (lock-and-health §2). With `force` the stack goes in any case: what
-        cannot be deleted, or not within `error_wait_time`, is left behind and listed in the stack's reason.
+        The deletion also lifts a failed lock or unlock (docs/reference/lock.md). With `force` the stack is deleted in
+        any case: objects that cannot be deleted within `error_wait_time` are left behind and listed in the stack's
+        reason. Raises DeletionProtected, and as `admitted`.
         """
         operation = Operation.FORCE_DELETE if force else Operation.DELETE
         prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
@@ -330,12 +333,12 @@ class Stacks:
             self._admission.enqueue(context, stack, Verb.DELETE, ActionInputs(force=force), waits_for=holder)
 
     def retry(self, context: Context, stack: StackRecord) -> None:
-        """Go on with the create or update that failed, where it failed: what it has finished stays as it is.
+        """Continue a failed create or update at the point of failure. Finished resources stay as they are.
 
-        It needs no template. Raises InvalidStackState where none has failed.
+        Needs no template. Raises InvalidStackState if no create or update has failed, and as `admitted`.
         """
         with self._admission.admitted(self._admission.precheck_action(context, Operation.RETRY, stack)) as stack:
-            # `updated_at` stays: it tells what the operation has finished.
+            # `updated_at` stays: it separates the resources that the operation has finished.
             verb, _ = stack.state_without_lock
             stack = self._admission.set_in_progress(stack, verb)
             resources = self._reading.resources_of(stack)
@@ -344,21 +347,21 @@ class Stacks:
             self._admission.enqueue(context, stack, verb, ActionInputs(retry=True))
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
-        """Queue a check of every resource, see `Schedule.start`."""
+        """Enqueue a check of every resource; see `Schedule.start`."""
         self._schedule.start(context, stack, Verb.CHECK, timing)
 
     def suspend(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
-        """Queue a suspend of every resource; nothing to do where the stack is SUSPEND_COMPLETE."""
+        """Enqueue a suspend of every resource. No-op for a SUSPEND_COMPLETE stack."""
         self._schedule.start(context, stack, Verb.SUSPEND, timing)
 
     def resume(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
-        """Queue a resume of every resource; nothing to do where the stack is RESUME_COMPLETE."""
+        """Enqueue a resume of every resource. No-op for a RESUME_COMPLETE stack."""
         self._schedule.start(context, stack, Verb.RESUME, timing)
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
-        """Ask the running operation to stop. Raises NotSupported if there is none that can be cancelled.
+        """Cancel the running operation. Raises NotSupported if no operation can be cancelled.
 
-        A queued one is asked as well: it starts, finds the control, and ends as if it had been cut short.
+        A queued action gets the control flag, too: it starts, reads the flag and ends.
         """
         operation = Operation.CANCEL_UPDATE if rollback else Operation.CANCEL_WITHOUT_ROLLBACK
         control = Control.CANCEL_ROLLBACK if rollback else Control.CANCEL
@@ -368,20 +371,20 @@ class Stacks:
 
 
 def _changed_files(before: Definition, after: Definition) -> str:
-    """A sentence on the files that an update changes; "" where there are none."""
+    """Return a sentence that names the files an update changes; "" without any."""
     old, new = before.template.files, after.template.files
     names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     return f" The update changes these files: {', '.join(names)}." if names else ""
 
 
 def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
-    """The stack as an update of it begins."""
+    """Return the stack row at the start of an update."""
     after = replace(updated(stack, request, prepared, existing), updated_at=now)
     return moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
 
 
 def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
-    """The stack with what an update changes of its record; a rollback goes back to the last definition reached."""
+    """Return the stack row with the fields an update changes. A rollback target is the last COMPLETE definition."""
     reached = stack.previous_template_id is None or stack.previous_environment is None
     if request.tags is not None:
         tags = request.tags
