@@ -34,8 +34,9 @@ from heatlite.store.stacks.resources import Resources
 from heatlite.store.stacks.sizes import StackSizes
 from heatlite.store.stacks.snapshots import Snapshots
 from heatlite.store.stacks.software import SoftwareConfigs, SoftwareDeployments
-from heatlite.store.stacks.stacks import Stacks, Templates
+from heatlite.store.stacks.stacks import Stacks
 from heatlite.store.stacks.suppressed import SuppressedRequests
+from heatlite.store.stacks.templates import Templates
 from heatlite.store.stacks.webhooks import Webhooks
 
 

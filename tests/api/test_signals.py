@@ -21,7 +21,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.plugin.schema import Field, Kind
 from heatlite.resources import BUILTIN
 from heatlite.store.records import ResourceRecord
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
 from tests.thorough import examples

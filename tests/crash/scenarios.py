@@ -177,7 +177,7 @@ def scale(server: Embedded) -> None:
 
 def stack_of(server: Embedded) -> StackRecord:
     """The one stack, deleted or not."""
-    from heatlite.store.stacks.stacks import StackQuery
+    from heatlite.store.stacks.stack_query import StackQuery
 
     found = server.store.stacks.list("demo", StackQuery(show_deleted=True))
     stack = server.store.stacks.get(found[0].id)

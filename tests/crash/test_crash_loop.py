@@ -10,7 +10,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus, Status, state
 from heatlite.engine.state.requests import Request
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, file, odd, settle, stack_of, template
 from tests.crash.test_every_commit import objects, place, start, victims

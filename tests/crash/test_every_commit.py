@@ -21,7 +21,7 @@ from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.nodes.transitions import EVENT
 from heatlite.store.stacks.events import EventQuery
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template.environment import Environment
 from heatlite.template.loader import load_mapping
 from heatlite.wiring import Embedded

@@ -13,7 +13,7 @@ from heatlite.core.json import dump, size
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Request
 from heatlite.resources import members
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template import expression
 
 from .conftest import Engine, attr, resource, template

@@ -8,7 +8,7 @@ from heatlite.core.nodes import NodeActionState
 from heatlite.engine.state.requests import Timing
 from heatlite.nodes.requests import NodeRequest
 from heatlite.store.records import ServiceRecord, StackRecord
-from heatlite.store.stacks.stacks import TEMPLATE_GRACE
+from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from tests.api.conftest import registered
 
 from .conftest import MEMBER, START, Engine, template, thing

@@ -11,7 +11,7 @@ from heatlite.engine.state.unit_of_work import STACK_TYPE
 from heatlite.store.actions.table import OPEN
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
 FILE = "Example::Local::File"

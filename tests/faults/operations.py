@@ -7,7 +7,7 @@ from heatlite.core.context import Context
 from heatlite.core.status import Verb
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CHANGED_TREE, FAILING, FILES, FIRST, SECOND, TREE, done, groups
 

@@ -20,7 +20,7 @@ from heatlite.engine.state import requests
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.store.records import StackRecord, StackSummary
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
 FILTERS = (

@@ -5,7 +5,7 @@ import time
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.store.stacks.stacks import TEMPLATE_GRACE
+from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from heatlite.store.store import Store
 
 DAY = 86_400.0

@@ -47,7 +47,7 @@ from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, T
 from heatlite.engine.state.unit_of_work import moved, stack_event
 from heatlite.engine.state.values import Resources
 from heatlite.store.records import ProtectionRecord, StackRecord
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 

@@ -10,7 +10,7 @@ from heatlite.core import nodes
 from heatlite.core.status import PARKED_ACTIONS
 from heatlite.store.actions.table import LIVE, OPEN, any_of
 from heatlite.store.database.database import Database, Value
-from heatlite.store.stacks.stacks import TEMPLATE_GRACE, UNREFERENCED
+from heatlite.store.stacks.templates import TEMPLATE_GRACE, UNREFERENCED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Migrations: numbered scripts and a table of those applied (playhouse.migrations)."""
+"""Migrations: numbered scripts, and a table of those applied."""
 
 import fcntl
 import hashlib

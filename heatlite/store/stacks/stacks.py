@@ -1,29 +1,25 @@
-"""Stacks and templates."""
+"""Stacks."""
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import and_, or_
+from collections.abc import Sequence
+from dataclasses import replace
 
 import peewee
 
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.errors import NotFound, StackExists
-from heatlite.core.json import Json, JsonMap, canonical, dump
+from heatlite.core.errors import StackExists
+from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
 from heatlite.store.batch import Table, chunks
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.database.paging import after, directed
 from heatlite.store.errors import Duplicate
-from heatlite.store.records import LockRecord, StackRecord, StackSummary, TemplateRecord
-from heatlite.store.secrets.cipher import PREFIX
+from heatlite.store.records import LockRecord, StackRecord, StackSummary
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.resources import protection_read, protection_written
+from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project, list_conditions
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables import (
-    AccountProject,
     Action,
     Credential,
     Dependency,
@@ -36,57 +32,8 @@ from heatlite.store.tables import (
     Stack,
     StackSize,
     Suppressed,
-    Template,
     Transition,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StackQuery:
-    """A query for a list of stacks, named as in Heat's query string."""
-
-    filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Accepted values by filter. Unknown filters are ignored, as in Heat."""
-    tags: Sequence[str] = ()
-    """A stack must have all of them."""
-    tags_any: Sequence[str] = ()
-    not_tags: Sequence[str] = ()
-    """A stack must not have all of them."""
-    not_tags_any: Sequence[str] = ()
-    show_deleted: bool = False
-    show_nested: bool = False
-    sort_keys: Sequence[str] = ()
-    """stack_name, stack_status, creation_time, updated_time; others are ignored. Empty: newest first."""
-    sort_dir: str | None = None
-    """asc (the default with sort keys) or desc."""
-    limit: int | None = None
-    marker: str | None = None
-    """Id of the last stack of the page before; an unknown one is ignored."""
-
-
-_EQUAL_TO: Mapping[str, peewee.ColumnBase] = {
-    "id": Stack.id,
-    "name": Stack.name,
-    "stack_name": Stack.name,
-    "action": Stack.verb,
-    "stack_action": Stack.verb,
-    "tenant": Stack.project,
-    "username": Stack.username,
-    "stack_owner": Stack.username,
-    "owner_id": Stack.parent_id,
-    "parent": Stack.parent_id,
-    "stack_status_reason": Stack.status_reason,
-}
-
-_NEVER = peewee.SQL("1 = 0")
-
-# NULL sorts first on all databases, as in Heat on MariaDB.
-_SORTED_BY: Mapping[str, peewee.ColumnBase] = {
-    "stack_name": Stack.name,
-    "stack_status": Stack.status,
-    "creation_time": Stack.created_at,
-    "updated_time": peewee.fn.COALESCE(Stack.updated_at, 0.0),
-}
 
 _MUTABLE = (
     "name",
@@ -141,23 +88,6 @@ _SUMMARY = (
     Stack.lock_level,
     Stack.protection,
 )
-
-
-TEMPLATE_GRACE = 3600.0
-"""Seconds before an unreferenced template is deleted: a reader may still have a stack's old row."""
-
-UNREFERENCED = " AND ".join(
-    f"NOT EXISTS (SELECT 1 FROM stack WHERE stack.{column} = template.id)"
-    for column in ("template_id", "previous_template_id")
-)
-"""SQL condition for rows of `template` without references from stacks."""
-
-_TEMPLATE_LOCKS: Mapping[Dialect, tuple[str, str, str]] = {
-    Dialect.SQLITE: ("", "", ""),
-    Dialect.POSTGRESQL: (" FOR KEY SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
-    Dialect.MARIADB: (" LOCK IN SHARE MODE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"),
-}
-"""Locks on a row of `template`: shared, exclusive, and exclusive without locked rows."""
 
 
 class Stacks:
@@ -321,37 +251,16 @@ class Stacks:
         rows = self._table.select(rest, parameters)
         return _record(rows[0]) if rows else None
 
-    def _conditions(self, project: str | None, query: StackQuery) -> list[peewee.ColumnBase]:
-        out: list[peewee.ColumnBase] = [*_in_project(project)]
-        if not query.show_deleted:
-            out.append(Stack.deleted_at.is_null())
-        if not query.show_nested:
-            out.append(Stack.parent_id.is_null())
-        for name, values in query.filters.items():
-            out += _filter(name, values)
-        out += map(self._has_tag, query.tags)
-        if query.tags_any:
-            out.append(_any(map(self._has_tag, query.tags_any)))
-        if query.not_tags:
-            out.append(~reduce(and_, map(self._has_tag, query.not_tags)))
-        out += (~self._has_tag(tag) for tag in query.not_tags_any)
-        return out or [Stack.id.is_null(False)]  # peewee takes no empty list of them
-
-    def _has_tag(self, tag: str) -> peewee.ColumnBase:
-        find = peewee.fn.strpos if self._database.dialect is Dialect.POSTGRESQL else peewee.fn.instr
-        found: peewee.ColumnBase = find(Stack.tags, f",{tag},") > 0
-        return found
-
     def list(self, project: str | None, query: StackQuery) -> list[StackSummary]:
         """Return a page of a project's stacks; None: of all projects."""
         if query.limit == 0:
             return []
-        keys = [_SORTED_BY[key] for key in query.sort_keys if key in _SORTED_BY]
+        keys = [SORTED_BY[key] for key in query.sort_keys if key in SORTED_BY]
         descending = query.sort_dir == "desc" if keys or query.sort_dir else True
         order = [*(keys or [Stack.created_at]), Stack.id]
-        conditions = self._conditions(project, query)
+        conditions = list_conditions(project, query, self._database.dialect)
         if query.marker is not None:
-            marked = self._database.select(Stack.select(*order).where(Stack.id == query.marker, *_in_project(project)))
+            marked = self._database.select(Stack.select(*order).where(Stack.id == query.marker, *in_project(project)))
             if marked:
                 conditions.append(after(order, marked[0], descending))
         select = Stack.select(*_SUMMARY).where(*conditions).order_by(*directed(order, descending)).limit(query.limit)
@@ -359,121 +268,9 @@ class Stacks:
 
     def count(self, project: str | None, query: StackQuery) -> int:
         """Return the number of stacks on all pages of a list."""
-        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*self._conditions(project, query))
+        select = Stack.select(peewee.fn.COUNT(Stack.id)).where(*list_conditions(project, query, self._database.dialect))
         count: int = self._database.select(select)[0][0]
         return count
-
-
-class Templates:
-    """Templates, stored once per content and deleted once no stack refers to them.
-
-    A template must not be deleted while a transaction is about to refer to it. So `put` locks the row until the end of
-    the transaction with the reference, and deletion skips locked rows. On SQLite a transaction has the whole file.
-    """
-
-    def __init__(self, encryption: FieldEncryption) -> None:
-        self._encryption = encryption
-        self._database = encryption.database
-        self._table = Table(encryption, Template, ("document", "files"), key="id", fixed=())
-        self._share, self._own, self._own_free = _TEMPLATE_LOCKS[self._database.dialect]
-
-    @staticmethod
-    def address(document: Mapping[str, Json], files: Mapping[str, str]) -> str:
-        """Return the id of a template with this content: SHA-256."""
-        return hashlib.sha256(canonical([document, files]).encode()).hexdigest()
-
-    def put(
-        self,
-        document: Mapping[str, Json],
-        files: Mapping[str, str],
-        template_id: str | None = None,
-        sealed: bool = False,
-    ) -> str:
-        """Store a template unless it exists, and return its id.
-
-        `template_id` is that id if the caller knows it. Call it in the transaction that writes the reference, which
-        keeps the template from deletion. The template of a `sealed` stack becomes encrypted even if another stack
-        stored it in clear.
-        """
-        template_id = template_id or self.address(document, files)
-        sealed = sealed and self._encryption.cipher is not None
-        close = self._encryption.encrypt if sealed else str
-        found = self._state(template_id, "")
-        while True:
-            if found is not None:
-                # Two transactions that share a row and then both change it would deadlock.
-                found = self._state(template_id, self._own if self._lacks(found, sealed) else self._share)
-            if found is not None:
-                if self._lacks(found, sealed):
-                    row = {"document": close(dump(document)), "files": close(dump(files))} if sealed else {}
-                    changed = {"unused_since": None, **row}
-                    self._database.change(Template.update(changed).where(Template.id == template_id))
-                return template_id
-            row = {"id": template_id, "document": close(dump(document)), "files": close(dump(files))}
-            if self._database.change(Template.insert(row).on_conflict_ignore()):
-                return template_id
-            found = ("", None)  # another transaction has stored it meanwhile
-
-    def _state(self, template_id: str, lock: str) -> tuple[str, float | None] | None:
-        """Return the start of a template's text and its `unused_since`, or None."""
-        sql = f"SELECT substr(document, 1, {len(PREFIX)}), unused_since FROM template WHERE id = {self._database.mark}"
-        rows = self._database.read(sql + lock, (template_id,))
-        return (rows[0][0], rows[0][1]) if rows else None
-
-    @staticmethod
-    def _lacks(found: tuple[str, float | None], sealed: bool) -> bool:
-        """Return whether the row must change: it is marked as unused, or lacks encryption."""
-        start, unused_since = found
-        return unused_since is not None or (sealed and start != PREFIX)
-
-    def unreferenced(self, limit: int) -> Sequence[str]:
-        """Return the ids of unmarked templates without references."""
-        return self._unused("unused_since IS NULL", (), limit)
-
-    def unused_before(self, moment: float, limit: int) -> Sequence[str]:
-        """Return the ids of templates marked as unused before a moment."""
-        return self._unused(f"unused_since < {self._database.mark}", (moment,), limit)
-
-    def _unused(self, condition: str, values: Sequence[Value], limit: int) -> Sequence[str]:
-        sql = f"SELECT id FROM template WHERE {condition} AND {UNREFERENCED} ORDER BY unused_since LIMIT {limit}"
-        return [template_id for (template_id,) in self._database.read(sql, values)]
-
-    def mark_unused(self, template_ids: Sequence[str], now: float) -> int:
-        """Mark templates without references as unused; return their number."""
-        free = self._still_unused(template_ids)
-        if not free:
-            return 0
-        return self._database.change(Template.update({"unused_since": now}).where(Template.id.in_(free)))
-
-    def remove_unused(self, template_ids: Sequence[str]) -> int:
-        """Delete templates without references; return their number."""
-        free = self._still_unused(template_ids)
-        if not free:
-            return 0
-        return self._database.change(Template.delete().where(Template.id.in_(free)))
-
-    def _still_unused(self, template_ids: Sequence[str]) -> list[str]:
-        """Return those of the templates without references, locked against new ones.
-
-        The second statement sees references committed before the rows were locked.
-        """
-        marks = ", ".join([self._database.mark] * len(template_ids))
-        sql = f"SELECT id FROM template WHERE id IN ({marks}){self._own_free}"
-        locked = [template_id for (template_id,) in self._database.read(sql, template_ids)]
-        if not locked:
-            return []
-        used = {
-            template_id
-            for column in (Stack.template_id, Stack.previous_template_id)
-            for (template_id,) in self._database.select(Stack.select(column).where(column.in_(locked)))
-        }
-        return [template_id for template_id in locked if template_id not in used]
-
-    def get(self, template_id: str) -> TemplateRecord:
-        """Return a template by its id. Raises NotFound."""
-        for document, files, found in self._table.select("WHERE id = ?", (template_id,)):
-            return TemplateRecord(id=found, document=json.loads(document), files=json.loads(files))
-        raise NotFound(entity="Template", name=template_id)
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -581,38 +378,3 @@ def _has_secret(environment: JsonMap | None) -> bool:
 
 def _tags(text: str) -> tuple[str, ...]:
     return tuple(text[1:-1].split(",")) if text else ()
-
-
-# -- conditions ----------------------------------------------------------------------------------
-
-
-def _in_project(project: str | None) -> Sequence[peewee.ColumnBase]:
-    return () if project is None else (Stack.project == project,)
-
-
-def _filter(name: str, values: Sequence[str]) -> list[peewee.ColumnBase]:
-    match name:
-        case "status" | "stack_status":
-            return [_any(_is_state(value) for value in values)]
-        case "timeout_mins":
-            return [Stack.timeout_mins.in_([int(value) for value in values if value.isdecimal() and len(value) < 10])]
-        case "disable_rollback":
-            return [Stack.disable_rollback.in_([value.lower() == "true" for value in values])]
-        case "stack_user_project_id":
-            projects = AccountProject.select(AccountProject.root_id)
-            roots = projects.where(AccountProject.project_id.in_(list(values)))
-            return [Stack.id.in_(roots) | Stack.root_id.in_(roots)]
-        case _:
-            return [_EQUAL_TO[name].in_(list(values))] if name in _EQUAL_TO else []
-
-
-def _is_state(value: str) -> peewee.ColumnBase:
-    """Return the condition for ``COMPLETE`` or ``CREATE_COMPLETE``."""
-    verb, _, status = value.partition("_")
-    if verb in Verb.__members__:
-        return (Stack.verb == verb) & (Stack.status == status)
-    return Stack.status == value
-
-
-def _any(conditions: Iterable[peewee.ColumnBase]) -> peewee.ColumnBase:
-    return reduce(or_, conditions, _NEVER)

@@ -46,7 +46,7 @@ from heatlite.store.records import (
     SuppressedRecord,
 )
 from heatlite.store.stacks.events import EventQuery
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
 from tests.thorough import examples

@@ -13,7 +13,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.store.admin.backup import backup, restore
 from heatlite.store.errors import BadBackup, EngineRunning, MissingKey, SchemaMismatch, UnreadableSecret
 from heatlite.store.secrets.cipher import new_key
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
 

@@ -15,7 +15,7 @@ from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import EngineRunning
-from heatlite.store.stacks.stacks import StackQuery
+from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
 
