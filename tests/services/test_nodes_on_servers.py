@@ -51,7 +51,7 @@ def test_one_of_many_claims_a_tree_and_who_loses_it_writes_nothing(store: Store)
     with store.transaction():
         other = store.orchestrations.claim(again, "another", 20.0, 10.0)
     assert other is not None
-    for late in (store.orchestrations.hold, lambda one, *_: store.orchestrations.finish(one, 21.0, 22.0, {})):
+    for late in (store.orchestrations.renew, lambda one, *_: store.orchestrations.finish(one, 21.0, 22.0, {})):
         with pytest.raises(Fenced), store.transaction():
             late(mine, 21.0, 10.0)
     with store.transaction():
