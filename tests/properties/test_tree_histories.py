@@ -1,8 +1,8 @@
 """Histories of a whole tree of stacks, drawn by chance, in the real engine, against a small model of the specification.
 
-Updates that succeed, fail, are cancelled or cut off; marks; signals; locks of the root and of nested stacks; suspends
-and checks; restarts in between (heat-engine §6 to §13, lock-and-health). HEATLITE_TREE_HISTORIES=1000 draws more of
-them, and others every time.
+Updates that succeed, fail, are cancelled or cut off; marks; signals; locks of the root and of nested stacks;
+protection; suspends and checks; restarts in between. HEATLITE_TREE_HISTORIES=1000 draws more of them, and others every
+time.
 """
 
 import json
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
+    DeletionProtected,
     HeatliteError,
     InvalidStackState,
     NotSupported,
@@ -131,6 +132,9 @@ class History:
         self.known = True
         """Whether the tree is what `reached` says, but for the marks."""
         self.size = 2
+        self.protected: dict[str, str | None] = {}
+        """Physical ids of the protected resources by row id."""
+        self.root_protected = False
         self.root = engine.stacks.create(engine.who, self.reached.request())
         self.rest()
         self.arrived(self.reached, {})
@@ -180,7 +184,8 @@ class History:
             own = rows[stack_id] = store.resources.of(stack_id)
             assert stack.status is not Status.IN_PROGRESS
             assert [row.name for row in own if row.status is Status.IN_PROGRESS or row.token is not None] == []
-            last = [told for told in self.engine.told(stack) if told.startswith(f"{stack.name} ")][-1]
+            told = [one for one in self.engine.told(stack) if not one.endswith("PROTECT_COMPLETE")]
+            last = [one for one in told if one.startswith(f"{stack.name} ")][-1]
             assert last == f"{stack.name} {state(stack.verb, stack.status)}"
         assert self.engine.mail_count() == 0
         for stack_id in self.stack_ids("WHERE deleted_at IS NULL"):
@@ -194,6 +199,11 @@ class History:
             assert (stack.root_id, stack.depth) == (self.root.id, parent.depth + 1)
             holders = [row.name for row in rows[parent.id] if row.physical_id == stack.id]
             assert holders == [stack.parent_resource], f"{stack.name} is nobody's"
+        there = {row.id: row for own in rows.values() for row in own}
+        for row_id, physical_id in self.protected.items():
+            assert row_id in there, "a protected resource was removed"
+            row = there[row_id]
+            assert (row.protection is None, row.physical_id, row.verb is Verb.DELETE) == (False, physical_id, False)
 
     def arrived(self, wanted: Wanted, before: Mapping[str, ResourceRecord]) -> None:
         """All is as it is wanted; what was known before and not concerned is the same object still."""
@@ -248,12 +258,19 @@ class History:
             path: then[path] for path in then if is_within(path, lock)
         }
 
+    def loses(self, wanted: Wanted) -> bool:
+        """Whether an update from what is known deletes or replaces something protected."""
+        now, then = self.look(), wanted.values()
+        paths = [path for path, row in now.items() if row.id in self.protected and not path.startswith("s.")]
+        anew = self.marked | ({"plain"} if wanted.kind != self.reached.kind else set())
+        return any(path not in then or any(is_within(path, top) for top in anew) for path in paths)
+
     def update(self, wanted: Wanted, rollback: bool = False, meanwhile: Callable[[], bool] = bool) -> None:
         """An update, what happens meanwhile (whether it cancels), and what has to come of it."""
         before = self.look()
         verb = self.engine.get(self.root).verb
         held = {lock: self.part(lock) for lock in self.locks if lock}
-
+        lost = self.loses(wanted)
         cancelled = False
         with self.engine.clock.held():
             error = self.tried(lambda: self.ask(wanted, rollback))
@@ -266,6 +283,10 @@ class History:
             if isinstance(error, NotSupported):
                 assert verb is Verb.SUSPEND
                 return
+            if isinstance(error, DeletionProtected):
+                scaled = any(path.startswith("s.") for path in self.guarded())
+                assert not self.known or scaled or self.loses(wanted), "nothing protected is lost"
+                return
             assert isinstance(error, StackLocked), error
             if "" not in self.locks and self.known and wanted.works:
                 assert any(self.touches(wanted, lock) for lock in self.locks), "it leaves alone what is locked"
@@ -273,6 +294,7 @@ class History:
         assert "" not in self.locks
         if self.known:
             assert not any(self.touches(wanted, lock) for lock in self.locks), "what is locked had to change"
+            assert not lost, "what is protected had to go"
         self.asked = wanted
         outcome = self.outcome()
         note(f"  {outcome}: {self.engine.get(self.root).status_reason}")
@@ -286,7 +308,8 @@ class History:
             self.known = False
             self.arrived(self.reached, before)
         else:
-            assert outcome == "UPDATE_FAILED" or self.locks, self.engine.get(self.root).status_reason
+            kept = self.protected and outcome == "ROLLBACK_FAILED"
+            assert outcome == "UPDATE_FAILED" or self.locks or kept, self.engine.get(self.root).status_reason
             self.known = False
 
     def part(self, top: str) -> list[ResourceRecord]:
@@ -327,10 +350,17 @@ class History:
             return
         steady = self.known and not self.locks and not any(is_within(path, "s") or path == name for path in self.marked)
         steady = steady and self.engine.get(self.root).verb is not Verb.SUSPEND
+        refused = False
         with suppress(NotSupported):
-            self.engine.rooms.signals.signal(self.engine.who, self.engine.get(self.root), row, None)
+            try:
+                self.engine.rooms.signals.signal(self.engine.who, self.engine.get(self.root), row, None)
+            except DeletionProtected:
+                refused = True
         self.rest()
         after = self.look()
+        if refused:
+            assert after == before and any(path.startswith("s.") for path in self.guarded())
+            return
         beside = {path: row for path, row in before.items() if not is_within(path, "s") and path != name}
         assert {path: after.get(path) for path in beside} == beside, "a signal changes its group only"
         if "" in self.locks or "s" in self.locks:
@@ -342,6 +372,45 @@ class History:
             self.size = size
         else:
             self.known = self.known and after == before
+
+    def guarded(self) -> list[str]:
+        """The paths of the protected resources."""
+        return [path for path, row in self.look().items() if row.id in self.protected]
+
+    def protect(self, path: str, on: bool) -> None:
+        """Protect a resource, or with an empty path the root; or lift that."""
+        row = self.look().get(path)
+        stack = self.stack() if row is None else self.engine.store.stacks.get(row.stack_id)
+        if stack is None or path and row is None:
+            return
+        name, protection = None if row is None else row.name, self.engine.rooms.protection
+        call = protection.protect if on else protection.unprotect
+        error = self.tried(lambda: call(self.engine.who, stack, name, "law"))
+        if error is not None:
+            assert isinstance(error, StackLocked) and self.locks or isinstance(error, InvalidStackState), error
+        elif name is None:
+            self.root_protected = on
+        else:
+            for one in self.engine.store.resources.by_name(stack.id, [name]):
+                self.protected.pop(one.id, None)
+                if one.protection is not None:
+                    self.protected[one.id] = one.physical_id
+                assert on or one.protection is None
+
+    def protect_scaled(self, number: int, on: bool) -> None:
+        members = sorted(path for path in self.look() if path.startswith("s."))
+        if members:
+            self.protect(members[number % len(members)], on)
+
+    def lift(self) -> None:
+        """Lift all protections; until then nothing deletes the tree."""
+        if self.protected or self.root_protected:
+            error = self.tried(lambda: self.engine.stacks.delete(self.engine.who, self.engine.get(self.root)))
+            assert isinstance(error, DeletionProtected), error
+        for path in self.guarded():
+            self.protect(path, on=False)
+        self.protect("", on=False)
+        assert not self.protected
 
     def lock(self, path: str, level: LockLevel) -> None:
         stack = self.stack(path)
@@ -380,6 +449,7 @@ class History:
         for path in sorted(self.locks):
             self.unlock(path)
         assert not self.locks
+        self.lift()
         if self.engine.get(self.root).verb is Verb.SUSPEND:
             self.engine.stacks.resume(self.engine.who, self.engine.get(self.root))
             self.rest()
@@ -500,6 +570,10 @@ class Do:
                 history.lock(self.path, LockLevel.ALL if self.number % 2 else LockLevel.STACKS)
             case "unlock":
                 history.unlock(self.path)
+            case "protect" | "unprotect":
+                history.protect(self.path, self.what == "protect")
+            case "protect scaled":
+                history.protect_scaled(self.number, on=True)
             case "check":
                 history.whole(lambda stack: engine.stacks.check(engine.who, stack))
             case "suspend":
@@ -530,7 +604,10 @@ STEP = st.one_of(
         MEANWHILE,
     ),
     st.builds(Do, st.just("mark"), st.sampled_from(["plain", *NESTED, "n.y", "n.leaf.x", "g.0", "g.1"])),
-    st.builds(Do, st.sampled_from(["mark scaled", "signal"]), number=st.integers(0, 3)),
+    st.builds(Do, st.sampled_from(["mark scaled", "signal", "protect scaled"]), number=st.integers(0, 3)),
+    st.builds(
+        Do, st.sampled_from(["protect", "unprotect"]), st.sampled_from(["", "plain", *NESTED, "n.leaf.x", "g.1"])
+    ),
     st.builds(Do, st.sampled_from(["lock", "unlock"]), st.sampled_from(["", *NESTED]), st.integers(0, 1)),
     st.builds(Do, st.sampled_from(["check", "suspend", "resume", "restart", "retry"])),
 )
