@@ -10,9 +10,10 @@ from typing import Final
 
 from heatlite.core.errors import ResourceTypeUnavailable
 from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import ResourceType
-from heatlite.plugin.schema import Field, Kind, Schema
+from heatlite.plugin.schema import Field, Schema
 from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import DELETION_POLICIES
 from heatlite.template.parameters import MODULO_SINCE, TAGS_SINCE, TYPES

@@ -55,8 +55,9 @@ from typing import ClassVar, Generic, TypeVar, cast, get_args, get_origin
 
 from heatlite.core.errors import InvalidTemplateAttribute, ResourceActionNotSupported
 from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.coercion import Kind
 from heatlite.plugin.ports import Account, Change, Facts
-from heatlite.plugin.schema import Kind, Schema
+from heatlite.plugin.schema import Schema
 from heatlite.template.expression import select
 from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType
 

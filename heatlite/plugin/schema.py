@@ -14,125 +14,22 @@ property optional, and so does a default. Rules of coercion and texts are Heat's
 
 import copy
 import inspect
-import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, get_args, get_origin, overload
 
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
+from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
 from heatlite.plugin.constraints import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
-from heatlite.template.expression import UNKNOWN, Unknown
+from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
 from heatlite.template.types import Fault, PropertyType
 
 Path = tuple[str | int, ...]
-
-
-class Kind(StrEnum):
-    """The type of a property as the wire names it."""
-
-    STRING = "string"
-    INTEGER = "integer"
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    MAP = "map"
-    LIST = "list"
-    ANY = "any"
-
-
-# -- coercion ------------------------------------------------------------------------------------
-
-
-def _string(value: object) -> Json:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool | int):
-        return str(value)
-    raise ValueError(f"Value must be a string; got {value!r}")
-
-
-def _integer(value: object) -> Json:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            pass
-    raise ValueError(f"Value '{value}' is not an integer")
-
-
-def _number(value: object) -> Json:
-    if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            value = float(value)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    raise ValueError(f"Value '{value}' is not a number")
-
-
-def _boolean(value: object) -> Json:
-    if isinstance(value, bool):
-        return value
-    lowered = value.lower() if isinstance(value, str) else ""
-    if lowered not in ("true", "false"):
-        raise ValueError(f'"{value}" is not a valid boolean')
-    return lowered == "true"
-
-
-def _list(value: object) -> Json:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return list(value)
-    raise ValueError(f'"{value!r}" is not a list')
-
-
-def _map(value: object) -> Json:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise ValueError(f'"{value}" is not a map')
-
-
-def _any(value: object) -> Json:
-    return cast(Json, value)  # what a template resolves to is JSON
-
-
-_CONVERT: dict[Kind, Callable[[object], Json]] = {
-    Kind.STRING: _string,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.BOOLEAN: _boolean,
-    Kind.LIST: _list,
-    Kind.MAP: _map,
-    Kind.ANY: _any,
-}
-
-_NULL: dict[Kind, Json] = {
-    Kind.STRING: "",
-    Kind.INTEGER: 0,
-    Kind.NUMBER: 0,
-    Kind.BOOLEAN: False,
-    Kind.LIST: [],
-    Kind.MAP: {},
-    Kind.ANY: None,
-}
-
-
-def convert(kind: Kind, value: object) -> Json:
-    """The value as one of this kind; raises ValueError with Heat's text.
-
-    Booleans and integers become text where text is wanted, numeric text becomes a number, the texts
-    true and false become booleans; a null becomes the kind's empty value (hot-language §10).
-    """
-    return _NULL[kind] if value is None else _CONVERT[kind](value)
 
 
 # -- writing a schema ----------------------------------------------------------------------------
@@ -248,7 +145,7 @@ class Field:
         self.item: Field | None = None
         inner, optional = _without_none(annotation)
         self.kind = self._kind_of(inner, rules.get("items"))
-        self.convert = _CONVERT[self.kind]
+        self.convert = CONVERTERS[self.kind]
         self.constraints = _constraints(rules)
         self.required = not written.given and not optional
         self.default: Json = None
@@ -303,7 +200,7 @@ class Field:
     @staticmethod
     def _take_items(item: "Field", values: list[object], path: Path, faults: list[Fault]) -> list[object]:
         return [
-            item.take(_NULL[item.kind] if value is None else value, (*path, index), faults)
+            item.take(NULLS[item.kind] if value is None else value, (*path, index), faults)
             for index, value in enumerate(values)
         ]
 
@@ -526,7 +423,7 @@ class Schema:
         """
         faults: list[Fault] = []
         coerced = cls._take(values, (), faults)
-        if cls.fault is not Schema.fault and not faults and not _has_unknown(coerced):
+        if cls.fault is not Schema.fault and not faults and not has_unknown(coerced):
             text = cls(coerced).fault()
             if text is not None:
                 faults.append(Fault((), text))
@@ -620,7 +517,7 @@ class Schema:
             if value is not None:
                 coerced[name] = field.take(value, (*path, name), faults)
             elif field.null and name in values:
-                coerced[name] = _NULL[field.kind]
+                coerced[name] = NULLS[field.kind]
             elif field.required:
                 faults.append(Fault(path, f"Property {name} not assigned", f"Give {name}: {field.doc}"))
         return coerced
@@ -653,11 +550,3 @@ class Schema:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-
-
-def _has_unknown(value: object) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_unknown, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_unknown, value))
-    return value is UNKNOWN

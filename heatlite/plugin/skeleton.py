@@ -5,8 +5,9 @@ a property of any type becomes a json parameter (Heat answers 500), and so does 
 """
 
 from heatlite.core.json import Json, JsonMap
+from heatlite.plugin.coercion import Kind
 from heatlite.plugin.resource import ResourceType
-from heatlite.plugin.schema import Field, Kind
+from heatlite.plugin.schema import Field
 
 HOT_VERSION = "2016-10-14"
 CFN_VERSION = "2012-12-12"

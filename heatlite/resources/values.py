@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
-from heatlite.plugin.schema import Kind, convert
+from heatlite.plugin.coercion import Kind, convert
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault
 

@@ -16,7 +16,8 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
-from heatlite.template.document import Definition, ResourceDefinition, Template
+from heatlite.template.definitions import ResourceDefinition
+from heatlite.template.document import Definition, Template
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment, Target
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, Unknown, resolve, sift, walk
 from heatlite.template.functions.references import GetAttrSelecting, GetFile, GetParam, GetResource

@@ -1,7 +1,7 @@
 """A template, and the same bound to its parameters (hot-language §2, §3, §11)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from heatlite.core.errors import (
@@ -14,6 +14,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.conditions import Conditions
+from heatlite.template.definitions import OutputDefinition, ResourceDefinition, referring
 from heatlite.template.dialects import Dialect, dialect_of
 from heatlite.template.environment import Environment, TypeMapping
 from heatlite.template.expression import (
@@ -25,50 +26,15 @@ from heatlite.template.expression import (
     Unknown,
     fields,
     resolve,
-    sift,
     walk,
 )
 from heatlite.template.functions.references import GetAttrSelecting, GetResource
 from heatlite.template.loader import Path
 from heatlite.template.parameters import PSEUDO, Parameters, ParameterSchema
 from heatlite.template.problems import Findings, Phase, dotted, raise_first, stated
-from heatlite.template.types import Referred, ResourceTypeView, TypeCatalog
+from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceDefinition:
-    """One resource that shall be there. Values with functions in them are `Expression`s, to be resolved."""
-
-    name: str
-    type: str
-    """As the template writes it."""
-    mapped_type: str
-    """As the registries map it; the name of a file where a template stands for the type."""
-    properties: Mapping[str, object] | Expression
-    metadata: Mapping[str, object] | Expression
-    depends_on: tuple[str, ...]
-    """Enabled resources only."""
-    deletion_policy: str
-    update_policy: Mapping[str, object] | Expression
-    description: str
-    external_id: str | None
-    """The existing object that is to be adopted."""
-    requires: frozenset[str]
-    """Enabled resources named by depends_on, or referred to in properties and metadata."""
-    refill: Callable[[], None] = field(repr=False, compare=False)
-    """As `Definition.refill`: to be called by whoever evaluates the resource by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputDefinition:
-    """One output. Where `condition` is false, its value is null."""
-
-    name: str
-    value: object
-    description: str
-    condition: bool
 
 
 class Template:
@@ -599,19 +565,3 @@ class Definition:
     ) -> None:
         """A problem whose text does not repeat its path."""
         self.findings.add(phase, Problem(path, text, hint, error, source))
-
-
-class _References:
-    """The scope in which references stand for themselves, and nothing else of resources is known."""
-
-    def reference(self, name: str) -> object:
-        return Referred(name)
-
-    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:  # noqa: ARG002
-        return UNKNOWN
-
-
-def referring(properties: Mapping[str, object] | Expression) -> Mapping[str, object]:
-    """Properties as `ResourceTypeView.comes_after` sees them; what is wrong in them is told elsewhere."""
-    found = sift(properties, _References(), [])
-    return found if isinstance(found, Mapping) else {}

@@ -18,7 +18,8 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
-from heatlite.plugin.schema import Field, Kind
+from heatlite.plugin.coercion import Kind
+from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
 from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks.stack_query import StackQuery

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from heatlite.core.json import JsonMap
 from heatlite.plugin import ResourceType, Schema
+from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry
-from heatlite.plugin.schema import Field, Kind
+from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
 from heatlite.template.check import check
 from heatlite.template.environment import Environment

@@ -27,7 +27,7 @@ from heatlite.plugin.schema import Schema
 from heatlite.plugin.signing import AGENT
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
-from heatlite.template.document import OutputDefinition
+from heatlite.template.definitions import OutputDefinition
 from heatlite.template.expression import Bounded, requires
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from heatlite.engine.state.values import NestedView, Values, bounded, without_un
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.document import Definition, OutputDefinition
+from heatlite.template.definitions import OutputDefinition
+from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Bounded, Scope
 from heatlite.template.types import TypeCatalog
 

@@ -10,7 +10,8 @@ from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Schema
-from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.definitions import ResourceDefinition
+from heatlite.template.document import Definition
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.types import Fault, TypeCatalog
 

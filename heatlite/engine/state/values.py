@@ -25,7 +25,8 @@ from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
-from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.definitions import ResourceDefinition
+from heatlite.template.document import Definition
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
 from heatlite.template.expression import UNKNOWN, Bounded
 

@@ -28,7 +28,8 @@ from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
-from heatlite.template.document import Definition, ResourceDefinition
+from heatlite.template.definitions import ResourceDefinition
+from heatlite.template.document import Definition
 from heatlite.template.replacement import KEEP
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,107 @@
+"""Coercion of property values to the kinds of the wire. Rules and error texts are Heat's."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, cast
+
+from heatlite.core.json import Json
+
+
+class Kind(StrEnum):
+    """The type of a property as the wire names it."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    MAP = "map"
+    LIST = "list"
+    ANY = "any"
+
+
+def _string(value: object) -> Json:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int):
+        return str(value)
+    raise ValueError(f"Value must be a string; got {value!r}")
+
+
+def _integer(value: object) -> Json:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise ValueError(f"Value '{value}' is not an integer")
+
+
+def _number(value: object) -> Json:
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            value = float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    raise ValueError(f"Value '{value}' is not a number")
+
+
+def _boolean(value: object) -> Json:
+    if isinstance(value, bool):
+        return value
+    lowered = value.lower() if isinstance(value, str) else ""
+    if lowered not in ("true", "false"):
+        raise ValueError(f'"{value}" is not a valid boolean')
+    return lowered == "true"
+
+
+def _list(value: object) -> Json:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    raise ValueError(f'"{value!r}" is not a list')
+
+
+def _map(value: object) -> Json:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f'"{value}" is not a map')
+
+
+def _any(value: object) -> Json:
+    return cast(Json, value)  # what a template resolves to is JSON
+
+
+CONVERTERS: Final[Mapping[Kind, Callable[[object], Json]]] = {
+    Kind.STRING: _string,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.BOOLEAN: _boolean,
+    Kind.LIST: _list,
+    Kind.MAP: _map,
+    Kind.ANY: _any,
+}
+
+NULLS: dict[Kind, Json] = {
+    Kind.STRING: "",
+    Kind.INTEGER: 0,
+    Kind.NUMBER: 0,
+    Kind.BOOLEAN: False,
+    Kind.LIST: [],
+    Kind.MAP: {},
+    Kind.ANY: None,
+}
+
+
+def convert(kind: Kind, value: object) -> Json:
+    """The value as one of this kind; raises ValueError with Heat's text.
+
+    Booleans and integers become text where text is wanted, numeric text becomes a number, the texts
+    true and false become booleans; a null becomes the kind's empty value (hot-language §10).
+    """
+    return NULLS[kind] if value is None else CONVERTERS[kind](value)
