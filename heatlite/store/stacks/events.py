@@ -14,7 +14,7 @@ from heatlite.store.database.database import Row, Value
 from heatlite.store.database.paging import after, directed
 from heatlite.store.records import EventRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Event, Stack
+from heatlite.store.tables import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +121,13 @@ class Events:
 
     def older_than(self, moment: float, limit: int) -> Numbers:
         """Return events from before a moment, oldest first. They are stored by age."""
-        oldest = Event.select(Event.id, Event.created_at).order_by(Event.id).limit(limit)
-        return [number for number, created_at in self._database.select(oldest) if created_at < moment]
+        oldest = self._read("SELECT id, created_at FROM event ORDER BY id LIMIT ?", limit)
+        return [number for number, created_at in oldest if created_at < moment]
 
     def over_limit(self, most: int, limit: int) -> Numbers:
         """Return the oldest events of a stack that has more than `most`."""
-        count = peewee.fn.COUNT(Event.id)
-        counted = Event.select(Event.stack_id).group_by(Event.stack_id).having(count > most)
-        for (stack_id,) in self._database.select(counted.order_by(Event.stack_id).limit(1)):
+        counted = "SELECT stack_id FROM event GROUP BY stack_id HAVING COUNT(id) > ? ORDER BY stack_id LIMIT 1"
+        for (stack_id,) in self._read(counted, most):
             # Not so many of the oldest: another engine may be removing them.
             events = Event.select(Event.id).where(Event.stack_id == stack_id)
             kept = events.order_by(Event.id.desc()).limit(1).offset(most - 1)
@@ -139,8 +138,12 @@ class Events:
 
     def of_deleted(self, moment: float, limit: int) -> Numbers:
         """Return events of stacks deleted before a moment."""
-        events = Event.select(Event.id).join(Stack, on=(Event.stack_id == Stack.id)).where(Stack.deleted_at < moment)
-        return [number for (number,) in self._database.select(events.limit(limit))]
+        events = "SELECT event.id FROM event JOIN stack ON stack.id = event.stack_id WHERE stack.deleted_at < ? LIMIT ?"
+        return [number for (number,) in self._read(events, moment, limit)]
+
+    def _read(self, sql: str, *parameters: Value) -> Sequence[Row]:
+        """Rows of plain SQL. Each sweep asks: peewee would take longer to write it than the database to answer."""
+        return self._database.read(sql.replace("?", self._database.mark), parameters)
 
     def remove(self, numbers: Numbers) -> None:
         """Remove events by their ids."""

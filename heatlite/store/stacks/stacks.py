@@ -228,8 +228,9 @@ class Stacks:
 
     def deleted_before(self, moment: float, limit: int) -> Sequence[str]:
         """Return the ids of stacks deleted before a moment, longest deleted first."""
-        select = Stack.select(Stack.id).where(Stack.deleted_at < moment).order_by(Stack.deleted_at, Stack.id)
-        return [stack_id for (stack_id,) in self._database.select(select.limit(limit))]
+        sql = "SELECT id FROM stack WHERE deleted_at < ? ORDER BY deleted_at, id LIMIT ?"
+        rows = self._database.read(sql.replace("?", self._database.mark), (moment, limit))
+        return [stack_id for (stack_id,) in rows]
 
     def remove(self, stack_ids: Sequence[str]) -> None:
         """Remove stacks with all their rows except events."""
