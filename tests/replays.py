@@ -73,7 +73,7 @@ def another_process(settings: Settings) -> Iterator[Connection]:
         assert here.recv() == "ready"
         yield here
         here.send(None)
-        process.join(10)
+        process.join(120)
     finally:
         process.kill()
         process.join()

@@ -20,7 +20,7 @@ def still_healthy(server: Server) -> Iterator[None]:
     """Whatever was sent, the next one is served as if nothing had happened."""
     yield
     assert server.healthy()
-    found = server.request("GET", "/stacks?limit=1", timeout=5)
+    found = server.request("GET", "/stacks?limit=1", timeout=30)
     assert found.status == 200
 
 
@@ -217,7 +217,7 @@ def test_slow_clients_stop_nobody(server: Server, what: str) -> None:
             connection.sendall(SLOW[what])
         with dripping(slow):
             for path in ["/healthcheck", "/stacks?limit=1"] * 5:
-                assert server.request("GET", path, timeout=5).status == 200
+                assert server.request("GET", path, timeout=30).status == 200
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_comes(server: Server) -> None:
@@ -263,7 +263,7 @@ def test_who_takes_no_answer_stops_nobody(server: Server) -> None:
             connection.connect(("127.0.0.1", server.port))
             connection.sendall(request(f"GET /v1/demo{path}/template HTTP/1.1"))
         for url in ["/healthcheck", "/stacks?limit=1"] * 5:
-            assert server.request("GET", url, timeout=5).status == 200
+            assert server.request("GET", url, timeout=30).status == 200
         received = connection.makefile("rb")
         while (line := received.readline()) != b"\r\n":
             name, _, value = line.lower().partition(b": ")
@@ -293,7 +293,7 @@ def test_who_has_been_answered_and_stays_stops_nobody(server: Server) -> None:
             answer = connection.recv(4096)
             assert answer.startswith(b"HTTP/1.1 200")
         for path in ["/healthcheck", "/stacks?limit=1"] * 5:
-            assert server.request("GET", path, timeout=5).status == 200
+            assert server.request("GET", path, timeout=30).status == 200
         while not answer.endswith(b"\r\n\r\nOK"):
             answer += connection.recv(4096)
         connection.sendall(ask)  # the newest are kept

@@ -168,7 +168,7 @@ def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
             assert heatlite("up", HELLO).code == 0
         finally:
             process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "heatlite 0.1.0 at http://127.0.0.1:" in log
 

@@ -375,7 +375,7 @@ def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
 
     way.answered = crash
     path = near.create("crash", here(), **MORE)
-    assert crashed.wait(20)
+    assert crashed.wait(120)
     again = Server(tmp_path, **variables(way))
     try:
         assert again.settled(path) == "CREATE_COMPLETE"

@@ -138,7 +138,7 @@ class History:
 
     def settle(self, path: str, ends: str) -> None:
         """Wait until it has come to rest there; meanwhile answer its deployment, and let it go on where it waits."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while True:
             stack = self.call("GET", path)["stack"]
             if not stack["stack_status"].endswith("IN_PROGRESS"):
@@ -245,7 +245,7 @@ class History:
 
     def _rest(self, path: str) -> None:
         """Wait until nothing goes on in the tree."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while any(
             one["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED")
             for one in self.call("GET", "/actions?limit=500")["actions"]

@@ -333,7 +333,7 @@ class TestLock:
 
 def told(store: Store, stack_id: str) -> str:
     """The token that a webhook would be told, once something waits."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while True:
         for row in store.resources.with_token([stack_id]):
             if (token := lifecycle_token(row)) is not None:

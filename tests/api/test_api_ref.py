@@ -272,7 +272,7 @@ def heat(server: wiring.Embedded) -> Heat:
 
 def until(what: str, done: Callable[[], object]) -> None:
     """Wait for what another thread does."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not done():
         assert time.monotonic() < end, what
         time.sleep(0.003)

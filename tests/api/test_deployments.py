@@ -28,7 +28,7 @@ def deployment(server: str = "server", **more: object) -> dict[str, object]:
 
 def until(ask: Callable[[], Any]) -> Any:
     """What `ask` gives, once that is something."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not (found := ask()):
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.003)

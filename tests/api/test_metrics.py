@@ -60,7 +60,7 @@ def requests(shown: Shown, method: str, route: str, code: int) -> float:
 
 
 def until(happened: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.003)

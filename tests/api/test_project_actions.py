@@ -47,7 +47,7 @@ def treated(heat: Heat) -> str:
 
 def until(done: Callable[[], bool]) -> None:
     """Wait for what another thread does."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not done():
         assert time.monotonic() < end
         time.sleep(0.003)

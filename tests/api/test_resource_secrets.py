@@ -86,7 +86,7 @@ class Bench:
 
     def wait(self) -> None:
         """Until all is made but the deployment, which nobody answers."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while True:
             left = [
                 one["resource_name"]

@@ -72,7 +72,7 @@ def actions(store: Store, live: bool = True) -> list[ActionRecord]:
 
 def until(condition: object, what: str) -> None:
     """Wait until it holds."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     assert callable(condition)
     while not condition():
         assert time.monotonic() < end, what

@@ -60,7 +60,7 @@ def answer(heat: Heat) -> None:
 
 
 def played(heat: Heat, path: str) -> str:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while (stack := heat.get(path)["stack"])["stack_status"].endswith("_IN_PROGRESS"):
         assert time.monotonic() < end, heat.get(f"{path}/resources")
         answer(heat)

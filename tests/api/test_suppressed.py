@@ -59,7 +59,7 @@ def replay_url(path: str, entry: Any) -> str:
 
 
 def settle_actions(heat: Heat) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while any(one["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED") for one in heat.get("/actions")["actions"]):
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -281,7 +281,7 @@ class Chaos:
 
     def _terminate_failing(self) -> bool:
         """SIGTERM while a resource has failed and others of its action are under way."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         with closing(Store.open(self._url)) as store:
             while time.monotonic() < end and not self._stopping.is_set():
                 with suppress(DatabaseUnavailable):
@@ -388,7 +388,7 @@ class Chaos:
             finally:
                 filler.unlink()
             # A database that cannot write its log may end itself.
-            end = time.monotonic() + 20
+            end = time.monotonic() + 120
             while time.monotonic() < end and not self._database.answers():
                 time.sleep(0.2)
             if not self._database.answers():

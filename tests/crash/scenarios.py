@@ -187,7 +187,7 @@ def stack_of(server: Embedded) -> StackRecord:
 
 def settle(server: Embedded) -> None:
     """Wait until nothing is queued or runs; clear every hook that is reached."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     live = ", ".join(f"'{status}'" for status in LIVE_ACTIONS)
     while server.store.database.read(f"SELECT 1 FROM action WHERE status IN ({live}) LIMIT 1"):
         assert time.monotonic() < end, "an action never ended"
@@ -347,7 +347,7 @@ def aside(act: Callable[[Embedded], None]) -> Callable[[Embedded], None]:
         act(server)
         wait_for_first_step(server)
         tell(server, Signal.SUSPEND)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while any(action.status is ActionStatus.RUNNING for action in live(server)):
             assert time.monotonic() < end, "it does not let go of its worker"
             time.sleep(0.001)
@@ -376,7 +376,7 @@ def resume_all(server: Embedded) -> None:
 
 def wait_for_first_step(server: Embedded) -> None:
     """Until a handler is under way, so that there is something to cut short."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while not server.store.database.read("SELECT 1 FROM resource WHERE status = 'IN_PROGRESS' LIMIT 1"):
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -713,7 +713,7 @@ def slow_ones(content: str) -> dict[str, object]:
 def cancelled(server: Embedded) -> None:
     """Cancelled while two are being changed; what has begun is let end."""
     update(server, slow_ones("new"))
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while server.store.database.read("SELECT COUNT(*) FROM resource WHERE token IS NOT NULL") != [(2,)]:
         assert time.monotonic() < end
         time.sleep(0.001)

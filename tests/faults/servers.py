@@ -101,7 +101,7 @@ class Server(ABC):
                 self.run(*command), env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd=self.data, start_new_session=True,
             )  # fmt: skip
-        eventually(self._answers, f"{self.url} answers: {(self.folder / 'log').read_text()[-1000:]}", 60)
+        eventually(self._answers, f"{self.url} answers: {(self.folder / 'log').read_text()[-1000:]}", 180)
 
     def _answers(self) -> bool:
         assert self._process is not None

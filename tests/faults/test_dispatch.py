@@ -68,7 +68,7 @@ def test_the_broker_is_away_for_a_while(
         time.sleep(max(0, ends - time.monotonic()))
         clients.pause = 0.0
         broker.start()
-        eventually(lambda: "the broker takes hints again" in api.log.read_text(), "hints are sent again", 30)
+        eventually(lambda: "the broker takes hints again" in api.log.read_text(), "hints are sent again", 120)
         for worker in workers:
             eventually(lambda: worker.log.read_text().count("receiving hints from") > 1, "hints arrive", 30)  # noqa: B023
         clients.wait_for(5)

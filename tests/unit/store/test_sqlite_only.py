@@ -47,7 +47,7 @@ def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
 
     holder = threading.Thread(target=hold)
     holder.start()
-    locked.wait(10)
+    locked.wait(120)
     with pytest.raises(DatabaseUnavailable, match="locked"):
         insert(store, a_stack("refused"))
     assert [found.name for found in store.stacks.list("acme", StackQuery())] == ["before"]  # reading goes on
