@@ -381,8 +381,9 @@ class Database:
         if state.open:
             yield
             return
+        asked = time.monotonic()
         with self._turn():
-            self._run("BEGIN IMMEDIATE" if self.dialect is Dialect.SQLITE else "BEGIN", ())
+            self._begin(BUSY_SECONDS - (time.monotonic() - asked))
             state.open = True
             state.memo = None
             try:
@@ -422,6 +423,19 @@ class Database:
             yield
         finally:
             self._writing.release()
+
+    def _begin(self, left: float) -> None:
+        """Begin a transaction. On SQLite, another process's write is waited for `left` seconds at most."""
+        if self.dialect is not Dialect.SQLITE:
+            self._run("BEGIN", ())
+        elif left > BUSY_SECONDS - 0.5:
+            self._run("BEGIN IMMEDIATE", ())
+        else:  # the thread has waited for its turn already
+            self._run(f"PRAGMA busy_timeout = {max(0, int(left * 1000))}", ())
+            try:
+                self._run("BEGIN IMMEDIATE", ())
+            finally:
+                self._run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}", ())
 
     def _roll_back(self) -> None:
         try:

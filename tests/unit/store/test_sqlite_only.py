@@ -2,9 +2,12 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import peewee
@@ -13,6 +16,7 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
+from heatlite.store.database.database import BUSY_SECONDS
 from heatlite.store.database.engine_lock import engine_of
 from heatlite.store.errors import EngineRunning
 from heatlite.store.stacks.stack_query import StackQuery
@@ -55,6 +59,32 @@ def test_a_file_locked_by_another_process_writes_nothing(store: Store) -> None:
     holder.join()
     insert(store, a_stack("after"))
     assert store.stacks.count("acme", StackQuery()) == 2
+
+
+def test_threads_that_wait_for_each_other_and_for_another_process_wait_once(store: Store) -> None:
+    """The one whose turn comes late has no further five seconds."""
+    waited: list[float] = []
+
+    def write(delay: float) -> None:
+        time.sleep(delay)
+        asked = time.monotonic()
+        with pytest.raises(DatabaseUnavailable, match="database is locked"), store.transaction():
+            pass
+        waited.append(time.monotonic() - asked)
+        store.close()
+
+    assert store.database.path is not None
+    other = sqlite3.connect(store.database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(write, (0, 1, 2)))
+    finally:
+        other.close()
+    assert max(waited) < BUSY_SECONDS + 2
+    with store.transaction():
+        ((busy,),) = store.database.read("PRAGMA busy_timeout")
+    assert busy == BUSY_SECONDS * 1000
 
 
 def test_an_idle_worker_takes_no_lock(store: Store) -> None:
