@@ -87,6 +87,12 @@ def test_lines_of_prose_are_short(name: str) -> None:
     assert [number for number, line in lines if len(line) > LONGEST_LINE and not line.startswith("|")] == []
 
 
+def test_the_readme_links_every_page() -> None:
+    linked = set(LINK.findall((ROOT / "README.md").read_text()))
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reference").glob("*.md")]
+    assert [name for name in names_of(sorted(pages)) if name not in linked] == []
+
+
 def test_every_decision_is_in_the_index() -> None:
     index = (ROOT / "docs/decisions/README.md").read_text()
     files = sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
