@@ -41,7 +41,7 @@ MAX_HEAD = 64 * 1024
 """Maximum bytes of a head."""
 MAX_LINE = 1024
 """Maximum bytes of the line before a chunk."""
-MAX_HELD = 128 * 1024 * 1024
+MAX_MEMORY = 128 * 1024 * 1024
 """Maximum bytes of bodies and answers of all connections."""
 MAX_CONNECTIONS = 1000
 """Maximum number of connections. Beyond it, the longest idle ones are closed."""
@@ -112,12 +112,12 @@ class Extent:
         """True after the last chunk: only trailers follow."""
         self.payload = 0 if self._chunked else self._left
         """Known size of the body in bytes."""
-        self.come = 0
+        self.received_bytes = 0
         """Received bytes."""
 
     def is_whole(self, data: bytes) -> bool:
         """Add data. Returns True at the end of the body, or for invalid chunks."""
-        self.come += len(data)
+        self.received_bytes += len(data)
         at = 0
         while True:
             step = min(self._left, len(data) - at)
@@ -159,10 +159,10 @@ class Connection:
         self.extent: Extent | None = None
         self.is_whole = True
         """False if the request is incomplete: the start of the next one is unknown then."""
-        self.stays = False
+        self.keeps_alive = False
         """True if another request may follow."""
         self.unsent = bytearray()
-        self.taken = 0
+        self.sent = 0
         """Sent bytes of the answer."""
 
     def enter(self, state: State) -> None:
@@ -170,11 +170,11 @@ class Connection:
         self.state, self.since = state, time.monotonic()
 
     @property
-    def held(self) -> int:
+    def memory(self) -> int:
         """Bytes in memory."""
-        return len(self.unsent) + (self.extent.come if self.extent is not None else 0)
+        return len(self.unsent) + (self.extent.received_bytes if self.extent is not None else 0)
 
-    def until(self, keepalive: float) -> float:
+    def deadline(self, keepalive: float) -> float:
         """Return the deadline of the state."""
         match self.state:
             case State.IDLE:
@@ -182,9 +182,9 @@ class Connection:
             case State.HEAD:
                 return self.since + HEAD_SECONDS
             case State.BODY:
-                return self.since + BODY_SECONDS + (self.extent.come if self.extent is not None else 0) / RATE
+                return self.since + BODY_SECONDS + (self.extent.received_bytes if self.extent is not None else 0) / RATE
             case State.ANSWER:
-                return self.since + BODY_SECONDS + self.taken / RATE
+                return self.since + BODY_SECONDS + self.sent / RATE
             case State.LINGER:
                 return self.since + LINGER_SECONDS
             case State.BUSY:
@@ -210,7 +210,7 @@ class Connection:
             except BlockingIOError:
                 return
             del self.unsent[:sent]
-            self.taken += sent
+            self.sent += sent
 
     # -- methods of a socket that gunicorn calls -------------------------------------------------------
 
@@ -237,7 +237,7 @@ class Frontend(Worker):  # type: ignore[misc]
         self._connections: set[Connection] = set()
         self._done: deque[Connection] = deque()
         """Connections with a finished answer."""
-        self._held = 0
+        self._memory = 0
         """Bytes in memory of all connections, or more."""
         self._checked = 0.0
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -269,11 +269,11 @@ class Frontend(Worker):  # type: ignore[misc]
         for key, _ in self._selector.select(CHECK_INTERVAL):
             if isinstance(key.data, Connection):
                 if key.data.sock is not None:  # an earlier event of this round may have closed it
-                    self._guarded(self._attend, key.data)
+                    self._guarded(self._handle, key.data)
             else:
                 key.data(key.fileobj)
         while self._done:
-            self._guarded(self._answered, self._done.popleft())
+            self._guarded(self._resume, self._done.popleft())
         if time.monotonic() - self._checked >= CHECK_INTERVAL:
             self._check_deadlines()
 
@@ -324,18 +324,18 @@ class Frontend(Worker):  # type: ignore[misc]
     def _check_deadlines(self) -> None:
         """Close connections whose deadline has passed."""
         now = self._checked = time.monotonic()
-        self._held = 0
+        self._memory = 0
         for connection in [*self._connections]:
-            if now > connection.until(self.cfg.keepalive):
+            if now > connection.deadline(self.cfg.keepalive):
                 if connection.state is State.BODY or connection.head:
-                    self._refuse(connection, 408, "Request Timeout", "The request did not arrive in time.")
+                    self._reject(connection, 408, "Request Timeout", "The request did not arrive in time.")
                 else:
                     self._drop(connection)
-            self._held += connection.held
+            self._memory += connection.memory
 
     # -- reading -------------------------------------------------------------------------------------
 
-    def _attend(self, connection: Connection) -> None:
+    def _handle(self, connection: Connection) -> None:
         """Handle an event of the socket: readable, writable, or a disconnect."""
         assert connection.sock is not None
         try:
@@ -352,18 +352,18 @@ class Frontend(Worker):  # type: ignore[misc]
             if not data:
                 self._drop(connection)
         elif data:
-            self._take(connection, data)
+            self._receive(connection, data)
         elif connection.state is State.BODY:
             connection.is_whole = False
-            self._begin(connection)  # its handler reports the missing part
+            self._submit(connection)  # its handler reports the missing part
         else:
             self._drop(connection)
 
-    def _take(self, connection: Connection, data: bytes) -> None:
+    def _receive(self, connection: Connection, data: bytes) -> None:
         if connection.state is State.BODY:
             assert connection.extent is not None
             connection.received.put(data)
-            self._go_on(connection, data)
+            self._receive_body(connection, data)
             return
         if connection.state is State.IDLE:
             connection.enter(State.HEAD)
@@ -375,7 +375,7 @@ class Frontend(Worker):  # type: ignore[misc]
         if b"\r\n\r\n" in head or head.count(b"\n") != head.count(b"\r\n"):
             self._parse(connection)
         elif len(head) > MAX_HEAD:
-            self._refuse(connection, 431, "Request Header Fields Too Large", "The head of the request is too large.")
+            self._reject(connection, 431, "Request Header Fields Too Large", "The head of the request is too large.")
 
     def _parse(self, connection: Connection) -> None:
         parser = RequestParser(self.cfg, [], connection.peer)
@@ -388,30 +388,30 @@ class Frontend(Worker):  # type: ignore[misc]
             return
         except Exception as error:  # noqa: BLE001 - gunicorn knows them all
             self.handle_error(None, connection, connection.peer, error)
-            self._end(connection)
+            self._send_and_close(connection)
             return
         connection.extent = Extent(request.body.reader)
-        connection.taken = 0
+        connection.sent = 0
         connection.enter(State.BODY)
         expects = any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
-        self._go_on(connection, connection.received.rest())
+        self._receive_body(connection, connection.received.rest())
         if expects and connection.state is State.BODY and connection.sock is not None:
             with suppress(OSError):  # noticed at the next read
                 connection.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _go_on(self, connection: Connection, data: bytes) -> None:
+    def _receive_body(self, connection: Connection, data: bytes) -> None:
         """Call the application if the request is complete or too large."""
         extent, most = connection.extent, self.app.max_body
         assert extent is not None
-        self._held += len(data)
-        if self._held > MAX_HELD and not self._make_memory(connection):
+        self._memory += len(data)
+        if self._memory > MAX_MEMORY and not self._make_memory(connection):
             text = "The server receives too much data. Try again later."
-            self._refuse(connection, 503, "Service Unavailable", text, "Retry-After: 5\r\n")
+            self._reject(connection, 503, "Service Unavailable", text, "Retry-After: 5\r\n")
         elif extent.is_whole(data):
-            self._begin(connection)
-        elif extent.payload > most or extent.come > 2 * most + MAX_HEAD:
+            self._submit(connection)
+        elif extent.payload > most or extent.received_bytes > 2 * most + MAX_HEAD:
             connection.is_whole = False
-            self._begin(connection)  # its handler rejects it
+            self._submit(connection)  # its handler rejects it
 
     def _make_memory(self, connection: Connection) -> bool:
         """Drop the slowest transfers until there is memory for this one.
@@ -420,16 +420,16 @@ class Frontend(Worker):  # type: ignore[misc]
         """
         others = [one for one in self._connections if one.state in (State.BODY, State.ANSWER) and one is not connection]
         for other in sorted(others, key=lambda one: one.since):
-            self._held = sum(one.held for one in self._connections)
-            if self._held <= MAX_HELD:
+            self._memory = sum(one.memory for one in self._connections)
+            if self._memory <= MAX_MEMORY:
                 break
             self._drop(other)
-        self._held = sum(one.held for one in self._connections)
-        return self._held <= MAX_HELD
+        self._memory = sum(one.memory for one in self._connections)
+        return self._memory <= MAX_MEMORY
 
     # -- answering -----------------------------------------------------------------------------------
 
-    def _begin(self, connection: Connection) -> None:
+    def _submit(self, connection: Connection) -> None:
         """Pass a request to the application."""
         assert connection.sock is not None
         self._selector.unregister(connection.sock)
@@ -442,14 +442,14 @@ class Frontend(Worker):  # type: ignore[misc]
     def _answer(self, connection: Connection) -> None:
         """Call the application: in a thread, or directly for instant paths."""
         try:
-            connection.stays = self._call(connection)
+            connection.keeps_alive = self._call(connection)
             connection.flush()
         except OSError as error:
             log.debug("a client disconnected before its answer: %s", error)
             connection.unsent.clear()
-            connection.stays = False
+            connection.keeps_alive = False
         except Exception as error:  # noqa: BLE001 - gunicorn logs it
-            connection.stays = False
+            connection.keeps_alive = False
             self.handle_error(connection.request, connection, connection.peer, error)
         finally:
             self._done.append(connection)
@@ -487,7 +487,7 @@ class Frontend(Worker):  # type: ignore[misc]
             return False  # invalid body: the start of the next request is unknown
         return True
 
-    def _answered(self, connection: Connection) -> None:
+    def _resume(self, connection: Connection) -> None:
         """Continue with a connection after its answer."""
         if connection.sock is None:
             self._connections.discard(connection)  # given up by `hand_over`
@@ -496,7 +496,7 @@ class Frontend(Worker):  # type: ignore[misc]
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         self._finish(connection)
 
-    def _refuse(self, connection: Connection, code: int, reason: str, text: str, head: str = "") -> None:
+    def _reject(self, connection: Connection, code: int, reason: str, text: str, head: str = "") -> None:
         """Answer without the application, and close the connection."""
         if head:
             body = f"{text}\n"
@@ -504,10 +504,10 @@ class Frontend(Worker):  # type: ignore[misc]
             connection.sendall(f"{lines}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         else:
             util.write_error(connection, code, reason, text)
-        self._end(connection)
+        self._send_and_close(connection)
 
-    def _end(self, connection: Connection) -> None:
-        connection.stays, connection.extent, connection.received = False, None, Received(b"")
+    def _send_and_close(self, connection: Connection) -> None:
+        connection.keeps_alive, connection.extent, connection.received = False, None, Received(b"")
         try:
             connection.flush()
         except OSError:
@@ -527,7 +527,7 @@ class Frontend(Worker):  # type: ignore[misc]
         if connection.unsent:
             connection.enter(State.ANSWER)
             events = selectors.EVENT_WRITE
-        elif connection.stays:
+        elif connection.keeps_alive:
             connection.enter(State.IDLE)
         else:
             connection.enter(State.LINGER)
@@ -538,4 +538,4 @@ class Frontend(Worker):  # type: ignore[misc]
             rest = connection.received.rest()
             connection.received, connection.request = Received(b""), None
             if rest:
-                self._take(connection, rest)
+                self._receive(connection, rest)

@@ -284,8 +284,8 @@ def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -
     has_accounts = accounts is not None
     preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, has_accounts)
     schedule = Schedule(store, clock, settings, admission)
-    longest = inf if settings.auth is Auth.NONE else MAX_DURATION
-    streams = Streams(store, settings.max_event_streams, longest=longest)
+    max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
+    streams = Streams(store, settings.max_event_streams, max_duration=max_duration)
     ledger = Ledger(store, clock)
     agents = Agents(settings)
     return Components(

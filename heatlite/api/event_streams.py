@@ -77,8 +77,8 @@ class _Stream:
     is_refused: bool = False
     seen: dict[str, int] = field(default_factory=dict)
     unsent: bytes = b""
-    begun: float = field(default_factory=time.monotonic)
-    taken: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
+    last_sent: float = field(default_factory=time.monotonic)
     """Time of the last successful send."""
 
     def put(self, text: str) -> None:
@@ -96,7 +96,7 @@ class _Stream:
         except BlockingIOError:
             return
         self.unsent = self.unsent[sent:]
-        self.taken = time.monotonic()
+        self.last_sent = time.monotonic()
 
     def end(self) -> None:
         """Close the connection, with a final chunk if everything was sent."""
@@ -114,25 +114,25 @@ class Streams:
     def __init__(
         self,
         store: Store,
-        most: int,
+        max_streams: int,
         heartbeat: float = HEARTBEAT,
-        longest: float = inf,
-        ask_again: float = RECHECK_INTERVAL,
+        max_duration: float = inf,
+        recheck_interval: float = RECHECK_INTERVAL,
     ) -> None:
         self._store = store
-        self._most = most
+        self._max_streams = max_streams
         self._heartbeat = heartbeat
-        self._longest = longest
-        self._ask_again = ask_again
+        self._max_duration = max_duration
+        self._recheck_interval = recheck_interval
         self._lock = threading.Lock()
         self._new: list[_Stream] = []
         self._streams: set[_Stream] = set()
         self._threads: list[threading.Thread] = []
         self._closing = threading.Event()
-        self._called = False
-        self._caller, self._bell = socket.socketpair()
-        self._caller.setblocking(False)
-        self._bell.setblocking(False)
+        self._is_wake_pending = False
+        self._wake_sender, self._wake_receiver = socket.socketpair()
+        self._wake_sender.setblocking(False)
+        self._wake_receiver.setblocking(False)
 
     def follow(self, req: Request, stack: StackRecord, depth: int, query: EventQuery) -> Iterator[bytes]:
         """Return the body of an answer: events from `query.marker` on.
@@ -145,12 +145,12 @@ class Streams:
         connection = req.env.get("gunicorn.socket")
         if not isinstance(connection, Connection):
             raise NotSupported("Streaming of events is not supported without a server.")
-        asked = self._longest < inf
+        asked = self._max_duration < inf
         caller = (req.caller.user_id or req.caller.user) if asked else ""
         with self._lock:
             callers = [one.caller for one in (*self._streams, *self._new)]
-        if len(callers) >= self._most:
-            raise TooManyStreams(most=self._most, whom="this server")
+        if len(callers) >= self._max_streams:
+            raise TooManyStreams(most=self._max_streams, whom="this server")
         if caller and callers.count(caller) >= MAX_PER_CALLER:
             raise TooManyStreams(most=MAX_PER_CALLER, whom="one caller")
         chunked = req.env.get("SERVER_PROTOCOL") != "HTTP/1.0"
@@ -168,44 +168,44 @@ class Streams:
         with self._lock:
             self._new.append(stream)
             if not self._threads:
-                for run in (self._run, self._ask):
+                for run in (self._run, self._recheck_access):
                     self._threads.append(threading.Thread(target=run, name="streams", daemon=True))
                     self._threads[-1].start()
-        self._ring()
+        self._wake_thread()
 
     def wake(self) -> None:
         """Poll soon, after a commit. Safe for threads."""
         if self._streams:
-            self._ring()
+            self._wake_thread()
 
     def close(self) -> None:
         """Send the remaining events and end every stream."""
         self._closing.set()
-        self._ring()
+        self._wake_thread()
         with self._lock:
             threads = [*self._threads]
         for thread in threads:
             thread.join()
-        self._caller.close()
-        self._bell.close()
+        self._wake_sender.close()
+        self._wake_receiver.close()
 
-    def _ring(self) -> None:
-        if not self._called:
-            self._called = True
+    def _wake_thread(self) -> None:
+        if not self._is_wake_pending:
+            self._is_wake_pending = True
             with suppress(BlockingIOError):  # a wake-up is pending
-                self._caller.send(b"!")
+                self._wake_sender.send(b"!")
 
     # -- the thread --------------------------------------------------------------------------------
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(self._wake_receiver, selectors.EVENT_READ)
             wait = 0.0
             while not self._closing.wait(MIN_INTERVAL):
                 for key, _ in selector.select(wait):
                     if key.data is None:
-                        self._bell.recv(16)
-                        self._called = False
+                        self._wake_receiver.recv(16)
+                        self._is_wake_pending = False
                     else:
                         self._handle(selector, key.data)
                 with self._lock:
@@ -223,16 +223,16 @@ class Streams:
             self._streams.clear()
         self._store.close()
 
-    def _ask(self) -> None:
+    def _recheck_access(self) -> None:
         """Repeat the access checks of all streams.
 
         Has its own thread, as Keystone may be slow.
         """
-        while not self._closing.wait(self._ask_again):
+        while not self._closing.wait(self._recheck_interval):
             for stream in [*self._streams]:
                 try:
                     stream.admit()
-                except (Unavailable, TooManyFailures) as error:  # the stream ends after `longest` anyway
+                except (Unavailable, TooManyFailures) as error:  # the stream ends after `max_duration` anyway
                     log.warning("cannot check the access of an event stream: %s", error)
                 except HeatliteError:
                     stream.is_refused = True
@@ -272,12 +272,12 @@ class Streams:
         for stream in [*self._streams]:
             try:
                 if not stream.unsent:
-                    more |= self._feed(snapshot, stream, now)
+                    more |= self._send_page(snapshot, stream, now)
             except OSError:
                 self._drop(selector, stream)
                 continue
-            late = not stream.unsent and now - stream.begun > self._longest
-            stalled = stream.unsent and now - stream.taken > STALL_TIMEOUT
+            late = not stream.unsent and now - stream.started > self._max_duration
+            stalled = stream.unsent and now - stream.last_sent > STALL_TIMEOUT
             if late or stalled or stream.is_refused or snapshot.is_over(stream):
                 self._drop(selector, stream)
             else:
@@ -285,14 +285,14 @@ class Streams:
                 selector.modify(stream.sock, wanted, stream)
         return more
 
-    def _feed(self, snapshot: "_Snapshot", stream: _Stream, now: float) -> bool:
+    def _send_page(self, snapshot: "_Snapshot", stream: _Stream, now: float) -> bool:
         """Send a page. Returns True if it was full."""
         records, whole = snapshot.page(stream)
         if records:
             urls = snapshot.urls(stream)
             root = urls[stream.stack.id] if stream.depth else None
             stream.put("".join(_message(urls[record.stack_id], record, root) for record in records))
-        elif now - stream.taken >= self._heartbeat:
+        elif now - stream.last_sent >= self._heartbeat:
             stream.put(":\n\n")
         return whole
 

@@ -362,7 +362,7 @@ def config_summary(record: SoftwareConfigRecord, project: bool = False) -> JsonM
     }
 
 
-def unseen(caller: Context, by_agent: bool = False) -> frozenset[str]:
+def masked_inputs(caller: Context, by_agent: bool = False) -> frozenset[str]:
     """Return the inputs whose values are masked for a caller.
 
     `by_agent` is True on routes for agents.
@@ -372,10 +372,10 @@ def unseen(caller: Context, by_agent: bool = False) -> frozenset[str]:
     return frozenset() if by_agent else frozenset({PASSWORD_INPUT})
 
 
-def config(record: SoftwareConfigRecord, unseen: frozenset[str]) -> JsonMap:
+def config(record: SoftwareConfigRecord, masked: frozenset[str]) -> JsonMap:
     """Return a software configuration.
 
-    Masks the values of inputs in `unseen` wherever they occur.
+    Masks the values of inputs in `masked` wherever they occur.
     """
     shown: JsonMap = {
         **config_summary(record),
@@ -384,21 +384,21 @@ def config(record: SoftwareConfigRecord, unseen: frozenset[str]) -> JsonMap:
         "outputs": record.outputs,
         "options": record.options,
     }
-    mask = Mask(lambda: [one.get("value") for one in record.inputs if one.get("name") in unseen])
+    mask = Mask(lambda: [one.get("value") for one in record.inputs if one.get("name") in masked])
     return cast(JsonMap, mask.json(shown))
 
 
-def deployment(record: SoftwareDeploymentRecord, unseen: frozenset[str]) -> JsonMap:
+def deployment(record: SoftwareDeploymentRecord, masked: frozenset[str]) -> JsonMap:
     """Return a software deployment.
 
-    Masks the inputs in `unseen`; has `updated_time` after a change.
+    Masks the inputs in `masked`; has `updated_time` after a change.
     """
     return {
         "id": record.id,
         "server_id": record.server_id,
         "config_id": record.config_id,
         "input_values": {
-            name: MASK if name in unseen else value for name, value in record.input_values.items()
+            name: MASK if name in masked else value for name, value in record.input_values.items()
         },
         "output_values": record.output_values,
         "action": record.action,
@@ -463,7 +463,7 @@ def action(base: str, record: ActionRecord, relations: Relations) -> JsonMap:
     }
 
 
-def move(record: TransitionRecord) -> JsonMap:
+def transition(record: TransitionRecord) -> JsonMap:
     """Return a transition of an action."""
     return {
         "time": to_text(record.time),
@@ -502,7 +502,7 @@ def lock(
 
     `tree` maps the ids of the stack and its nested stacks to their names.
     """
-    held = None if holder is None or holder.lock is None else _held(stack, holder, holder.lock)
+    held = None if holder is None or holder.lock is None else _lock(stack, holder, holder.lock)
     shown: JsonMap = {"lock": held, "suppressed": [_suppressed(entry, tree) for entry in suppressed]}
     if dropped is not None:
         shown["dropped"] = {"count": dropped.count, "last_time": to_text(dropped.last_time)}
@@ -525,7 +525,7 @@ def _suppressed(entry: SuppressedRecord, tree: Mapping[str, str]) -> JsonMap:
     }
 
 
-def _held(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
+def _lock(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
     return {
         "level": held.level,
         "locked_by": held.locked_by,
@@ -536,12 +536,12 @@ def _held(stack: StackRecord, holder: StackRecord, held: LockRecord) -> JsonMap:
     }
 
 
-def service(record: ServiceRecord, at_work: Sequence[ActionRecord], project: str, now: float) -> JsonMap:
+def service(record: ServiceRecord, running: Sequence[ActionRecord], project: str, now: float) -> JsonMap:
     """Return an engine, with the running actions of the caller's project only.
 
-    `at_work` are the running actions of all engines.
+    `running` are the running actions of all engines.
     """
-    doing = [action for action in at_work if action.owner == record.id]
+    doing = [action for action in running if action.owner == record.id]
     own = [action for action in doing if action.project == project]
     return {
         "id": record.id,

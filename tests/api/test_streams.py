@@ -89,7 +89,7 @@ class Client:
 
 
 def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) -> None:
-    streams = Streams(known, most=2)
+    streams = Streams(known, max_streams=2)
     known.listen(replace(NO_LISTENERS, committed=streams.wake))
     root = stack(known, "root")
     child = stack(known, "child", root)
@@ -118,7 +118,7 @@ def test_a_tree_comes_by_age_and_goes_on_with_stacks_that_are_new(known: Store) 
 
 
 def test_a_comment_breaks_the_silence(known: Store) -> None:
-    streams = Streams(known, most=1, heartbeat=0.05)
+    streams = Streams(known, max_streams=1, heartbeat=0.05)
     client = Client(streams, stack(known, "s"))
     assert [client.lines.readline() for _ in range(6)] == [":\n", "\n"] * 3
     streams.close()
@@ -128,7 +128,7 @@ def test_a_comment_breaks_the_silence(known: Store) -> None:
 
 def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -> None:
     """A token may end, or be taken back, while its stream runs; a client that goes on is asked again."""
-    streams = Streams(known, most=1, heartbeat=0.02, longest=0.1)
+    streams = Streams(known, max_streams=1, heartbeat=0.02, max_duration=0.1)
     of = stack(known, "s")
     tell(known, (of, "a"), (of, "b"))
     client = Client(streams, of)
@@ -142,7 +142,7 @@ def test_a_stream_ends_before_whoever_it_is_for_is_somebody_else(known: Store) -
 
 
 def test_one_caller_takes_not_all_streams(known: Store) -> None:
-    streams = Streams(known, most=MAX_PER_CALLER + 2, longest=600)
+    streams = Streams(known, max_streams=MAX_PER_CALLER + 2, max_duration=600)
     of = stack(known, "s")
     with ExitStack() as clients:
         for _ in range(MAX_PER_CALLER):
@@ -166,7 +166,7 @@ def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None
             raise DatabaseUnavailable(reason="nobody can tell")
         raise Unauthorized("Basic")
 
-    streams = Streams(known, most=2, heartbeat=0.02, ask_again=0.05)
+    streams = Streams(known, max_streams=2, heartbeat=0.02, recheck_interval=0.05)
     of = stack(known, "s")
     with closing(Client(streams, of, user="mia", admit=admit)) as taken, closing(Client(streams, of)) as other:
         assert taken.lines.read().replace(":\n\n", "").strip() == ""
@@ -177,7 +177,7 @@ def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None
 
 
 def test_what_a_slow_client_has_not_taken_waits_for_him(known: Store) -> None:
-    streams = Streams(known, most=2)
+    streams = Streams(known, max_streams=2)
     known.listen(replace(NO_LISTENERS, committed=streams.wake))
     of = stack(known, "s" * 255)
     slow, quick = Client(streams, of), Client(streams, of)

@@ -44,7 +44,7 @@ def test_a_body_of_known_length_ends_with_its_last_byte(body: bytes, cuts: list[
     *first, last = pieces(body, cuts)
     assert not any(found.is_whole(piece) for piece in first)
     assert found.is_whole(last)
-    assert found.payload == found.come == len(body)
+    assert found.payload == found.received_bytes == len(body)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=5), st.lists(st.just(b"X: y"), max_size=2), CUTS)
@@ -81,10 +81,10 @@ def test_each_phase_has_a_deadline_but_the_servers_own() -> None:
     for state in State:
         connection.enter(state)
         connection.since = 0.0
-        waits[state] = connection.until(Config().keepalive)
+        waits[state] = connection.deadline(Config().keepalive)
     assert waits.pop(State.BUSY) == inf
     assert max(waits.values()) <= frontend.BODY_SECONDS
     connection.enter(State.BODY)
     connection.since, connection.extent = 0.0, extent(10**7)
     connection.extent.is_whole(b"x" * frontend.RATE * 5)
-    assert connection.until(0) == frontend.BODY_SECONDS + 5
+    assert connection.deadline(0) == frontend.BODY_SECONDS + 5

@@ -78,7 +78,7 @@ class Actions:
     def on_get_history(self, req: Request, resp: Response, action: str) -> None:
         """List the transitions of an action, oldest first."""
         found = self._find(req, action)
-        resp.media = {"history": [views.move(move) for move in self._store.actions.history(found.id)]}
+        resp.media = {"history": [views.transition(one) for one in self._store.actions.history(found.id)]}
 
     def _shown(self, req: Request, actions: list[ActionRecord]) -> list[JsonMap]:
         relations = self._store.action_list.relations(actions)

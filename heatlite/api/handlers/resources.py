@@ -113,5 +113,5 @@ class Resource:
         metadata = self._reading.metadata(stack, row, for_agent)
         if not for_agent:
             metadata = cast(JsonMap, self._reading.masks(req.caller, stack)(row.name).json(metadata))
-        deployments = [views.config(one, views.unseen(req.caller, by_agent=True)) for one in deployed]
+        deployments = [views.config(one, views.masked_inputs(req.caller, by_agent=True)) for one in deployed]
         resp.media = {"metadata": {**metadata, **({"deployments": deployments} if deployments else {})}}

@@ -29,12 +29,12 @@ class SoftwareConfigs:
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a configuration."""
         record = self._software.create_config(req.caller.project, bodies.software_config(req))
-        resp.media = {"software_config": views.config(record, views.unseen(req.caller))}
+        resp.media = {"software_config": views.config(record, views.masked_inputs(req.caller))}
 
     def on_get_one(self, req: Request, resp: Response, config_id: str) -> None:
         """Show a configuration with its content."""
         record = self._software.show_config(req.caller.project, config_id)
-        resp.media = {"software_config": views.config(record, views.unseen(req.caller))}
+        resp.media = {"software_config": views.config(record, views.masked_inputs(req.caller))}
 
     def on_delete_one(self, req: Request, resp: Response, config_id: str) -> None:
         """Delete a configuration."""
@@ -52,23 +52,24 @@ class SoftwareDeployments:
     def on_get(self, req: Request, resp: Response) -> None:
         """List the deployments of the project, or of one server."""
         found = self._store.software_deployments.list(req.caller.project, query.text(req, "server_id"))
-        resp.media = {"software_deployments": [views.deployment(record, views.unseen(req.caller)) for record in found]}
+        masked = views.masked_inputs(req.caller)
+        resp.media = {"software_deployments": [views.deployment(record, masked) for record in found]}
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a deployment."""
         record = self._software.create_deployment(req.caller.project, **bodies.deployment(req)._asdict())
-        resp.media = {"software_deployment": views.deployment(record, views.unseen(req.caller))}
+        resp.media = {"software_deployment": views.deployment(record, views.masked_inputs(req.caller))}
 
     def on_get_one(self, req: Request, resp: Response, deployment_id: str) -> None:
         """Show a deployment."""
         record = self._software.deployment(req.caller.project, deployment_id)
-        resp.media = {"software_deployment": views.deployment(record, views.unseen(req.caller))}
+        resp.media = {"software_deployment": views.deployment(record, views.masked_inputs(req.caller))}
 
     def on_put_one(self, req: Request, resp: Response, deployment_id: str) -> None:
         """Change the fields that the body names."""
         changes = bodies.deployment_changes(req)
         record = self._software.update_deployment(req.caller.project, deployment_id, changes)
-        resp.media = {"software_deployment": views.deployment(record, views.unseen(req.caller))}
+        resp.media = {"software_deployment": views.deployment(record, views.masked_inputs(req.caller))}
 
     def on_delete_one(self, req: Request, resp: Response, deployment_id: str) -> None:
         """Delete a deployment."""
@@ -78,5 +79,5 @@ class SoftwareDeployments:
     def on_get_metadata(self, req: Request, resp: Response, server_id: str) -> None:
         """Return the configurations that a server has to apply, by name."""
         found = self._store.software_configs.of_server(req.caller.project, server_id)
-        unseen = views.unseen(req.caller, by_agent=True)
-        resp.media = {"metadata": [views.config(record, unseen) for record in found]}
+        masked = views.masked_inputs(req.caller, by_agent=True)
+        resp.media = {"metadata": [views.config(record, masked) for record in found]}
