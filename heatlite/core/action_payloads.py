@@ -215,7 +215,10 @@ class StopRecord:
     cause: str | None = None
     """The name of the cause."""
     until: float | None = None
-    """The end of the time for running calls: seconds since the epoch, without the time of suspensions."""
+    """End of the time for running calls, in seconds since the epoch.
+
+    Suspensions do not count.
+    """
     failures: tuple[str, ...] = ()
 
     def to_json(self) -> JsonMap:

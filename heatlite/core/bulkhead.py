@@ -9,10 +9,16 @@ from heatlite.core.errors import Unavailable
 
 
 class Bulkhead:
-    """Bounds how many threads do one thing at once, and how many wait for that. Safe for threads."""
+    """Bounds how many threads do one thing at once, and how many wait for that.
+
+    Safe for threads.
+    """
 
     def __init__(self, at_once: int, in_line: int, seconds: float, refusal: Callable[[], Unavailable]) -> None:
-        """The line is given up when it has not moved for so many seconds. `refusal` makes the error for those in it."""
+        """The line is given up when it has not moved for so many seconds.
+
+        `refusal` makes the error for those in it.
+        """
         self._most = at_once
         self._longest = in_line
         self._seconds = seconds
@@ -23,7 +29,7 @@ class Bulkhead:
         self.waiting = 0
         """Threads in line."""
         self._moved = 0.0
-        """When a thread last got its turn, or had had it."""
+        """Time when a thread last entered or left."""
 
     @contextmanager
     def turn(self) -> Iterator[None]:

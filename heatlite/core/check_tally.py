@@ -15,7 +15,7 @@ class CheckTally:
     unsupported: int = 0
     """Resources of types that have no check."""
     names: list[str] = field(default_factory=list)
-    """The names of the stack's own resources that are unhealthy, or have unhealthy ones below them."""
+    """Unhealthy resources of the stack itself, or with unhealthy ones below them."""
     stale: list[str] = field(default_factory=list)
     """The names of those that had failed before and have no check."""
     causes: dict[str, int] = field(default_factory=dict)
@@ -64,7 +64,10 @@ class CheckTally:
         )
 
     def to_json(self, named: bool = False) -> JsonMap:
-        """Return the counts; `named` adds the names, which the next attempt at a check needs."""
+        """Return the counts; `named` adds the names.
+
+        The next attempt at a check needs them.
+        """
         causes: dict[str, Json] = {**self.causes}
         counts: JsonMap = {
             "healthy": self.healthy,

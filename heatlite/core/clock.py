@@ -28,7 +28,10 @@ def to_text(moment: float | None) -> str | None:
 
 
 def from_text(text: str) -> float:
-    """Seconds since the epoch from ISO 8601; a time without a zone is UTC. Raises ValueError."""
+    """Seconds since the epoch from ISO 8601; a time without a zone is UTC.
+
+    Raises ValueError.
+    """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

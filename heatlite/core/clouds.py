@@ -1,4 +1,7 @@
-"""The identity of a cloud: what a stack records, so that no operation runs against another cloud by mistake."""
+"""Identity of a cloud, stored with a stack.
+
+It keeps operations from running against another cloud by mistake.
+"""
 
 import re
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +19,10 @@ class CloudIdentity:
     """A project of a cloud."""
 
     name: str
-    """The operator's name of the cloud. It may change: two clouds are the same whatever they are called."""
+    """The operator's name of the cloud.
+
+    It may change: two clouds are the same whatever they are called.
+    """
     auth_url: str
     region: str | None
     """None: the only one."""
@@ -24,7 +30,7 @@ class CloudIdentity:
     """None: it is not known yet, since the cloud was out of reach."""
 
     def is_same(self, other: "CloudIdentity") -> bool:
-        """Whether objects of the one are objects of the other, as far as both are known.
+        """Test whether both name the same cloud, as far as both are known.
 
         An auth URL counts without its scheme, default port and version: these change while the cloud stays.
         """
@@ -53,7 +59,7 @@ class CloudIdentity:
 
     @classmethod
     def from_json(cls, value: Json) -> Self | None:
-        """What `to_json` has given; None where the value is something else."""
+        """Read what `to_json` gave; None for any other value."""
         if not isinstance(value, dict):
             return None
         name, auth_url, region, project = (value.get(key) for key in ("name", "auth_url", "region", "project_id"))

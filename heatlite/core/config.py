@@ -25,7 +25,7 @@ SIMULATED = "simulated"
 
 
 class Auth(StrEnum):
-    """How callers of the API prove who they are (docs/decisions/0012-access.md)."""
+    """Authentication of API callers (docs/decisions/0012-access.md)."""
 
     NONE = "none"
     BASIC = "basic"
@@ -34,11 +34,11 @@ class Auth(StrEnum):
 
 
 class BadSetting(Invalid):
-    """A setting has an unknown name or a value of the wrong kind, or the file cannot be read."""
+    """Unknown setting, value of the wrong kind, or unreadable file."""
 
 
 def _folder(variable: str, fallback: str, environ: Mapping[str, str]) -> Path:
-    """The user's folder for one kind of file (XDG base directory specification), with ours in it."""
+    """Return heatlite's folder for one kind of file (XDG base directories)."""
     base = environ.get(variable)
     return (Path(base) if base else Path.home() / fallback) / "heatlite"
 
@@ -49,20 +49,20 @@ def default_database(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def default_environment_dir(environ: Mapping[str, str] = os.environ) -> str:
-    """``heatlite/environment.d`` in the user's configuration folder if it is there, else that in /etc."""
+    """Return ``heatlite/environment.d`` of the user, or else the one in /etc."""
     own = _folder("XDG_CONFIG_HOME", ".config", environ) / "environment.d"
     return str(own) if own.is_dir() else "/etc/heatlite/environment.d"
 
 
 def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """``heatlite/users`` and ``heatlite/tokens.toml`` in the user's configuration folder."""
+    """Return ``heatlite/users`` and ``heatlite/tokens.toml`` of the user."""
     folder = _folder("XDG_CONFIG_HOME", ".config", environ)
     return {"users_file": str(folder / "users"), "tokens_file": str(folder / "tokens.toml")}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an installation may choose. Times are in seconds, sizes in bytes.
+    """Settings of an installation. Times are in seconds, sizes in bytes.
 
     The size limits are higher than Heat's (512 KiB and 1 MiB), and so is the number of resources in a stack
     (Heat: 1000): a template with 10 000 resources is about 1.2 MB of JSON, and a stack of that size is something this
@@ -73,33 +73,55 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8004
     cloud: str | None = None
-    """Where resources are made: an entry of clouds.yaml, ``envvars`` (the OS_* variables), or ``simulated``; None:
-    nowhere, so there are only those that need no cloud."""
+    """Cloud of the resources.
+
+    An entry of clouds.yaml, ``envvars`` (the OS_* variables), or ``simulated``. None: only types that need no cloud.
+    """
     cloud_timeout: float = 60.0
-    """How long a service of the cloud may take to answer."""
+    """Time limit for an answer of a cloud service."""
     simulation: str | None = None
     """A file that says how the simulated cloud behaves (docs/clouds.md)."""
     public_url: str | None = None
-    """How clients reach the server, for links and redirects; None: as the request says."""
+    """Address at which clients reach the server, for links and redirects.
+
+    None: taken from the request.
+    """
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks (``127.0.0.1``, ``10.0.0.0/8``) of the proxies whose X-Forwarded-For is believed: it says
-    where a request comes from. A list as `template_hosts`; none: that header is not looked at."""
+    """Proxies whose X-Forwarded-For is believed: addresses and networks.
+
+    A list as `template_hosts`. Without entries the header is ignored.
+    """
     auth: Auth = Auth.NONE
-    """How callers prove who they are. ``none``: nobody is asked, and only this machine may connect. ``basic``: a name
-    and a password of `users_file`. ``tokens``: a token of `tokens_file`. ``keystone``: one of OpenStack's Keystone."""
+    """Authentication of callers.
+
+    ``none``: no authentication, and only this machine may connect. ``basic``: a name and a password of `users_file`.
+    ``tokens``: a token of `tokens_file`. ``keystone``: one of OpenStack's Keystone.
+    """
     users_file: str = ""
-    """Names and bcrypt hashes as `htpasswd -B` writes them; beside it, with ``.toml`` behind its name, everybody's
-    roles in his projects. `heatlite user add` writes both."""
+    """Names and bcrypt hashes as `htpasswd -B` writes them.
+
+    The file beside it with the suffix ``.toml`` has the roles in each project. `heatlite user add` writes both.
+    """
     tokens_file: str = ""
-    """SHA-256 of each token, whose it is, and his roles in his projects; `heatlite user token` writes it."""
+    """File of SHA-256 hashes of tokens, with user and roles in projects.
+
+    `heatlite user token` writes it.
+    """
     policy_file: str | None = None
-    """A policy.yaml that overrides which roles may do what; None: the defaults. Needs the extra `keystone`."""
+    """A policy.yaml that overrides which roles may do what; None: the defaults.
+
+    Needs the extra `keystone`.
+    """
     keystone: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Where Keystone is, and the account that asks it who callers are: the table ``[keystone]`` of the file, each key
-    also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`."""
+    """Address of Keystone, and the account that validates tokens.
+
+    The table ``[keystone]`` of the file; each key also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`.
+    """
     stack_user_domain_id: str | None = None
-    """The domain of Keystone in which agents of servers get accounts, with `auth` = ``keystone`` (Heat's); None: see
-    `stack_user_domain_name`."""
+    """Keystone domain in which agents of servers get accounts (Heat's).
+
+    Used with `auth` = ``keystone``. None: see `stack_user_domain_name`.
+    """
     stack_user_domain_name: str | None = None
     """The same by its name; neither: agents get no accounts."""
     stack_domain_admin: str | None = None
@@ -111,122 +133,176 @@ class Settings:
     password: str | None = field(default=None, repr=False)
     """Of `username`; where there is a terminal, the command line asks for it."""
     token: str | None = field(default=None, repr=False)
-    """What the command line sends to a server with `auth` = ``tokens`` or ``keystone``."""
+    """Token that the command line sends, with `auth` = ``tokens`` or ``keystone``."""
     threads: int = 8
     """Requests answered at once by one process."""
     api_processes: int = 1
-    """How many processes `heatlite api` has."""
+    """Number of processes of `heatlite api`."""
     broker: str | None = None
-    """Through which processes tell each other of work: ``amqp://user:password@host/vhost`` (RabbitMQ) or
-    ``redis://host/0``; None: there is one process."""
+    """Message broker between processes; None: a single process.
+
+    ``amqp://user:password@host/vhost`` (RabbitMQ) or ``redis://host/0``.
+    """
     queue_prefix: str = "heatlite"
-    """What the names of the broker's queues begin with; the same for all that work together."""
+    """Prefix of the broker's queues, the same for all that work together."""
     worker_kinds: tuple[str, ...] = ()
-    """Which work a worker with a broker takes: ``stack``, ``check``; a list as `template_hosts`; none: all."""
+    """Kinds of work that a worker with a broker takes: ``stack``, ``check``.
+
+    A list as `template_hosts`; none: all.
+    """
     worker_zone: str | None = None
-    """Whose work (stacks tagged ``zone:NAME``) such a worker takes besides that of no zone; None: of none."""
+    """Zone (stacks tagged ``zone:NAME``) whose work such a worker takes, too.
+
+    Work without a zone is always taken. None: only that.
+    """
     log_format: LogFormat = LogFormat.TEXT
     """``text`` for people, ``json`` for what collects logs."""
     metrics: bool = False
-    """Whether there are metrics for Prometheus, at /metrics. Needs the extra `metrics`."""
+    """Serve metrics for Prometheus at /metrics.
+
+    Needs the extra `metrics`.
+    """
     metrics_port: int = 0
-    """Where a worker shows its metrics, which has no other port; 0: nowhere."""
+    """Port for the metrics of a worker, which has no other port; 0: none."""
     max_event_streams: int = 100
-    """Clients that may follow events as they happen, at once. They take none of the `threads`."""
+    """Clients that may follow events as they happen, at once.
+
+    They take none of the `threads`.
+    """
     engine_slots: int = 8
     """Stack actions carried out at once."""
     handler_threads: int = 16
     """Calls of resource types that may block, at once."""
     lease_seconds: float = 30.0
-    """How long an engine may be silent before another one takes its actions over."""
+    """Silence after which another engine takes over an engine's actions."""
     takeover_limit: int = 5
-    """How often an action is taken over without progress before it ends FAILED."""
+    """Takeovers of an action without progress before it ends FAILED."""
     default_action_timeout: int = 3600
-    """How long an action may take where its stack does not say (`timeout_mins`)."""
+    """Time limit of an action whose stack has none (`timeout_mins`)."""
     execution_retry_limit: int = 8
-    """How often an action is begun again that others were in the way of, after 1, 2, 4 … seconds; may be 0."""
+    """Retries of an action that others were in the way of; may be 0.
+
+    They wait 1, 2, 4 … seconds.
+    """
     error_wait_time: float = 240.0
-    """How long resources under way may go on after another one has failed or the operation was cancelled (Heat's)."""
+    """Time for running resources after another failed or a cancel (Heat's)."""
     action_retry_limit: int = 5
-    """How often a create or a delete is tried again that has failed for a reason that may pass (Heat's); may be 0."""
+    """Retries of a create or delete that failed temporarily (Heat's); may be 0."""
     max_template_size: int = 2 * 1024 * 1024
     max_json_body_size: int = 4 * 1024 * 1024
     max_resource_data: int = 8 * 1024 * 1024
-    """Characters of JSON that the properties and the metadata of a resource may come to; so may the outputs that an
-    answer shows."""
+    """Limit of a resource's properties and metadata, in characters of JSON.
+
+    The same limit holds for the outputs that an answer shows.
+    """
     max_stack_data: int = 64 * 1024 * 1024
-    """Characters of JSON that a stack may come to, with what is nested in it; so may what a preview shows."""
+    """Limit of a stack and what is nested in it, in characters of JSON.
+
+    The same limit holds for what a preview shows.
+    """
     max_resources_per_stack: int = 20_000
     """Those of nested stacks count as well. -1: no limit."""
     max_nested_stack_depth: int = 5
-    """How deep stacks may lie within each other below the first."""
+    """Levels of nested stacks below the first."""
     max_events_per_stack: int = 100_000
-    """The newest ones are kept; Heat's 1000 would not hold half of one create of the largest stack (40 000 events)."""
+    """Number of newest events kept for each stack.
+
+    Heat's 1000 would not hold half of one create of the largest stack (40 000 events).
+    """
     event_days: int = 365
-    """How long an event is kept."""
+    """Retention of events, in days."""
     action_days: int = 90
-    """How long an action is kept that has ended; so is what was done on a node."""
+    """Retention of ended actions and node actions, in days."""
     max_actions_per_stack: int = 1000
-    """The newest ones are kept; beyond that only those that have not ended. So are as many of each node."""
+    """The newest ones are kept; beyond that only those that have not ended.
+
+    So are as many of each node.
+    """
     deleted_stack_days: int = 90
-    """How long a deleted stack and its events are kept."""
+    """Retention of deleted stacks and their events, in days."""
     max_stacks_per_tenant: int = 512
-    """Nested ones do not count. -1: no limit. Not for administrators who have said who they are (Heat's)."""
+    """Nested ones do not count. -1: no limit.
+
+    Not for administrators who have said who they are (Heat's).
+    """
     observe_on_update: bool = False
-    """Whether each update looks at the real objects first, as one with `converge` does (Heat's)."""
+    """Observe the real objects before each update, as with `converge` (Heat's)."""
     max_software_configs_per_tenant: int = 4096
     """Those that deployments derive count as well. -1: no limit."""
     max_software_deployments_per_tenant: int = 4096
     """-1: no limit."""
     enable_stack_abandon: bool = True
-    """Whether stacks may be exported and abandoned (Heat's, where it is off by default)."""
+    """Allow stacks to be exported and abandoned (Heat's, off by default there)."""
     enable_stack_adopt: bool = True
-    """Whether stacks may be made of what another stack has left behind (Heat's, where it is off by default)."""
+    """Allow stacks to be made of abandoned ones (Heat's, off by default there)."""
     max_snapshots_per_stack: int = 32
     """-1: no limit."""
     node_approval_by_another: bool = False
-    """Whether a node action has to be approved by somebody else than who has asked for it; for installations that ask
-    callers who they are."""
+    """Require another user than the requester to approve a node action.
+
+    For installations that authenticate callers.
+    """
     environment_dir: str = "/etc/heatlite/environment.d"
-    """The folder of the installation's own environment files: they map types for the stacks of everybody."""
+    """Folder of the installation's environment files.
+
+    They map types for all stacks.
+    """
     template_hosts: tuple[str, ...] = ()
-    """Hosts (``name`` or ``name:port``) that the server may fetch templates from; none: it fetches nothing.
+    """Hosts that the server may fetch templates from; none: it fetches nothing.
+
+    Each is ``name`` or ``name:port``.
 
     A list in the file; with commas between them in the environment. A name that leads to an address that is not public
     needs that address in the list, too.
     """
     signal_url_lifetime: float = 10 * 365 * 86400.0
-    """How long a resource can be signalled through its signed URLs, counted from its creation."""
+    """Lifetime of a resource's signed URLs, counted from its creation."""
     webhook_hosts: tuple[str, ...] = ()
-    """Hosts (as in `template_hosts`) that event sinks may be at although their addresses are not public."""
+    """Hosts of event sinks that may have addresses that are not public.
+
+    As in `template_hosts`.
+    """
     node_hosts: tuple[str, ...] = ()
-    """Where the agents of nodes may listen that the server connects to: hosts as in `template_hosts`, and networks
-    (``10.0.0.0/8``). Where nobody is asked who he is, agents on this machine may, too."""
+    """Hosts and networks in which the server connects to agents of nodes.
+
+    Hosts as in `template_hosts`, networks as ``10.0.0.0/8``. Without authentication, agents on this machine are
+    allowed, too.
+    """
     node_orchestration_interval: float = 60.0
-    """Seconds after which the agents of a stack's nodes are asked again at the latest what is new."""
+    """Longest time between two polls of a stack's agents, in seconds."""
     node_connections: int = 50
-    """How many agents of a stack's nodes are asked at once."""
+    """Number of agents of a stack's nodes that are polled at once."""
     node_send_attempts: int = 10
-    """How often a node action is sent in vain before it is FAILED."""
+    """Failed sends of a node action before it is FAILED."""
     node_certificate: str = ""
     """The certificate (PEM) that the server shows to agents that listen with TLS."""
     node_key: str = ""
     """The key of `node_certificate`, where that file does not have it."""
     node_authority: str = ""
-    """Who signs the certificates of agents (PEM); where it is left out, those whom the machine trusts."""
+    """Certificate authority of agents (PEM).
+
+    Without it, the authorities that the machine trusts.
+    """
     regions: tuple[str, ...] = ()
-    """Where OS::Heat::Stack may make stacks: ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
+    """Regions in which OS::Heat::Stack may make stacks.
+
+    ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`.
+    """
     region_tokens: tuple[str, ...] = field(default=(), repr=False)
-    """What is sent to a region as X-Auth-Token: ``NAME=TOKEN``; a list as `template_hosts`."""
+    """X-Auth-Token for regions: ``NAME=TOKEN``; a list as `template_hosts`."""
     client_retry_limit: int = 2
-    """How often a request to another service is sent again that nobody has answered (Heat's); may be 0."""
+    """Retries of unanswered requests to other services (Heat's); may be 0."""
     template_fetch_timeout: float = 10.0
-    """How long fetching one template may take."""
+    """Time limit for fetching one template."""
     files_containers: str | None = None
-    """Where the containers lie that requests name (`files_container`): ``<project>/<container>``; None: nowhere."""
+    """Containers that requests name (`files_container`); None: there are none.
+
+    ``<project>/<container>``.
+    """
     encryption_keys: tuple[str, ...] = field(default=(), repr=False)
-    """What secrets are encrypted with in the database: keys as `heatlite keys new` prints them (32 bytes in URL-safe
-    base64); a list as `template_hosts`. The first one encrypts, all of them open.
+    """Keys that encrypt secrets in the database, as `heatlite keys new` prints.
+
+    32 bytes in URL-safe base64; a list as `template_hosts`. The first one encrypts, all of them decrypt.
 
     Where none is given, a SQLite database has a key beside it, the file ``heatlite.key``; a database server has none.
     Needs the extra `crypto`. Without a key hidden parameters lie in the database in clear, and what callers
@@ -239,7 +315,7 @@ class Settings:
                 object.__setattr__(self, name, sys.maxsize)  # compares like any other limit
         if self.node_approval_by_another and self.auth is Auth.NONE:
             raise BadSetting(
-                "node_approval_by_another: with auth = none nobody is asked who he is, so nobody is somebody else."
+                "node_approval_by_another: it needs authentication, and auth is none."
                 " Choose another auth."
             )
         known = ", ".join(sorted(Kind))
@@ -355,7 +431,7 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _warn_of_readers(path: Path, given: Mapping[str, object]) -> None:
-    """Log a warning where users other than the owner may read secrets in a file of settings."""
+    """Warn if users other than the owner may read secrets in a settings file."""
     secret = {field.name for field in fields(Settings) if not field.repr}
     found = [name for name, value in given.items() if name in secret or "@" in _authority(value)]
     if found and path.stat().st_mode & 0o044:

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""Caller of a request, with identity, roles and project."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,17 +6,23 @@ from dataclasses import dataclass, field
 from heatlite.core.errors import Forbidden
 
 ANONYMOUS = "anonymous"
-"""Who asks where nobody is asked who he is."""
+"""Caller of an installation without authentication."""
 
 ADMIN = "admin"
 """The role of administrators."""
 
 TYPE = "resource_types:"
-"""What the rule of a resource type begins with (`Context.may`), or of all types of a service (``OS::Keystone::*``)."""
+"""Prefix of the access rules of resource types (`Context.may`).
+
+``OS::Keystone::*`` names all types of a service.
+"""
 
 
 EXPORT = "stacks:export"
-"""The rule of the record that a stack is handed over with. A caller who may export is shown secrets of resources."""
+"""The rule of the record that a stack is handed over with.
+
+A caller who may export is shown secrets of resources.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +38,12 @@ class Context:
     user_domain_id: str = ""
     project_domain_id: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """What the caller has proved, or could prove, himself with: ``token``; ``username`` and ``password``. It is for
-    what is done on his behalf only: it is stored encrypted or not at all, and shown nowhere."""
+    """Credentials of the caller: ``token``, or ``username`` and ``password``.
+
+    Used only on the caller's behalf. Stored encrypted or not at all, and shown nowhere.
+    """
     may: Callable[[str], bool] = field(default=lambda _rule: True, repr=False, compare=False)
-    """Whether the caller may do what a rule of the access policy names, as long as his request is answered."""
+    """Test whether the access policy allows a rule while the request is served."""
     queued: list[str] = field(default_factory=list, repr=False, compare=False)
     """The ids of the actions that the request has put into the queue so far."""
     replay: "Replay | None" = field(default=None, repr=False, compare=False)
@@ -43,11 +51,14 @@ class Context:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the caller may lift what an administrator has set."""
+        """Test whether the caller may lift what an administrator set."""
         return ADMIN in self.roles
 
     def require(self, rule: str) -> None:
-        """Raise Forbidden unless the caller, and the author of a replayed request, may do what the rule names."""
+        """Raise Forbidden unless the policy allows the rule.
+
+        For a replayed request, its author must be allowed as well.
+        """
         if self.may(rule):
             return
         author, action = None if self.replay is None else self.replay.author, rule.removeprefix(TYPE)
@@ -58,7 +69,10 @@ class Context:
 
 @dataclass(slots=True)
 class Replay:
-    """A suppressed request that is made again. It runs with the rights that both callers have."""
+    """A suppressed request that is made again.
+
+    It runs with the rights that both callers have.
+    """
 
     stack_id: str
     entry_id: int
@@ -67,7 +81,7 @@ class Replay:
     request_id: str
     """The id of the request that replays it."""
     is_settled: bool = False
-    """True once the entry was taken off the list in the transaction that wrote the effect."""
+    """True once the transaction that wrote the effect removed the entry."""
 
     def settled(self) -> None:
         """Note that the entry is gone for good."""

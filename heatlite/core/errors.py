@@ -1,7 +1,7 @@
-"""Errors by kind. The API maps kinds to HTTP codes; the class name is the wire's `error.type`.
+"""Errors by kind.
 
-A new error picks its kind and its text here and never edits the API. Leaves keep Heat's names
-(heat-api: exception → HTTP), because clients match on them.
+The API maps kinds to HTTP codes; the class name is the wire's `error.type`. A new error picks its kind and its text
+here and never edits the API. Leaves keep Heat's names, because clients match on them.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,10 @@ class Invalid(HeatliteError):
 
 
 class Unauthorized(HeatliteError):
-    """Nobody has proved who he is. `challenge` says how he could (RFC 9110, WWW-Authenticate)."""
+    """The caller is not authenticated.
+
+    `challenge` tells how to authenticate (RFC 9110, WWW-Authenticate).
+    """
 
     text = "The request you have made requires authentication."
 
@@ -67,7 +70,7 @@ class Unauthorized(HeatliteError):
 
 
 class TooManyFailures(HeatliteError):
-    """Somebody has tried too many passwords. `retry_after` is in seconds."""
+    """Too many failed logins. `retry_after` is in seconds."""
 
     text = "Too many wrong passwords: no other one from your address is looked at for {seconds} seconds."
 
@@ -85,7 +88,10 @@ class NotFound(HeatliteError):
 
 
 class Conflict(HeatliteError):
-    """Somebody else holds the target. `retry_after` is in seconds where a retry makes sense."""
+    """The target is in use.
+
+    `retry_after` is in seconds where a retry makes sense.
+    """
 
     retry_after: int | None = None
 
@@ -99,7 +105,9 @@ class Unsupported(HeatliteError):
 
 
 class Unavailable(HeatliteError):
-    """Something that we need is out of order now; nothing was changed; trying again may help.
+    """A service that heatlite needs is out of order; nothing was changed.
+
+    A retry may help.
 
     `retry_after` is in seconds.
     """
@@ -169,15 +177,15 @@ class InvalidBreakPointHook(Invalid):
 
 
 class InvalidLifecycleActionToken(Invalid):
-    """Nothing waits with this token for somebody to complete it."""
+    """No lifecycle action waits with this token."""
 
 
 class InvalidRestrictedAction(Invalid):
-    """What is asked for may not be done to this object as it is now."""
+    """The action is not allowed for this object in its present state."""
 
 
 class InvalidNodeActionState(Invalid):
-    """The node action is in no state in which this can be done (the agents' core answers 400, too)."""
+    """The node action is in the wrong state (the agents' core answers 400, too)."""
 
 
 class InvalidExternalResourceDependency(Invalid):
@@ -250,7 +258,7 @@ class ActionInProgress(Conflict):
 
 
 class ResourceIsLocked(Conflict):
-    """A running action holds the target (seed: fail fast on locked resources)."""
+    """A running action holds the target, so the request fails at once."""
 
     text = (
         "Stack {stack_name} already has an action ({action}) in progress: action {action_id} has held it since {since}."
@@ -270,7 +278,7 @@ class ActionConflict(Conflict):
 
 
 class PlanChanged(Conflict):
-    """What an update would do is not what was planned."""
+    """The plan is out of date: the update would do something else now."""
 
     text = (
         "The plan for stack {stack_name} does not hold any more: an update would do something else now, so nothing was"
@@ -279,26 +287,29 @@ class PlanChanged(Conflict):
 
 
 class PlaybookChanged(Conflict):
-    """What was read and what would be approved are not the same."""
+    """The playbook changed between reading and approval."""
 
     text = "Action {action_id} is not the run that was read: its digest is {digest}. Look at it again."
 
 
 class StackLocked(Conflict):
-    """The maintenance lock says no (lock-and-health §2)."""
+    """A maintenance lock rejects the operation (docs/reference/lock.md)."""
 
     locked_at = 0.0
     """Since when that lock is there: seconds since the epoch."""
     lock = ""
-    """Which lock it is: a sentence that stays true when the lock is lifted."""
+    """Sentence that names the lock and stays true after it is lifted."""
 
 
 class DeletionProtected(Conflict):
-    """What is protected would be deleted or replaced; nothing was changed (decision 0024)."""
+    """The operation would delete or replace something protected (decision 0024).
+
+    Nothing was changed.
+    """
 
 
 class InvalidStackState(Conflict):
-    """The stack is in no state from which this can start (lock-and-health §2: wrong state → 409)."""
+    """The stack is in a state from which the operation cannot start."""
 
 
 class ActionImmutable(Conflict):
@@ -320,7 +331,7 @@ class NodeActionExists(Conflict):
 
 
 class NodeActionChanged(Conflict):
-    """What was read and what would be approved are not the same."""
+    """The node action changed between reading and approval."""
 
     text = "Node action {id} is not what was read: its digest is {digest}. Look at it again."
 

@@ -16,7 +16,10 @@ def new_id() -> str:
 
 
 def random_id() -> str:
-    """A UUID (version 4, RFC 9562) whose first characters tell it from others, as people like to abbreviate it."""
+    """Return a UUID (version 4, RFC 9562) with distinct first characters.
+
+    People like to abbreviate it.
+    """
     return str(uuid.UUID(int=secrets.randbits(128), version=4))
 
 
@@ -26,7 +29,7 @@ def short_id(identifier: str) -> str:
 
 
 def physical_name(stack_name: str, resource_name: str, identifier: str, limit: int = 255) -> str:
-    """The name that a resource's real object carries: ``<stack>-<resource>-<12 characters>``.
+    """Return the name of the real object: ``<stack>-<resource>-<12 characters>``.
 
     Longer ones keep their first two and their last characters, as Heat's do. The name depends on
     nothing but the row, so an object can be found again after a crash.

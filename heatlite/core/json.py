@@ -1,4 +1,4 @@
-"""The type of a value that survives a trip through JSON, and the one way we write it."""
+"""Type of JSON values, and functions that write them."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""What a line of the log looks like, and for whom it was written.
+"""Log format and the ids that each record carries.
 
-Whoever begins to work for a request or an action says so here. Every record that is logged meanwhile carries the ids,
-whichever logger it comes from: ours, a library's, or that of a type's author.
+`begin` sets the ids of the request or action for the thread. All records carry them, also those of libraries and
+resource types.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeAlias, TypeVar
 from heatlite.core.masking import mask_record
 
 IDS = ("request_id", "global_request_id", "action_id", "stack_id", "resource")
-"""What a record may carry, in the order in which it is shown."""
+"""Ids that a record may carry, in display order."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _NONE: Ids = {}
 
 
 class LogFormat(StrEnum):
-    """How a log is written."""
+    """Form of the log."""
 
     TEXT = "text"
     """Lines for people."""
@@ -38,7 +38,7 @@ class LogFormat(StrEnum):
 
 
 def begin(**ids: str | None) -> Token[Ids]:
-    """From now on this thread works for these ids (of `IDS`) and no others; None: there is no such id."""
+    """Set the ids (of `IDS`) that this thread works for; None: no such id."""
     return _ids.set({name: value for name, value in ids.items() if value})
 
 
@@ -74,8 +74,7 @@ class Pool(ThreadPoolExecutor):
 
 
 class CarryIds(logging.Filter):
-    """Lets every record through, with the ids that its thread works for as its attributes, and without what that may
-    not say."""
+    """Adds the ids of the thread to every record, and masks its secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always true. An id that the caller has given as `extra` stays."""
@@ -91,7 +90,10 @@ def _carried(record: logging.LogRecord) -> dict[str, str]:
 
 
 class TextFormatter(logging.Formatter):
-    """``[2026-11-21 02:44:00 +0000] [123] [INFO] [request_id=req-… action_id=…] message``"""
+    """Text lines.
+
+    ``[2026-11-21 02:44:00 +0000] [123] [INFO] [request_id=req-… action_id=…] message``
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s [%(process)d] [%(levelname)s] %(ids)s%(message)s", "[%Y-%m-%d %H:%M:%S %z]")
@@ -106,8 +108,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """One object a line: time (ISO 8601, UTC), level, logger, message, process, the ids that there are, and the
-    traceback as `exception`."""
+    """One JSON object per line.
+
+    Time (ISO 8601, UTC), level, logger, message, process, the ids, and the traceback as `exception`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -128,7 +132,10 @@ _FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {LogFormat.TEXT: TextFor
 
 
 def configure(form: LogFormat) -> None:
-    """Write what this process logs, from INFO on, to standard error; warnings of Python too."""
+    """Write the log of this process to standard error, from INFO on.
+
+    Warnings of Python are included.
+    """
     handler = logging.StreamHandler()
     handler.addFilter(CarryIds())
     handler.setFormatter(_FORMATTERS[form]())

@@ -1,7 +1,6 @@
-"""What must not be read is shown as stars, wherever it turns up in a text.
+"""Masking of secrets wherever they turn up in a text.
 
-Whoever begins to work on something with secrets says so here; what is said meanwhile, in reasons and in the log, is
-said without them.
+Code that works with secrets announces them here. Reasons and log lines written meanwhile are masked.
 """
 
 import base64
@@ -24,14 +23,17 @@ SHORT = 6
 """Characters. What is shorter is replaced only where it is a word of its own."""
 
 LEAST = 3
-"""Characters. What has less is a secret to nobody, and in every text."""
+"""Minimum length of a secret in characters. Shorter values occur in every text."""
 
 MOST_VALUES = 1000
-"""Where there are more, a text is replaced whole: to look for each would take longer than anybody waits."""
+"""Number of values above which a text is replaced whole.
+
+Searching for each would take too long.
+"""
 
 
 def origin(url: str, path: bool = False) -> str:
-    """A URL for messages and logs: ``scheme://host:port``, with its path if that cannot be a secret.
+    """Return a URL for messages: ``scheme://host:port``, and a harmless path.
 
     User, password and query are never shown.
     """
@@ -43,20 +45,27 @@ def origin(url: str, path: bool = False) -> str:
 
 
 def scheme(url: str) -> str:
-    """The scheme of a URL for messages; "" where there is none, and the text may begin with a user and password."""
+    """Return the scheme of a URL for messages, "" without one.
+
+    The text may begin with a user and a password.
+    """
     found, colon, _ = url.partition("://")
     return found if colon else ""
 
 
 class Mask:
-    """Replaces values by stars: as they are, and as JSON, Python, URLs and base64 write them.
+    """Replaces values by stars, also as JSON, Python, URLs and base64 write them.
+
+    Hashes or parts of a value, which a function made of it, are not found.
 
     What a function has made of them otherwise, a hash or a piece, it does not find.
     """
 
     def __init__(self, values: Callable[[], Iterable[object]]) -> None:
-        """`values` is called when they are first needed. Of lists and maps each value counts; true, false and null tell
-        nothing."""
+        """`values` is called when they are first needed.
+
+        Of lists and maps each value counts; true, false and null tell nothing.
+        """
         self._values = values
         self._learned: list[str] = []
 
@@ -66,7 +75,7 @@ class Mask:
 
     @cached_property
     def _forms(self) -> tuple[list[str], re.Pattern[str] | None] | None:
-        """The long ones, and a pattern for the short ones; None: there are too many to look for each."""
+        """Long values, and a pattern for short ones; None: too many to search for."""
         texts = set(islice((text for value in self._values() for text in _texts(value)), MOST_VALUES + 1))
         if len(texts) > MOST_VALUES:
             return None
@@ -119,7 +128,10 @@ _SECRET_NAME = re.compile(r"passw|passphrase|secret|token|credential|private_?ke
 
 
 def without_named(value: Json) -> Json:
-    """The value without what its names say is secret: under a key, or beside a ``name`` as inputs are given."""
+    """Mask values under secret names.
+
+    A name is a key, or the ``name`` beside an input.
+    """
     if isinstance(value, Mapping):
         names_secret = _SECRET_NAME.search(str(value.get("name", "")))
         return {
@@ -130,7 +142,10 @@ def without_named(value: Json) -> Json:
 
 
 def named_secrets(value: Json) -> Iterator[Json]:
-    """What `without_named` takes out, so that it can be looked for elsewhere, too."""
+    """Return the values that `without_named` masks.
+
+    They can then be masked elsewhere, too.
+    """
     if isinstance(value, Mapping):
         names_secret = _SECRET_NAME.search(str(value.get("name", "")))
         for key, item in value.items():

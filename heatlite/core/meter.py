@@ -1,19 +1,24 @@
-"""What is counted and timed, as those see it to whom it happens: one line of theirs each.
+"""Counters and timers, as interfaces for the code that reports to them.
 
-Where it goes is for `heatlite.metrics` to know; nobody else knows of Prometheus.
+Only `heatlite.metrics` knows Prometheus.
 """
 
 from heatlite.core.status import ActionStatus, Verb
 
 
 class Meter:
-    """Counts nothing: what there is where nobody has asked for metrics. All methods may be called from any thread.
+    """Counts nothing: used where no metrics are configured.
+
+    All methods may be called from any thread.
 
     Durations are in seconds.
     """
 
     def request_answered(self, method: str, route: str, code: int, seconds: float) -> None:
-        """A request got its answer, or the head of a stream. `route` is a template of the route table; "" for none."""
+        """A request got its answer, or the head of a stream.
+
+        `route` is a template of the route table; "" for none.
+        """
 
     def action_begun(self, verb: Verb, waited: float) -> None:
         """A worker has taken an action for the first time."""
@@ -25,7 +30,10 @@ class Meter:
         """An action is over."""
 
     def handler_called(self, type_name: str, verb: Verb, seconds: float) -> None:
-        """A type's handler, or one question of its check, has returned or raised. Not called for nested stacks."""
+        """A type's handler, or one question of its check, has returned or raised.
+
+        Not called for nested stacks.
+        """
 
     def committed(self) -> None:
         """A transaction was written."""

@@ -1,16 +1,16 @@
-"""Node actions: how they stand, and who moves them (seed: replicante-scheduling-node-actions).
+"""States of node actions and their transitions.
 
-Up to PENDING_SCHEDULE the server knows; from NEW on it is what the agent says.
+Up to PENDING_SCHEDULE the server decides; from NEW on the agent reports.
 """
 
 from enum import StrEnum
 
 
 class NodeActionState(StrEnum):
-    """How a node action stands."""
+    """State of a node action."""
 
     PENDING_APPROVE = "PENDING_APPROVE"
-    """Nobody has approved it yet."""
+    """Waits for an approval."""
     PENDING_SCHEDULE = "PENDING_SCHEDULE"
     """It may or may not have been sent to the agent."""
     NEW = "NEW"
@@ -42,31 +42,36 @@ MOVES: dict[NodeActionState, frozenset[NodeActionState]] = {
     S.CANCELLED: frozenset(),
     S.LOST: frozenset(),
 }
-"""What may follow what. Between two looks at an agent an action may have been through several states."""
+"""Allowed transitions.
+
+Between two polls an action may have passed several states.
+
+Between two looks at an agent an action may have been through several states.
+"""
 
 
 class NodeState(StrEnum):
-    """How a node's agent stands."""
+    """State of a node's agent."""
 
     REGISTERED = "REGISTERED"
-    """Nobody has asked it for anything yet."""
+    """Never polled so far."""
     UP = "UP"
     UNREACHABLE = "UNREACHABLE"
     """It did not answer, or not as an agent does, when it was last asked."""
 
 
 class Requester(StrEnum):
-    """Where a node action comes from."""
+    """Origin of a node action."""
 
     USER = "user"
     PLAYBOOK = "playbook"
     DEPLOYMENT = "deployment"
     AGENT = "agent"
-    """Somebody has asked the agent itself."""
+    """Requested at the agent itself."""
 
 
 class Origin(StrEnum):
-    """Who tells of a transition."""
+    """Reporter of a transition."""
 
     SERVER = "server"
     AGENT = "agent"

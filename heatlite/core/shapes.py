@@ -1,4 +1,7 @@
-"""What a JSON Schema finds wrong, in our own words: jsonschema's repeat the whole value, which may be megabytes."""
+"""Messages for JSON Schema errors.
+
+Those of jsonschema repeat the whole value, which may be megabytes.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,7 +21,7 @@ NAMES: dict[str, str] = {
 
 
 def kind_of(value: object) -> str:
-    """What a value is, as messages name it."""
+    """Return the name of a value's kind for messages."""
     for kind, checker in (("object", Mapping), ("array", list), ("string", str), ("boolean", bool)):
         if isinstance(value, checker):
             return NAMES[kind]
@@ -26,7 +29,7 @@ def kind_of(value: object) -> str:
 
 
 def explain(error: "ValidationError") -> str:
-    """What the value has to be, to be put behind its place."""
+    """Return the expectation that a value fails, for a message about its place."""
     expected: Any = error.validator_value
     match error.validator:
         case "type":

@@ -1,4 +1,4 @@
-"""What can be done to a stack or a resource, and how it stands.
+"""Verbs and statuses of stacks, resources and actions.
 
 A state is a verb and a status, written ``CREATE_COMPLETE`` on the wire (Heat's `action` and `status`).
 """
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verb(StrEnum):
-    """What is or was done (wire name: action)."""
+    """Operation (wire name: action)."""
 
     INIT = "INIT"
     CREATE = "CREATE"
@@ -23,11 +23,14 @@ class Verb(StrEnum):
     LOCK = "LOCK"
     UNLOCK = "UNLOCK"
     PLAYBOOK = "PLAYBOOK"
-    """Runs a playbook on the nodes of a tree. No worker does, and no stack is ever in a state of it."""
+    """Runs a playbook on the nodes of a tree.
+
+    No worker does, and no stack is ever in a state of it.
+    """
 
 
 class Status(StrEnum):
-    """How it went."""
+    """Outcome of an operation."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETE = "COMPLETE"
@@ -35,7 +38,7 @@ class Status(StrEnum):
 
 
 class ActionStatus(StrEnum):
-    """How a queued action stands (seed: senlin-actions)."""
+    """Status of a queued action."""
 
     INIT = "INIT"
     """Its time has not come; it holds nothing."""
@@ -52,7 +55,7 @@ class ActionStatus(StrEnum):
 
 ENDED_ACTIONS = frozenset({ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED})
 LIVE_ACTIONS = frozenset(ActionStatus) - ENDED_ACTIONS - {ActionStatus.INIT}
-"""What holds its target."""
+"""Statuses in which an action holds its target."""
 
 PARKED_ACTIONS = frozenset({ActionStatus.WAITING, ActionStatus.WAITING_LIFECYCLE_COMPLETION})
 
@@ -67,11 +70,14 @@ MOVES: dict[ActionStatus, frozenset[ActionStatus]] = {
     ActionStatus.FAILED: frozenset(),
     ActionStatus.CANCELLED: frozenset(),
 }
-"""What may follow what. RUNNING follows itself where another worker takes over."""
+"""Allowed transitions.
+
+RUNNING follows itself when another worker takes over.
+"""
 
 
 class Result(StrEnum):
-    """What the execution of an action came to (seed: senlin-actions)."""
+    """Result of an action's execution."""
 
     OK = "OK"
     ERROR = "ERROR"
@@ -91,7 +97,7 @@ STATUS_AFTER: dict[Result, ActionStatus] = {
 
 
 class Cause(StrEnum):
-    """Why there is an action (seed: senlin-actions; the third is ours)."""
+    """Reason why an action exists."""
 
     REQUEST = "RPC Request"
     DERIVED = "Derived Action"
@@ -100,14 +106,14 @@ class Cause(StrEnum):
 
 
 class Kind(StrEnum):
-    """Which kind of work an action is; workers may be for some kinds only."""
+    """Kind of work. Workers may be restricted to some kinds."""
 
     STACK = "stack"
     CHECK = "check"
 
 
 class Needs(StrEnum):
-    """What an action needs of one that it depends on."""
+    """Condition on an action that another one depends on."""
 
     SUCCESS = "success"
     END = "end"
@@ -115,7 +121,7 @@ class Needs(StrEnum):
 
 
 class Control(StrEnum):
-    """What a live action has been asked to do."""
+    """Request to a live action."""
 
     CANCEL = "CANCEL"
     """Start nothing new, let what runs finish, end *_FAILED."""
@@ -130,7 +136,7 @@ class Control(StrEnum):
 
 
 class Signal(StrEnum):
-    """What a caller may ask of an action (seed: senlin-actions)."""
+    """Signal that a caller may send to an action."""
 
     CANCEL = "CANCEL"
     SUSPEND = "SUSPEND"
@@ -138,14 +144,14 @@ class Signal(StrEnum):
 
 
 class LockLevel(StrEnum):
-    """How deep a maintenance lock goes (seed: heat-stack-lock)."""
+    """Depth of a maintenance lock."""
 
     STACKS = "stacks"
     ALL = "all"
 
 
 def is_locked(verb: Verb, status: Status) -> bool:
-    """Whether it is the state of a stack that is locked, being locked or being unlocked, by whomever it was locked."""
+    """Test for the states of a locked, locking or unlocking stack."""
     return verb is Verb.LOCK or verb is Verb.UNLOCK and status is not Status.COMPLETE
 
 

@@ -1,4 +1,6 @@
-"""A resource type whose object lies in a cloud: create, check, update and delete from the service's regular verbs.
+"""Base of resource types whose object lies in a cloud.
+
+Create, check, update and delete follow from the service's regular verbs.
 
 ::
 
@@ -42,7 +44,10 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 WHOLE = "whole"
-"""Key of the data: the id of what the object is a part of, where the properties give a name."""
+"""Data key with the id of the whole that the object is part of.
+
+Used where the properties give a name.
+"""
 OTHERS = "others"
 """The key in `data` for the ids of what carried the mark before anything was made."""
 
@@ -55,7 +60,7 @@ class WentToError(ResourceInError):
 
 
 class Unsettled(HeatliteError):
-    """A check has met an object that its service is at work on: it is neither well nor broken yet."""
+    """The service still works on the object: neither healthy nor broken yet."""
 
     text = "its status is {status}, which passes"
 
@@ -64,25 +69,40 @@ class CloudResource(Resource[P_co]):
     """Base of the types whose objects lie in a cloud."""
 
     kind: ClassVar[str] = ""
-    """Service and noun, as the SDK's verbs have them: ``network.security_group``; given as ``class …, kind="…"``."""
+    """Service and noun of the SDK's verbs, as ``network.security_group``.
+
+    Given as ``class …, kind="…"``.
+    """
     plural: ClassVar[str] = ""
     """The verb that lists, without its service; where it is not the noun with an s."""
     within: ClassVar[str] = ""
-    """The property with what the object is a part of; each verb is told that too: ``get_member(member, pool)``."""
+    """Property with the whole that the object is part of.
+
+    Each verb gets it: ``get_member(member, pool)``.
+    """
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
-    """Attributes that are keys of the object: name → its type (Json: any), and what it is."""
+    """Attributes that are keys of the object: name → type and description.
+
+    The type Json stands for any.
+    """
     ready: ClassVar[frozenset[str]] = frozenset()
-    """The values of `status` that end a create or an update; empty: the service's answer ends it."""
+    """Values of `status` that end a create or an update.
+
+    Empty: the service's answer ends it.
+    """
     broken: ClassVar[frozenset[str]] = frozenset({"ERROR"})
     """The values of `status` of an object that will not become well by itself."""
     unique_name: ClassVar[bool] = False
-    """Whether the service refuses a second object of the same name in a project."""
+    """True if the service refuses a second object of the same name in a project."""
     alone: ClassVar[frozenset[str]] = frozenset()
-    """Properties in which no two objects of a project may be alike; one that is given no value has one of its own."""
+    """Properties that no two objects of a project may share.
+
+    A property without a value counts as unique.
+    """
     unwell: ClassVar[frozenset[str]] = frozenset()
-    """Further values of `status` of an object that is unhealthy: it serves nobody, and will not by itself."""
+    """Further values of `status` of an object that will not recover by itself."""
     kept_when_well: ClassVar[bool] = False
-    """Whether an update keeps the object of a failed resource if it is there and not broken."""
+    """True if an update keeps the existing, healthy object of a failed resource."""
 
     def __init_subclass__(cls, type: str = "", kind: str = "") -> None:  # noqa: A002
         super().__init_subclass__(type=type)
@@ -99,7 +119,10 @@ class CloudResource(Resource[P_co]):
 
     @property
     def cloud(self) -> Cloud:
-        """The project's cloud. Raises NoCloud; OtherCloud where the stack has its objects in another one."""
+        """The project's cloud.
+
+        Raises NoCloud; OtherCloud where the stack has its objects in another one.
+        """
         return self._finders.cloud
 
     @property
@@ -109,7 +132,7 @@ class CloudResource(Resource[P_co]):
 
     @property
     def props(self) -> P_co:
-        """The properties, typed, defaults applied, ids in place of the names of things in the cloud."""
+        """Typed properties with defaults, and ids in place of cloud names."""
         if self._props is None:
             self._props = cast(P_co, self.schema(self.resolved(self.facts.properties)))
         return self._props
@@ -119,11 +142,14 @@ class CloudResource(Resource[P_co]):
         return self.schema.with_ids(values, self._id_of)
 
     def _id_of(self, constraint: str, name: str) -> str:
-        # What get_resource gives is an id: looking for it would be one call more for each.
+        # References are ids: looking each one up would cost another call.
         return name if UUID.fullmatch(name) else self._finders.id_of(constraint, name)
 
     def service(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
-        """Ask the type's own service: ``service("add_interface_to_router", …)``. Raises CloudError."""
+        """Ask the type's own service: ``service("add_interface_to_router", …)``.
+
+        Raises CloudError.
+        """
         return self.cloud.call(f"{self.kind.partition('.')[0]}.{verb}", *arguments, **attributes)
 
     @property
@@ -132,7 +158,10 @@ class CloudResource(Resource[P_co]):
 
     @property
     def whole(self) -> tuple[Json, ...]:
-        """The id of what the object is a part of (`within`), if it is. Raises CloudNotFound, CloudError."""
+        """The id of what the object is a part of (`within`), if it is.
+
+        Raises CloudNotFound, CloudError.
+        """
         if not self.within:
             return ()
         kept = self.data.get(WHOLE)
@@ -145,7 +174,10 @@ class CloudResource(Resource[P_co]):
 
     @property
     def address(self) -> tuple[Json, ...]:
-        """What the verbs are given to know the object by. Raises CloudNotFound, CloudError."""
+        """Return the arguments by which the verbs identify the object.
+
+        Raises CloudNotFound, CloudError.
+        """
         return (self.physical_id, *self.whole)
 
     def fetch(self) -> JsonMap:
@@ -156,7 +188,10 @@ class CloudResource(Resource[P_co]):
 
     @property
     def seen(self) -> JsonMap:
-        """The object as it was when first asked; empty where there is none. Raises CloudError."""
+        """The object as it was when first asked; empty where there is none.
+
+        Raises CloudError.
+        """
         if self._seen is None:
             try:
                 self._seen = self.fetch()
@@ -176,8 +211,10 @@ class CloudResource(Resource[P_co]):
     # -- what is sent ------------------------------------------------------------------------------
 
     def sent(self, names: frozenset[str] | None = None) -> JsonMap:
-        """The properties (all, or these) as the service calls them, defaults applied; those without a value left out,
-        unless they are named."""
+        """Return properties in the service's form, defaults applied.
+
+        All, or these. Those without a value are left out, unless they are named.
+        """
         values = self.resolved(self.facts.properties)
         found: JsonMap = {}
         for name, field in self.schema.fields.items():
@@ -189,11 +226,11 @@ class CloudResource(Resource[P_co]):
         return found
 
     def create_args(self) -> JsonMap:
-        """What the service is to make; `identity` comes on top of it."""
+        """Return the arguments of the create verb; `identity` is added to them."""
         return self.sent()
 
     def update_args(self, change: Change) -> JsonMap:
-        """What the service is to change; nothing: no call."""
+        """Return the arguments of the update verb; empty: no call."""
         args = self.sent(change.changed)
         if "name" in args and args["name"] is None:
             args["name"] = self.physical_name
@@ -220,17 +257,17 @@ class CloudResource(Resource[P_co]):
 
     @property
     def marked(self) -> bool:
-        """Whether the mark is on nobody else's object: it has our own name in it."""
+        """True if the mark is unique to this resource: it contains its own name."""
         return self.physical_name in dump(self.identity())
 
     @property
     def inherits(self) -> bool:
-        """Whether the resource that this one takes the place of has an object which is to be this one's."""
+        """True if this resource takes over the object of its predecessor."""
         return self._is_shared(self.facts.former())
 
     @property
     def bequeaths(self) -> bool:
-        """Whether the resource that takes this one's place has the object now: it is not this one's to remove."""
+        """True if the successor has the object now, so this one must not remove it."""
         return self._is_shared(self.facts.latter())
 
     def _is_shared(self, other: Resource[Schema] | None) -> bool:
@@ -238,45 +275,51 @@ class CloudResource(Resource[P_co]):
         return type(other) is type(self) and other.physical_id is not None and other.physical_id == key
 
     def key(self) -> str | None:
-        """For types whose objects' ids follow from the properties: the id that the object is to have."""
+        """Return the id that the object will have, if it follows from the properties."""
         return None
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """Whether the object has all that makes the service refuse a second one."""
+        """Test whether the service refuses a second object beside this one."""
         fields = [self.schema.fields[name] for name in self.alone]
         pairs = [(field.given(self.facts.properties), field.given(properties)) for field in fields]
         return bool(pairs) and all(own is not None and own == new for own, new in pairs)
 
     def survey(self) -> bool:
-        """Objects that carry a mark which is not ours alone are somebody else's."""
+        """Note objects with a mark that others may use, since they are foreign."""
         if OTHERS in self.data or type(self).find is not CloudResource.find or self.marked:
             return False
         self.data[OTHERS] = [identity(one) for one in self.alike()]
         return True
 
     def find(self) -> str | None:
-        """The object that carries the mark and was not there before; several are somebody else's."""
+        """Return the new object that carries the mark; several are foreign."""
         others = cast(list[Json], self.data.get(OTHERS, []))
         try:
             if OTHERS not in self.data and not self.marked:
                 return None  # nothing was made yet
             ours = [one for one in self.alike() if identity(one) not in others and self._may_be_ours(one)]
         except CloudNotFound:
-            return None  # what it would be a part of is gone
+            return None  # the whole that it would be part of is gone
         return identity(ours[0]) if len(ours) == 1 else None
 
     def alike(self) -> list[JsonMap]:
-        """The objects that carry the mark. Raises CloudNotFound where they would be a part of what there is not."""
+        """The objects that carry the mark.
+
+        Raises CloudNotFound where they would be a part of what there is not.
+        """
         mark = self.identity()
         found = self.service(self.plural or f"{self.noun}s", *self.whole, **self.asked(mark))
         return [one for one in cast(list[JsonMap], found) if covers(one, mark)]
 
     def asked(self, mark: JsonMap) -> JsonMap:
-        """What the verb that lists is asked for; the rest of the mark is compared here."""
+        """Return the arguments of the list verb.
+
+        The rest of the mark is compared here.
+        """
         return {"name": mark["name"]} if "name" in mark else mark
 
     def _may_be_ours(self, thing: JsonMap) -> bool:
-        """Whether an object is no older than this attempt to make it."""
+        """Test whether an object is no older than this attempt to make it."""
         try:
             born = from_text(str(thing.get("created_at") or thing.get("created")))
         except ValueError:
@@ -329,7 +372,7 @@ class CloudResource(Resource[P_co]):
         made = self.map(self.service(f"create_{self.noun}", *self.whole, **args))
         self.physical_id = identity(made)
         self.keep_whole()
-        return self.status_of(made) or None  # what is ready at once need not be asked for again
+        return self.status_of(made) or None  # an object that is ready at once needs no check
 
     def check_create_complete(self, token: Json) -> bool | float:
         return not self.ready or token in self.ready or self.is_ready()
@@ -344,7 +387,7 @@ class CloudResource(Resource[P_co]):
         return not self.ready or self.is_ready()
 
     def free(self) -> None:
-        """Where it goes before its replacement is made: have others of the stack let go of it."""
+        """Detach the object from others of the stack before it is replaced."""
         for user in self.facts.users():
             if self.type_name in user.joins:
                 user.let_go(self)
@@ -380,8 +423,10 @@ class CloudResource(Resource[P_co]):
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Inside, an object that is not there raises Unhealthy; a name in the properties that leads nowhere does not,
-        for it tells nothing about the object."""
+        """Convert a missing object to Unhealthy.
+
+        A name in the properties that leads nowhere is not converted: it says nothing about the object.
+        """
         try:
             yield
         except NameNotFound:
@@ -396,7 +441,7 @@ class CloudResource(Resource[P_co]):
         return str(thing.get("status") or "").upper()
 
     def is_ready(self) -> bool:
-        """Whether the service has finished with the object. Raises WentToError."""
+        """Test whether the service has finished the object. Raises WentToError."""
         thing = self._seen = self.fetch()
         status = self.status_of(thing)
         if status in self.broken:
@@ -404,14 +449,16 @@ class CloudResource(Resource[P_co]):
         return status in self.ready
 
     def why(self, thing: JsonMap, what: str) -> str:
-        """What the service says of an object that is not well."""
+        """Return the service's explanation for an unhealthy object."""
         reason = thing.get("fault") or thing.get("status_reason") or "the service gives no reason"
         return f"{self.status_of(thing)}: {reason}"
 
 
 def covers(seen: Json, given: Json) -> bool:
-    """Whether an object, or a part of it, is as it was asked for; a service adds to what it is given, may give lists
-    back in another order, and numbers as text."""
+    """Test whether an object, or a part of it, is as requested.
+
+    A service adds keys, may reorder lists, and may give numbers as text.
+    """
     if isinstance(seen, dict) and isinstance(given, dict):
         return all(key in seen and covers(seen[key], value) for key, value in given.items())
     if isinstance(seen, list) and isinstance(given, list):

@@ -1,4 +1,7 @@
-"""Coercion of property values to the kinds of the wire. Rules and error texts are Heat's."""
+"""Coercion of property values to the kinds of the wire.
+
+Rules and error texts are Heat's.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +77,7 @@ def _map(value: object) -> Json:
 
 
 def _any(value: object) -> Json:
-    return cast(Json, value)  # what a template resolves to is JSON
+    return cast(Json, value)  # templates resolve to JSON
 
 
 CONVERTERS: Final[Mapping[Kind, Callable[[object], Json]]] = {
@@ -99,9 +102,9 @@ NULLS: dict[Kind, Json] = {
 
 
 def convert(kind: Kind, value: object) -> Json:
-    """The value as one of this kind; raises ValueError with Heat's text.
+    """Return the value as one of this kind. Raises ValueError with Heat's text.
 
-    Booleans and integers become text where text is wanted, numeric text becomes a number, the texts
-    true and false become booleans; a null becomes the kind's empty value (hot-language §10).
+    Booleans and integers become text where text is expected. Numeric text becomes a number, the texts true and false
+    become booleans. A null becomes the kind's empty value.
     """
     return NULLS[kind] if value is None else CONVERTERS[kind](value)

@@ -1,4 +1,7 @@
-"""What a property's value must be beyond its type. Texts and wire forms are Heat's."""
+"""Constraints on the values of properties.
+
+Texts and wire forms are Heat's.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -14,11 +17,11 @@ GROUP = "heatlite.constraints"
 
 
 def custom_constraint(name: str) -> Callable[[Check], Check]:
-    """Register a check for ``prop(custom=name)`` and for ``custom_constraint: name`` of parameters.
+    """Register a check for ``prop(custom=name)`` and ``custom_constraint: name``.
 
-    Given a value, it returns what is wrong with it, or None. It is known once the module is imported; to have it known
-    from the start, name it as an entry point of the group `heatlite.constraints`. The names of
-    `heatlite.template.constraints` (ip_addr, net_cidr …) are there without it.
+    The check gets a value and returns an error text, or None. It is known once its module is imported. An entry point
+    of the group `heatlite.constraints` makes it known from the start. The names of `heatlite.template.constraints`
+    (ip_addr, net_cidr …) are built in.
     """
 
     def register(check: Check) -> Check:
@@ -29,8 +32,7 @@ def custom_constraint(name: str) -> Callable[[Check], Check]:
 
 
 def announce_constraints(entries: Iterable[EntryPoint]) -> None:
-    """Make the checks known that installed packages offer as these entry points; each is loaded when it is first
-    used."""
+    """Register the checks of entry points. Each is loaded at its first use."""
     for entry in entries:
         add_constraint(entry.name, _Announced(entry))
 
@@ -55,7 +57,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def fault(self, value: object) -> str | None:
-        """What is wrong with the value, or None."""
+        """Return an error text, or None for a valid value."""
 
     @abstractmethod
     def describe(self) -> JsonMap:
@@ -91,7 +93,7 @@ class Range(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class Length(Constraint):
-    """How many characters, items or keys, both bounds included; None is no bound."""
+    """Number of characters, items or keys; both bounds inclusive, None: no bound."""
 
     low: int | None
     high: int | None

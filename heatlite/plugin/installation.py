@@ -1,4 +1,4 @@
-"""The environment files of an installation: what its operator sets up for everybody's stacks (hot-language §8.1)."""
+"""Environment files of an installation, which hold for all its stacks."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,13 +13,15 @@ _SECTIONS = ("resource_registry", "event_sinks")
 
 
 class BadEnvironmentFile(Invalid):
-    """An environment file of the installation, or a template that it names, cannot be used."""
+    """An environment file of the installation, or its template, is unusable."""
 
     text = "{file}: {reason}"
 
 
 def read_installation(folder: Path) -> Installation:
-    """Every file of the folder, by name, later ones on top; a folder that is not there is as good as an empty one.
+    """Read every file of the folder by name, later ones on top.
+
+    A missing folder counts as empty.
 
     The form is that of any environment, of which only resource_registry and event_sinks mean anything here. The
     registry may name templates by path (from the folder) and by ``file:`` address. Raises BadEnvironmentFile.

@@ -1,4 +1,4 @@
-"""A JSON Schema (draft-07) of HOT with the types that are installed here, for editors (`heatlite schema`).
+"""JSON Schema (draft-07) of HOT and the installed types, for editors.
 
 It takes what a creation takes, as far as a schema can tell: values may be given in every form that is coerced, a
 function may stand wherever a value may, and types of namespaces other than OS and AWS may come from an environment.
@@ -25,7 +25,7 @@ _INTEGER: Final = r"^\s*[-+]?[0-9_]+\s*$"
 _NUMBER: Final = r"^\s*[-+]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][-+]?[0-9]+)?\s*$"
 _BOOLEAN: Final = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
 _FOREIGN: Final = r"\(\?(?![:=!])|\\[AZz]|\(\?P"
-"""What Python's regular expressions have, and those of editors have not."""
+"""Notation of Python's regular expressions that editors do not know."""
 
 
 def json_schema(types: Registry) -> JsonMap:
@@ -89,7 +89,7 @@ def json_schema(types: Registry) -> JsonMap:
 
 
 def _since(hot: Sequence[Dialect], tests: Iterable[str]) -> list[Json]:
-    """What the older versions do not have.
+    """Return rules against features that older versions do not have.
 
     Functions are not among it: where one stands, a schema cannot see the version, and what a version does not know is
     data in it.
@@ -97,7 +97,10 @@ def _since(hot: Sequence[Dialect], tests: Iterable[str]) -> list[Json]:
     rules: list[Json] = []
 
     def without(dialects: Sequence[Dialect], **sections: JsonMap | bool) -> None:
-        """Versions with parts of the entries of sections that they do not have, or with whole sections (False)."""
+        """Add a rule: versions without some keys of sections, or whole sections.
+
+        False stands for a whole section.
+        """
         names: list[Json] = [name for dialect in dialects for name in (dialect.version, *dialect.aliases)]
         parts: JsonMap = {
             name: keys if isinstance(keys, bool) else {"additionalProperties": {"properties": keys}}
@@ -248,7 +251,7 @@ def _resource(names: list[str], classes: Mapping[str, ResourceType]) -> JsonMap:
                 "if": {"required": ["type"], "properties": {"type": {"const": name}}},
                 "then": {
                     "properties": {"properties": {"$ref": f"#/definitions/properties of {name}"}},
-                    # What is taken over is as it is.
+                    # An adopted object is not constrained.
                     **(
                         {"anyOf": [{"required": ["properties"]}, {"required": ["external_id"]}]}
                         if any(field.required for field in found.schema.fields.values())
@@ -299,7 +302,7 @@ def _field(field: Field) -> JsonMap:
 
 
 def _forms(field: Field) -> list[Json]:
-    """The forms of a value that are taken for the property's type, with its constraints where they can be told."""
+    """Return the schemas of the forms that are coerced to the property's type."""
     match field.kind:
         case Kind.STRING:
             return [{"type": "string", **_of_text(field)}, {"type": ["boolean", "integer"], **_choice(field)}]

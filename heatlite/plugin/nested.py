@@ -25,7 +25,10 @@ from heatlite.plugin.resource import VERBS, NoActionNeeded, P_co, Resource
 
 @dataclass(frozen=True, slots=True)
 class ChildStack:
-    """What a nested stack is to become. The files of the parent's template are the nested one's, too."""
+    """Definition that a nested stack is to get.
+
+    The files of the parent's template are the nested one's, too.
+    """
 
     template: Mapping[str, Json]
     parameters: Mapping[str, Json] = field(default_factory=dict)
@@ -52,14 +55,14 @@ class StackResource(Resource[P_co]):
 
     @abstractmethod
     def goal(self) -> ChildStack:
-        """What the nested stack is to be in the end. Raises what is wrong.
+        """Return the final definition of the nested stack. Raises its errors.
 
         What it keeps in `data` is stored. During an update `nested` is the stack as it is. Asked in previews, too,
         where properties may hold UNKNOWN.
         """
 
     def child(self, number: int) -> ChildStack | None:
-        """What the nested stack is to become in round `number` of a create or update, counted from 0; None: no more.
+        """Return the definition for round `number`, from 0; None: no more rounds.
 
         For types that go step by step. A round begins when the one before has succeeded, and `nested` is then as that
         has left it. Another process may ask for the next round: whatever it has to know is in `data`.
@@ -67,7 +70,7 @@ class StackResource(Resource[P_co]):
         return self.goal() if number == 0 else None
 
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
-        """What the nested stack is to become because a signal asks for it (`Resize.wanted`).
+        """Return the definition that a signal asks for (`Resize.wanted`).
 
         Only asked while nothing else is under way; `nested` is the stack as it is. What it keeps in `data` is stored.
         Raises NoActionNeeded.

@@ -1,4 +1,4 @@
-"""What the engine hands to a resource."""
+"""Interfaces that the engine gives to a resource."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Mailbox(Protocol):
-    """What has been sent to resources. Kept beside their rows, so that it gets through while an operation runs.
+    """Contents sent to resources.
+
+    Kept beside their rows, so that it gets through while an operation runs.
 
     An address is the physical name of a resource.
     """
@@ -25,7 +27,10 @@ class Mailbox(Protocol):
         """The contents by key, in the order in which their keys were first put."""
 
     def size(self, address: str, besides: str) -> tuple[int, int]:
-        """How many contents an address has, and their characters as stored; that of the key `besides` counts not."""
+        """Return the number and the size of an address's contents.
+
+        The key `besides` does not count.
+        """
 
     def put(self, address: str, key: str, content: Json) -> None:
         """Keep `content` under `key`, in place of what was there."""
@@ -41,18 +46,21 @@ UNGROUPED = "Heat::Ungrouped"
 PASSWORD_INPUT = "deploy_password"
 """The input with which a server signals; people are not shown its value."""
 SIGNAL_INPUT = "deploy_signal_id"
-"""The input with the signed URL that a server answers at; a caller who may not signal is not shown its value."""
+"""Input with the signed URL for a server's answer.
+
+Callers who may not signal see it masked.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SoftwareConfig:
-    """What software a server is to have, and how it gets there."""
+    """Software for a server, and the tool that installs it."""
 
     name: str
     group: str
     """The tool that is to apply it: ``script``, ``ansible`` …"""
     config: Json
-    """What that tool reads: text, or a map."""
+    """Input of that tool: text, or a map."""
     inputs: Sequence[JsonMap] = ()
     outputs: Sequence[JsonMap] = ()
     options: JsonMap = field(default_factory=dict)
@@ -75,7 +83,7 @@ class SoftwareDeployment(Protocol):
 
     @property
     def output_values(self) -> Mapping[str, Json]:
-        """What the server has answered."""
+        """Answer of the server."""
 
 
 class Software(Protocol):
@@ -108,7 +116,7 @@ class Software(Protocol):
         config: SoftwareConfig,
         awaited: bool,
     ) -> None:
-        """Give a server a configuration, in place of the one that this deployment gave it before.
+        """Replace the configuration that this deployment gave to a server.
 
         Ends when the server has answered, or at once if no answer is `awaited`.
         """
@@ -116,24 +124,27 @@ class Software(Protocol):
     def finish(
         self, project: str, deployment_id: str, failed: bool, reason: str, outputs: Mapping[str, Json] = {}
     ) -> bool:
-        """End a deployment and add to its outputs; False if it was not IN_PROGRESS, and then nothing changes."""
+        """End a deployment and add outputs; False if it was not IN_PROGRESS.
+
+        Nothing changes then.
+        """
 
     def withdraw(self, project: str, deployment_id: str) -> None:
-        """Forget a deployment, if it is there, with the configuration that it gave to the server."""
+        """Remove a deployment, if it exists, and its configuration of the server."""
 
     def has_server(self, project: str, server_id: str) -> bool:
-        """Whether a resource of a live stack has an object with that id."""
+        """Test whether a resource of a live stack has an object with that id."""
 
 
 class RegionUnavailable(Unavailable):
-    """Nobody has answered at a region's endpoint."""
+    """A region's endpoint gave no answer."""
 
     text = "{region} is not available now: {reason}"
 
     def __init__(self, region: str, reason: str, sent: bool) -> None:
         super().__init__(region=region, reason=reason)
         self.sent = sent
-        """Whether the request may have arrived, and something may come of it."""
+        """True if the request may have arrived and taken effect."""
 
 
 class Regions(Protocol):
@@ -149,7 +160,7 @@ class Regions(Protocol):
         ca_cert: str | None = None,
         insecure: bool = False,
     ) -> tuple[int, Json]:
-        """Send one request for a project's `path` (``/stacks``) to a region; None: to this server.
+        """Send a request for a project's `path` to a region; None: to this server.
 
         Gives the status and the body, null where that is no JSON. `ca_cert` is the text of the certificates to trust
         (PEM), `insecure` trusts any. Raises RegionUnavailable, and EntityNotFound for a region that is not listed.
@@ -158,7 +169,7 @@ class Regions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """With what an agent lets Keystone give it a token, which opens what concerns its resource and nothing else."""
+    """Keystone credentials of an agent, valid for its own resource only."""
 
     auth_url: str
     user_id: str
@@ -174,10 +185,12 @@ class Accounts(Protocol):
     """The accounts that agents have in the stack domain of Keystone."""
 
     def of(self, stack_id: str, physical_name: str) -> Account | None:
-        """That of a resource; None: it has none."""
+        """Return the account of a resource, None if it has none."""
 
     def settle(self, resource: "Resource[Schema]") -> None:
-        """Make a resource's account if it wants one and has none, remove it if it does not want it. Raises CloudError.
+        """Create or remove a resource's account, as the resource wants.
+
+        Raises CloudError.
         """
 
     def close(self, resource: "Resource[Schema]") -> None:
@@ -186,21 +199,24 @@ class Accounts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the installation offers to resources."""
+    """Services of the installation for resources."""
 
     mailbox: Mailbox
     public_url: str
-    """Where clients and machines reach the API: ``http://host:port``."""
+    """Address of the API for clients and machines: ``http://host:port``."""
     software: Software
     regions: Regions
     max_resources: int = 20_000
-    """How many resources a stack may have; a type that makes resources by number asks before it makes them."""
+    """Maximum number of resources of a stack.
+
+    Types that make resources by number check it before.
+    """
     action_timeout: float = 3600.0
     """Seconds that an operation may take where the stack does not say."""
     client_retry_limit: int = 2
-    """How often a request to another service is sent again that nobody has answered."""
+    """Retries of unanswered requests to another service."""
     clouds: Clouds = field(default_factory=lambda: Clouds(None, lambda: 0.0))
-    """Where the objects of a project's resources lie."""
+    """Clouds of the objects of a project's resources."""
     accounts: Accounts | None = None
     """None: there is no stack domain."""
 
@@ -225,14 +241,17 @@ class Member(Protocol):
         """Seconds since the epoch, UTC."""
 
     def reference(self) -> Json:
-        """What get_resource gives."""
+        """Return the value of get_resource."""
 
     def attribute(self, name: str, path: Sequence[Json] = ()) -> Json:
-        """What get_attr gives. Raises InvalidTemplateAttribute."""
+        """Return the value of get_attr. Raises InvalidTemplateAttribute."""
 
 
 class Nested(Protocol):
-    """The nested stack of a resource, as it is now. For reading only; read when first asked, and then kept."""
+    """The nested stack of a resource, as it is now.
+
+    For reading only; read when first asked, and then kept.
+    """
 
     @property
     def id(self) -> str:
@@ -259,12 +278,12 @@ class Nested(Protocol):
         """The names of its outputs."""
 
     def output(self, name: str) -> Json:
-        """The value of an output; null where there is none of that name, or its value cannot be had."""
+        """Return an output's value; null if it is missing or cannot be evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What a stack that a resource makes has from the one that the resource is in."""
+    """Settings that a nested stack inherits from its parent."""
 
     environment: JsonMap = field(default_factory=dict)
     """Without parameters."""
@@ -273,7 +292,7 @@ class Inherited:
 
 @dataclass(slots=True)
 class Facts:
-    """What one resource row says, and the clock."""
+    """Data of one resource row, and the clock."""
 
     name: str
     """The resource's name in the template."""
@@ -281,19 +300,28 @@ class Facts:
     stack_name: str
     project: str
     physical_name: str
-    """The name that the real object carries; fixed before anything is made, so it can be found again."""
+    """Name of the real object.
+
+    It is fixed before anything is made, so the object can be found again.
+    """
     physical_id: str | None
     """Set by a handler once the object exists; stored with the next commit."""
     properties: JsonMap
-    """Coerced, without defaults: what the object is to be. During an update these are the new ones."""
+    """Coerced, without defaults: what the object is to be.
+
+    During an update these are the new ones.
+    """
     metadata: JsonMap
     now: Callable[[], float]
     """Seconds since the epoch, UTC."""
     services: Services
     suspended: Callable[[], float] = lambda: 0.0
-    """Seconds that the running operation was suspended in all; a timeout that a type keeps itself leaves them out."""
+    """Seconds for which the running operation was suspended in all.
+
+    A timeout of a type must not count them.
+    """
     data: JsonMap = field(default_factory=dict)
-    """What handlers keep; stored after each handler and each check."""
+    """Data of handlers, stored after each handler and each check."""
     nested: Callable[[], Nested | None] = lambda: None
     """The nested stack, for a type that makes one; None while there is none."""
     update_policy: JsonMap = field(default_factory=dict)
@@ -301,15 +329,21 @@ class Facts:
     before: JsonMap | None = None
     """During an update the properties from before it."""
     sibling: "Callable[[str], Resource[Schema] | None]" = lambda _: None
-    """The resource of the same stack with this name or physical id; None where there is none."""
+    """Return the resource of the stack with this name or physical id, or None."""
     relative: "Callable[[str], Resource[Schema] | None]" = lambda _: None
-    """The resource with this physical id in the whole tree of the stack; None where there is none."""
+    """Return the resource of the whole tree with this physical id, or None."""
     former: "Callable[[], Resource[Schema] | None]" = lambda: None
-    """The resource that this one takes the place of; None: there is none, or it is about to go itself."""
+    """Return the predecessor that this resource replaces.
+
+    None: there is none, or it is about to be deleted.
+    """
     latter: "Callable[[], Resource[Schema] | None]" = lambda: None
-    """The resource that takes the place of this one; None: there is none, or it is about to go itself."""
+    """Return the successor that replaces this resource.
+
+    None: there is none, or it is about to be deleted.
+    """
     users: "Callable[[], Sequence[Resource[Schema]]]" = tuple
-    """While the object goes before its replacement is made: the resources of the stack that use it."""
+    """Resources of the stack that use the object, while it goes before its successor."""
     time_limit: float = inf
     """Seconds that an operation on the stack may take in all."""
     inherited: Callable[[], Inherited] = Inherited
@@ -317,12 +351,12 @@ class Facts:
     home: Callable[[], CloudIdentity | None] = lambda: None
     """The cloud in which the stack has its objects; None: none is recorded."""
     created_at: float = 0.0
-    """When it was decided to make the object: seconds since the epoch."""
+    """Time of the decision to make the object, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an update would change. Values are coerced, without defaults."""
+    """Change that an update brings. Values are coerced, without defaults."""
 
     changed: frozenset[str]
     """Names of the properties that differ, defaults applied on both sides."""
@@ -331,4 +365,7 @@ class Change:
     """May hold UNKNOWN in a preview."""
     metadata_changed: bool = False
     followed: frozenset[str] = frozenset()
-    """Those of `changed` that the template writes as before: something that they name is made anew."""
+    """Keys of `changed` that the template writes as before.
+
+    A resource that they refer to is replaced.
+    """

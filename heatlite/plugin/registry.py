@@ -1,4 +1,4 @@
-"""Which resource types there are.
+"""Registry of resource types.
 
 Our own are listed in code; those of other packages announce themselves by an entry point::
 
@@ -40,7 +40,7 @@ SUPPORT_STATUSES = frozenset({"UNKNOWN", "SUPPORTED", "DEPRECATED", "UNSUPPORTED
 
 
 def announced() -> EntryPoints:
-    """What installed packages announce to us: the entry points of our two groups.
+    """Return the entry points of heatlite's two groups in installed packages.
 
     Only those that name a group of ours are taken apart: to do that with all takes longer than the rest of a start.
     """
@@ -56,7 +56,7 @@ def announced() -> EntryPoints:
 
 @dataclass(frozen=True, slots=True)
 class UnavailableType:
-    """What the checker sees of a type that cannot be loaded: nothing of it is right."""
+    """View of a type that cannot be loaded: every use of it is an error."""
 
     name: str
     reason: str
@@ -127,7 +127,7 @@ class Registry:
         return sorted(self._builtin.keys() | self._entries.keys() | self._loaded.keys())
 
     def find(self, type_name: str) -> ResourceTypeView | None:
-        """What the template checker needs; None if there is no such type."""
+        """Return the checker's view of a type, None for an unknown type."""
         return self._find(type_name)
 
     def get(self, type_name: str) -> ResourceType:
@@ -140,7 +140,7 @@ class Registry:
         return found
 
     def service_of(self, type_name: str) -> str:
-        """The service of a cloud without which a type is not offered; "" for types that need none."""
+        """Return the cloud service that a type needs, "" for none."""
         found = self._find(type_name)
         return "" if found is None or isinstance(found, UnavailableType) else found.cloud_service
 
@@ -167,12 +167,11 @@ class Registry:
         support_status: str | None = None,
         version: str | None = None,
     ) -> list[str]:
-        """The `resource_types` of GET /resource_types (heat-api §8.2).
+        """Return the `resource_types` of GET /resource_types.
 
-        `name` is a regular expression that matches from the first character on; one that is not valid (or
-        too much work) matches nothing, as in Heat. `version` is the one that the type's support status names. Hidden
-        types are never listed.
-        Raises Invalid for an unknown support status.
+        `name` is a regular expression that matches from the first character on; an invalid one, or one that takes too
+        much work, matches nothing, as in Heat. `version` is the one that the type's support status names. Hidden types
+        are never listed. Raises Invalid for an unknown support status.
         """
         names = self.names()
         if name is not None:
@@ -196,7 +195,10 @@ class Registry:
         return [{"resource_type": known, "description": self._description(known)} for known in names]
 
     def describe(self, type_name: str, with_description: bool = False) -> JsonMap:
-        """The body of GET /resource_types/{type}. Raises as `get`, and NotSupported for a hidden type."""
+        """The body of GET /resource_types/{type}.
+
+        Raises as `get`, and NotSupported for a hidden type.
+        """
         cls = self._shown(type_name)
         body: JsonMap = {
             "resource_type": type_name,
@@ -209,7 +211,10 @@ class Registry:
         return body
 
     def skeleton(self, type_name: str, language: str = "cfn") -> JsonMap:
-        """The body of GET /resource_types/{type}/template; `language` is "cfn" or "hot". Raises as `describe`."""
+        """The body of GET /resource_types/{type}/template; `language` is "cfn" or "hot".
+
+        Raises as `describe`.
+        """
         return skeleton(self._shown(type_name), language)
 
     def _shown(self, type_name: str) -> ResourceType:
@@ -234,7 +239,10 @@ class Registry:
 
 
 def _load(name: str, entries: list[EntryPoint]) -> ResourceType | UnavailableType:
-    """The class that an entry names. Foreign code runs here, so anything may be raised and none of it may pass."""
+    """The class that an entry names.
+
+    Foreign code runs here, so anything may be raised and none of it may pass.
+    """
     if len(entries) > 1:
         return UnavailableType(name, f"several packages offer it: {', '.join(sorted(e.value for e in entries))}")
     entry = entries[0]

@@ -27,7 +27,7 @@ stored intent without a result, and the handler is called again. Hence:
 - *delete*: an object that is gone is deleted; do not raise for it.
 - *lock*: `handle_lock` only reads and records in `data` whether the object is locked already, by whomever, and it
   records that once (``self.data.setdefault("was_locked", …)``): a repeated lock would otherwise take our own lock for
-  somebody else's. `check_lock_complete` does the locking, when the record is safe, and must bear being repeated.
+  a foreign one. `check_lock_complete` does the locking, when the record is safe, and must bear being repeated.
   `handle_unlock` puts the recorded state back: it never clears a lock that was there before.
   `check_unlock_complete` forgets the record.
 - *rebuild*: as update; a rebuild that was cut off is begun again, or goes on from its token.
@@ -68,7 +68,7 @@ VERBS = ("create", "update", "delete", "check", "suspend", "resume", "snapshot",
 
 
 class ServiceConflict(Exception):
-    """Raised by the handlers of create and delete and their checks: the service refuses now, and may not later (409).
+    """The service refuses now and may accept later (409).
 
     The engine tries again, after some seconds. What a create that failed has left is removed first, by the handlers of
     delete.
@@ -76,11 +76,16 @@ class ServiceConflict(Exception):
 
 
 class ResourceInError(Exception):
-    """Raised by the handlers of create: the object was made, but went to an error state. Tried again, as a conflict."""
+    """The object was made but went to an error state; retried as a conflict.
+
+    Raised by the handlers of create.
+    """
 
 
 class Unhealthy(Exception):
-    """Raised by the handlers of check: the object is not there, or not well. The next update replaces it.
+    """Raised by the handlers of check: the object is not there, or not well.
+
+    The next update replaces it.
 
     Anything else that they raise says that the object could not be looked at: its health is unknown, and no update
     replaces it for that.
@@ -88,7 +93,7 @@ class Unhealthy(Exception):
 
 
 class ReplaceResource(Exception):
-    """Raised by `handle_update`: the change cannot be made in place, make a new object."""
+    """The change needs a new object. Raised by `handle_update`."""
 
 
 class NoActionNeeded(Exception):
@@ -97,19 +102,19 @@ class NoActionNeeded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """What a signal asks of a group in the same stack."""
+    """Change of a group in the same stack, requested by a signal."""
 
     group: str
     """The group's reference: what get_resource gives."""
     wanted: JsonMap
-    """What the group's `resized` is given."""
+    """Argument of the group's `resized`."""
     reason: str = ""
-    """What the event of the signal is to say."""
+    """Reason in the event of the signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupportStatus:
-    """How far a type is supported; the form of GET /resource_types/{type}."""
+    """Support of a type, in the form of GET /resource_types/{type}."""
 
     status: str = "SUPPORTED"
     version: str | None = None
@@ -148,41 +153,55 @@ class Resource(Generic[P_co]):
     schema: ClassVar[type[Schema]] = Schema
     """The properties; given as ``Resource[TheSchema]``."""
     update_policy: ClassVar[type[Schema] | None] = None
-    """What the update_policy section of a resource may say; None: nothing."""
+    """Schema of the resource's update_policy section; None: it must be empty."""
     support_status: ClassVar[SupportStatus] = SupportStatus()
     cloud_service: ClassVar[str] = ""
-    """The service of a cloud (``block_storage``) without which the type is not offered."""
+    """Cloud service (``block_storage``) that the type needs."""
     quick: ClassVar[bool] = False
-    """No handler ever waits for anything outside the process, so the engine may call it in its own thread."""
+    """True if no handler waits for anything outside the process.
+
+    The engine then calls it in its own thread.
+    """
     name_limit: ClassVar[int] = 255
     """The longest physical name, in characters."""
     secret_attributes: ClassVar[frozenset[str]] = frozenset()
-    """Attributes whose value a service keeps secret. What `data` has is told by `secrets`."""
+    """Attributes whose value a service keeps secret.
+
+    What `data` has is told by `secrets`.
+    """
     longest_signal: ClassVar[int] = 64 * 1024
     """Bytes of JSON that the details of a signal may have."""
     snapshot_on_delete: ClassVar[bool] = False
-    """Whether ``deletion_policy: Snapshot`` is allowed."""
+    """Allow ``deletion_policy: Snapshot``."""
     after: ClassVar[frozenset[str]] = frozenset()
     """Types of the same template for which `comes_after` is asked."""
     joins: ClassVar[frozenset[str]] = frozenset()
-    """Types of what the object is joined to: what of it has to go before its replacement is made has the object
-    `let_go`, and once it is made anew the object is updated, though nothing in its definition has changed."""
+    """Types that the object is attached to.
+
+    An attached object that is replaced after deletion is first `let_go`. Once it is made again, this object is updated,
+    though its definition is unchanged.
+    """
     blocks: ClassVar[frozenset[str]] = frozenset()
-    """Types of what cannot go while an object that was made for it is there: a load balancer with its listeners. Where
-    one of them goes before its replacement is made, and this resource is replaced with it, this one goes before."""
+    """Types that cannot be deleted while this object exists.
+
+    A load balancer cannot go before its listeners. If both are replaced after deletion, this resource goes first.
+    """
     lasting_reference: ClassVar[bool] = False
-    """Whether what takes the object's place may have the same reference: it follows from the properties."""
+    """True if a successor may have the same reference, as it follows from properties."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
-    """Whether every update of the stack replaces the resource."""
+    """True if every update of the stack replaces the resource."""
     always_updated: ClassVar[bool] = False
-    """Whether every update of the stack updates the resource, though nothing in its definition has changed."""
+    """True if every update of the stack updates the resource."""
     any_attribute: ClassVar[bool] = False
-    """Whether attributes beyond `attribute_names` may be asked for."""
+    """Allow attributes beyond `attribute_names`."""
 
     attributes_schema: ClassVar[Mapping[str, Attribute]] = {}
-    """By name, from the methods ``attr_<name>``: docstrings describe, return annotations give the types."""
+    """Attributes by name, from the methods ``attr_<name>``.
+
+    Docstrings describe them, return annotations give the types.
+    """
     attribute_names: ClassVar[frozenset[str]] = frozenset()
     _defined: ClassVar[frozenset[str]] = frozenset()
 
@@ -206,13 +225,16 @@ class Resource(Generic[P_co]):
         self._props: P_co | None = None
 
     note: str = ""
-    """What a handler has to say of a lock, an unlock, a check … that succeeds: the reason of its event."""
+    """Reason in the event of a successful lock, unlock, check …"""
 
     # -- facts -------------------------------------------------------------------------------------
 
     @property
     def props(self) -> P_co:
-        """The properties, typed, defaults applied. During an update these are the new ones."""
+        """The properties, typed, defaults applied.
+
+        During an update these are the new ones.
+        """
         if self._props is None:
             self._props = cast(P_co, self.schema(self.facts.properties))
         return self._props
@@ -238,7 +260,7 @@ class Resource(Generic[P_co]):
 
     @property
     def data(self) -> JsonMap:
-        """What handlers keep; stored after each of them."""
+        """Data of handlers, stored after each of them."""
         return self.facts.data
 
     @property
@@ -248,7 +270,7 @@ class Resource(Generic[P_co]):
 
     @property
     def account(self) -> Account | None:
-        """What the agent of the object proves itself with; None where it wants none, or there are none."""
+        """Credentials of the object's agent, None without an account."""
         accounts = self.facts.services.accounts
         if accounts is None or not self.wants_account():
             return None
@@ -258,8 +280,10 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def has(cls, handler: str) -> bool:
-        """Whether the type has work to do: a verb, "signal" (`handle_signal`), "find", "live_properties",
-        "wants_account" or "objection"."""
+        """Test whether the type defines a verb or an optional method.
+
+        "signal" (`handle_signal`), "find", "live_properties", "wants_account" or "objection".
+        """
         if handler in ("find", "live_properties", "wants_account", "objection"):
             return handler in cls._defined
         also = {"check": "live_properties", "delete": "wants_account"}.get(handler)
@@ -269,7 +293,10 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def polls(cls, verb: str) -> bool:
-        """Whether `check_<verb>_complete` is defined; where it is not, the handler's return ends the work."""
+        """Test whether `check_<verb>_complete` is defined.
+
+        Without it, the handler's return ends the work.
+        """
         return f"check_{verb}_complete" in cls._defined
 
     @classmethod
@@ -279,7 +306,7 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def check_installation(cls, given: Mapping[str, object], installation: Installation) -> list[Fault]:  # noqa: ARG003
-        """What properties that have no fault ask for and the operator does not offer."""
+        """Return faults of valid properties that the installation does not offer."""
         return []
 
     @classmethod
@@ -289,7 +316,7 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:  # noqa: ARG003
-        """For a type that makes a nested stack: its template, so that it is checked before anything is made.
+        """Return the template of a nested stack, to be checked in advance.
 
         `given` are resolved properties, in which UNKNOWN may stand. None: there is nothing to check.
         """
@@ -302,7 +329,7 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def kind_of(cls, path: Sequence[str | int]) -> str:
-        """The type of a property, or of what `path` leads to within it; "" where it is open."""
+        """Return the type of a property, or of the value at `path`; "" if open."""
         return cls.schema.kind_of(path)
 
     @classmethod
@@ -312,8 +339,10 @@ class Resource(Generic[P_co]):
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Whether a resource with the properties `own` is made after, and deleted before, one of type `kind` (of
-        `after`) with those of `other`, though nothing refers to that: Heat's implicit dependencies.
+        """Test for an implicit dependency, as Heat has them.
+
+        A resource with the properties `own` is made after, and deleted before, one of type `kind` (of `after`) with
+        those of `other`.
 
         In both, references stand as `template.types.Referred`, and what is not known as UNKNOWN.
         """
@@ -322,11 +351,14 @@ class Resource(Generic[P_co]):
     # -- what the template may ask -----------------------------------------------------------------
 
     def reference(self) -> Json:
-        """What get_resource gives: the physical id, or the name while there is none."""
+        """Return the value of get_resource: the physical id, or before it the name."""
         return self.name if self.physical_id is None else self.physical_id
 
     def attribute(self, name: str) -> Json:
-        """One attribute's value. Raises InvalidTemplateAttribute where the type has none of that name."""
+        """One attribute's value.
+
+        Raises InvalidTemplateAttribute where the type has none of that name.
+        """
         if name not in self.attribute_names:
             if self.any_attribute:
                 return None
@@ -334,21 +366,21 @@ class Resource(Generic[P_co]):
         return cast(Json, getattr(self, f"attr_{name}")())
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        """What get_attr gives: an attribute's value, or what `path` leads to within it; null where it leads nowhere.
+        """Return the value of get_attr at `path`; null where the path leads nowhere.
 
         A group asks its members for what the path names. Raises as `attribute`.
         """
         return cast(Json, select(self.attribute(name), path, None))
 
     def secrets(self) -> list[Json]:
-        """What `data` holds, or what follows from it, that opens something or proves a right.
+        """Return secrets in `data`, or derived from it.
 
         A caller who may not export the stack is shown stars in its place. Must not ask the object.
         """
         return []
 
     def shown_attributes(self) -> Iterable[str]:
-        """The names of the attributes that are shown where nobody asks for certain ones."""
+        """Return the names of the attributes shown by default."""
         return self.attributes_schema
 
     def attributes(self) -> JsonMap:
@@ -363,12 +395,14 @@ class Resource(Generic[P_co]):
         return None
 
     def live_metadata(self) -> JsonMap:
-        """What GET …/metadata shows."""
+        """Return the answer of GET …/metadata."""
         return self.metadata
 
     def wants_account(self) -> bool:
-        """Whether an agent of the object has to prove who it is to be let in. It gets an account before the object is
-        made or changed, which opens the metadata and the signals of this resource only, and goes after the object.
+        """Test whether an agent of the object needs an account.
+
+        It gets an account before the object is made or changed, which opens the metadata and the signals of this
+        resource only, and goes after the object.
 
         Must follow from the properties.
         """
@@ -377,14 +411,14 @@ class Resource(Generic[P_co]):
     # -- deciding ----------------------------------------------------------------------------------
 
     def needs_replace(self, change: Change) -> bool:
-        """Whether a change, though each changed property can be updated, needs a new object.
+        """Test whether a change of updatable properties needs a new object.
 
         Asked in previews too, where ``change.after`` may hold UNKNOWN. Must not touch the real object.
         """
         return False
 
     def objection(self, change: Change) -> str:
-        """Why a change that would be made in place cannot be; "": it can, or that is not known yet.
+        """Return why a change cannot be made in place; "": it can, or is unknown.
 
         Asked before an update is begun, which is refused then (400), and in previews; in both ``change.after`` may hold
         UNKNOWN. Must not touch the real object.
@@ -392,11 +426,16 @@ class Resource(Generic[P_co]):
         return ""
 
     def needs_replace_failed(self) -> bool:
-        """Whether an update replaces the object because its last action failed. A type may look at it and keep it."""
+        """Test whether an update replaces the object because its last action failed.
+
+        A type may look at it and keep it.
+        """
         return True
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """Whether no object with these properties can be made while this one is there: it has the name, or the place.
+        """Test whether a second object with these properties cannot exist beside this.
+
+        It has the same name or place.
 
         Then it is deleted first when it is replaced, unless the template or the environment gives an order. Asked in
         previews too, where `properties` may hold UNKNOWN. Must not touch the real object.
@@ -404,28 +443,37 @@ class Resource(Generic[P_co]):
         return False
 
     def takes(self, other: "Resource[Schema]") -> bool:
-        """Whether the object of `other`, which this one uses, goes when this one is deleted. Must not touch either."""
+        """Test whether the object of `other` is deleted with this one.
+
+        This one uses it. Must not touch either.
+        """
         return False
 
     def let_go(self, gone: "Resource[Schema]") -> None:
-        """Have the object let go of that of `gone` (a type of `joins`), if it holds that: it is about to go so that a
-        new one can be made. The update that comes once there is one joins it again. Also asked of all that is in a
-        nested stack that uses `gone`. May be called again. Must not write `data`.
+        """Detach the object from that of `gone` (a type of `joins`).
+
+        That object is about to be replaced after deletion; the update that follows attaches the new one. Also called
+        for resources of nested stacks that use `gone`. May be called again. Must not write `data`.
         """
 
     def survey(self) -> bool:
-        """Note in `data` what is there before anything is made, if `find` would otherwise take it for what was made.
+        """Note in `data` existing objects that `find` could take for the new one.
+
+        Returns True if there is something new to note: it is stored before `handle_create` is called.
 
         Whether there was something to note that is not there yet: then it is stored before `handle_create` is called.
         """
         return False
 
     def find(self) -> str | None:
-        """The physical id of the object called `physical_name`, or None; asked after a crash."""
+        """Return the physical id of the object called `physical_name`, or None.
+
+        Called after a crash.
+        """
         return None
 
     def live_properties(self) -> Mapping[str, Json] | None:
-        """The properties that the real object has now, those that it can tell; None: there is no such object.
+        """Return the properties of the real object; None: there is no such object.
 
         Asked after a check, which says what differs from the stored ones, and before an update that is to start from
         what is there (`converge`). Only looks.
@@ -442,7 +490,10 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_update(self, change: Change) -> Json:
-        """Make the change in place. Only called when every changed property is `update=True`."""
+        """Make the change in place.
+
+        Only called when every changed property is `update=True`.
+        """
         if change.changed:
             raise ReplaceResource
         return None
@@ -451,7 +502,9 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_rebuild(self, change: Change) -> Json:
-        """Make the object anew in place, as the new properties want it: it keeps its `physical_id`.
+        """Rebuild the object in place with the new properties.
+
+        It keeps its `physical_id`.
 
         In place of a replacement, for any of its reasons (a change, a failure, an unhealthy mark), where the template
         or the environment asks for ``replacement: {order: rebuild}``. A type without it is never asked.
@@ -466,14 +519,20 @@ class Resource(Generic[P_co]):
         return None
 
     def handle_snapshot_delete(self) -> Json:
-        """Save the object, then remove it: ``deletion_policy: Snapshot``. Its check is that of a delete."""
+        """Save the object, then remove it: ``deletion_policy: Snapshot``.
+
+        Its check is that of a delete.
+        """
         return self.handle_delete()
 
     def check_delete_complete(self, token: Json) -> bool | float:
         return True
 
     def handle_check(self) -> Json:
-        """Raise Unhealthy if the object is not there or not well; anything else if that cannot be found out."""
+        """Raise Unhealthy if the object is missing or broken.
+
+        Raise anything else if that cannot be determined.
+        """
         return None
 
     def check_check_complete(self, token: Json) -> bool | float:
@@ -492,18 +551,24 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_snapshot(self, name: str) -> Json:
-        """Save the object under `name`, which is the same after a crash. What finds it again belongs into `data`."""
+        """Save the object under `name`, which is the same after a crash.
+
+        What finds it again belongs into `data`.
+        """
         return None
 
     def check_snapshot_complete(self, token: Json) -> bool | float:
         return True
 
     def handle_delete_snapshot(self) -> None:
-        """Remove what was made for a snapshot; `data` is as it was when that was taken. Gone is well."""
+        """Remove what was made for a snapshot; `data` is as it was when that was taken.
+
+        Gone is well.
+        """
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:  # noqa: ARG003
-        """The properties that a restore makes the object with, in place of those that the template gives.
+        """Return the properties with which a restore makes the object.
 
         `saved` is what was in `data` when the snapshot was taken.
         """
@@ -525,10 +590,15 @@ class Resource(Generic[P_co]):
         return True
 
     def handle_cancel(self) -> None:
-        """What a handler has begun is given up: its check is not asked any more. Must not wait for anything."""
+        """Give up the work of a handler, whose check is not called any more.
+
+        Must not wait for anything.
+        """
 
     def handle_signal(self, details: JsonMap | None) -> str | Resize | None:
-        """Take a signal; see the module's text. Raises ResourceActionNotSupported where the type takes none.
+        """Take a signal; see the module's text.
+
+        Raises ResourceActionNotSupported where the type takes none.
 
         Details that make no sense: InvalidValue.
         """

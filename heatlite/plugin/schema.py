@@ -36,7 +36,7 @@ Path = tuple[str | int, ...]
 
 
 class Rules(TypedDict, total=False):
-    """What `prop` takes by keyword."""
+    """Keywords of `prop`."""
 
     doc: str
     between: tuple[float | None, float | None]
@@ -61,20 +61,28 @@ class Rules(TypedDict, total=False):
     hidden: bool
     """Accepted, but not shown by the resource-type routes."""
     secret: bool
-    """Whoever gives it does not want to see it again: a stack that has one is sealed, as by a hidden parameter."""
+    """Hide the value from everybody: it seals a stack, as a hidden parameter does."""
     alias: str
     """The property's name in templates, where it cannot be a Python name."""
     find: str
-    """Names a thing in the cloud, or gives its id: the name of the custom constraint that tells whether it is there
-    (``neutron.network``). Handlers of a `CloudResource` see the id."""
+    """Look up a name or an id in the cloud.
+
+    The name of the custom constraint that tests it (``neutron.network``). Handlers of a `CloudResource` see the id.
+    """
     resolve: str
     """As `find`, but that the thing is there is no condition of a valid template."""
     means: str
-    """An old name of the property called so, which is given the value; in a list's place, as its one element."""
+    """Old name of a property that is given the value.
+
+    In place of a list, it becomes its one element.
+    """
     null: bool
-    """A null that is written down is not as if nothing were: it is the kind's empty value."""
+    """Treat an explicit null as the kind's empty value."""
     api: str
-    """What the service calls the property; "" where it is not sent with the others. Without it: the property's name."""
+    """Name of the property in the service's API; "": not sent.
+
+    Without it: the property's name.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +213,10 @@ class Field:
         ]
 
     def typed(self, value: object) -> object:
-        """A coerced value as handlers see it: maps with known keys become instances of their schema."""
+        """Return a coerced value for handlers.
+
+        Maps with known keys become instances of their schema.
+        """
         if self.schema is not None and isinstance(value, Mapping):
             return self.schema(value)
         if self.item is not None and self.item.schema is not None and isinstance(value, Sequence):
@@ -213,7 +224,10 @@ class Field:
         return value
 
     def with_ids(self, value: Json, id_of: Callable[[str, str], str]) -> Json:
-        """A coerced value in which ids stand where the names of things were; `id_of` is given constraint and name."""
+        """Return a coerced value with ids in place of cloud names.
+
+        `id_of` gets the constraint and the name.
+        """
         if self.find is not None and isinstance(value, str) and value:
             return id_of(self.find, value)
         if self.find is not None and isinstance(value, list):
@@ -225,8 +239,11 @@ class Field:
         return value
 
     def wire(self, value: Json) -> Json:
-        """A coerced value as the service is sent it: known keys by the names of the API, defaults applied, without
-        those that have no value (a service takes null for one)."""
+        """Return a coerced value in the service's form.
+
+        Known keys get the names of the API. Defaults are applied, and keys without a value left out, since a service
+        takes null for one.
+        """
         if self.schema is not None and isinstance(value, dict):
             fields = self.schema.fields.values()
             given = {field.api: cast(Json, field.given(value)) for field in fields if field.api}
@@ -236,7 +253,7 @@ class Field:
         return value
 
     def read(self, value: Json) -> Json:
-        """What the service tells of the property, in the property's own form: `wire` the other way round."""
+        """Return a value of the service in the property's form, the reverse of `wire`."""
         if self.schema is not None and isinstance(value, dict):
             fields = self.schema.fields.values()
             return {field.name: field.read(value[field.api]) for field in fields if field.api and field.api in value}
@@ -254,7 +271,7 @@ class Field:
 
     @property
     def holds_secrets(self) -> bool:
-        """Whether a value may be a secret, or have one in it."""
+        """Test whether a value may be a secret or contain one."""
         within = self.schema is not None and self.schema.holds_secrets
         return self.secret or within or self.item is not None and self.item.holds_secrets
 
@@ -288,7 +305,7 @@ class Field:
         return self.default if value is None else value
 
     def differs(self, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
-        """Whether the property has another value, defaults applied on both sides."""
+        """Test whether the property has another value, with defaults on both sides."""
         old, new = self.given(before), self.given(after)
         if same(old, new):
             return False
@@ -318,7 +335,10 @@ _SCALARS: dict[object, Kind] = {str: Kind.STRING, int: Kind.INTEGER, float: Kind
 
 
 def _without_none(annotation: object) -> tuple[object, bool]:
-    """``str | None`` → (str, True). Json has null among its values, which does not make it optional."""
+    """``str | None`` → (str, True).
+
+    Json has null among its values, which does not make it optional.
+    """
     if annotation == Json or get_origin(annotation) not in (types.UnionType, typing.Union):
         return annotation, False
     rest = [choice for choice in get_args(annotation) if choice is not type(None)]
@@ -358,7 +378,9 @@ def same(one: object, other: object) -> bool:
 
 
 class Schema:
-    """Base of all schemas; see the module's text. An instance holds typed values, defaults applied.
+    """Base of all schemas; see the module's text.
+
+    An instance holds typed values, defaults applied.
 
     Below, *values* are those of a template after its functions have been resolved: JSON, keyed by
     property name, and UNKNOWN where a value is known only later. A null counts as not given.
@@ -371,7 +393,7 @@ class Schema:
     immutable: ClassVar[frozenset[str]] = frozenset()
     """Properties that must not change."""
     holds_secrets: ClassVar[bool] = False
-    """Whether a property is `secret`, at any depth."""
+    """Test whether a property is `secret`, at any depth."""
     _old_names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
@@ -409,7 +431,7 @@ class Schema:
             own[field.attribute] = field.typed(value)
 
     def fault(self) -> str | None:
-        """For types that have a rule about several properties together: what is wrong, or None.
+        """Return an error in the combination of several properties, or None.
 
         Called when each value is known and fine by itself.
         """
@@ -417,7 +439,9 @@ class Schema:
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
-        """The given values coerced, UNKNOWN left where it stands, and every fault, Heat's first one first.
+        """Return coerced values and every fault, Heat's first one first.
+
+        UNKNOWN stays in place.
 
         No defaults are filled in: what comes out is what was given.
         """
@@ -436,8 +460,9 @@ class Schema:
 
     @classmethod
     def coerce(cls, values: Mapping[str, object], whole: bool = True) -> JsonMap:
-        """The given values coerced. Raises StackValidationFailed with every fault; without `whole`, that some are
-        missing is none.
+        """The given values coerced.
+
+        Raises StackValidationFailed with every fault; without `whole`, that some are missing is none.
 
         UNKNOWN, which only previews have, is left where it stands.
         """
@@ -458,7 +483,9 @@ class Schema:
 
     @classmethod
     def diff(cls, before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
-        """Names of the properties that differ between coerced values, defaults applied on both sides.
+        """Return the names of properties that differ, with defaults on both sides.
+
+        The values are coerced.
 
         A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
         """
@@ -491,7 +518,7 @@ class Schema:
 
     @classmethod
     def kind_of(cls, path: Sequence[str | int]) -> str:
-        """The type of a property, or of what `path` leads to within it; "" where it is open."""
+        """Return the type of a property, or of the value at `path`; "" if open."""
         schema: type[Schema] | None = cls
         field: Field | None = None
         for step in path:

@@ -1,8 +1,7 @@
-"""What lets a machine signal a resource without being asked who it is.
+"""Signed URLs and tokens with which a machine signals one resource.
 
-A type of this kind derives from `Signalled` and calls `draw_key` in its `handle_create`. The key is the resource's own,
-is kept in its `data`, and dies with it. Whoever has a URL signed with it, or the token made of it, may signal this
-resource and nothing else.
+A type derives from `Signalled` and calls `draw_key` in its `handle_create`. The key is kept in the resource's `data`
+and is deleted with it. A URL signed with it, or its token, is valid for this resource only.
 """
 
 import base64
@@ -26,40 +25,51 @@ Query = Sequence[tuple[str, str]]
 """The parameters of a URL, decoded, in their order."""
 
 KEY = "signal_key"
-"""Where a resource's `data` has its key. Only a caller who may export the stack is shown it."""
+"""Key of the signing key in a resource's `data`.
+
+Only callers who may export the stack see it.
+
+Only a caller who may export the stack is shown it.
+"""
 
 
 class Key(NamedTuple):
-    """What a resource signs with, and the moment from which on it does (ISO 8601)."""
+    """Signing key of a resource, and the start of its validity (ISO 8601)."""
 
     secret: str
     since: str
 
 
 ACCESS_KEY, TIMESTAMP, SIGNATURE = "AWSAccessKeyId", "Timestamp", "Signature"
-"""Parameters of a signed URL: the resource's physical name, when its key was drawn, and the proof."""
+"""Parameters of a signed URL: physical name, time of the key, signature."""
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a request brings to show that it may signal a resource."""
+    """Proof in a request that it may signal a resource."""
 
     query: Query
     token: str | None = None
 
     @property
     def signature(self) -> str:
-        """That of the URL; "" where it has none."""
+        """Signature of the URL; "" without one."""
         return "".join(value for name, value in self.query if name == SIGNATURE)
 
 
 NATIVE = "native"
-"""The form ``/v1/{project}/stacks/…/resources/{resource}/signal``; other forms are ``/v1/{form}/{ARN}``."""
+"""Form ``/v1/{project}/stacks/…/resources/{resource}/signal``.
+
+Other forms are ``/v1/{form}/{ARN}``.
+"""
 NODE = "node"
-"""``/v1/{project}/stacks/…/resources/{resource}/node``: where the agent beside a resource registers."""
+"""Form ``/v1/{project}/stacks/…/resources/{resource}/node``.
+
+The agent beside a resource registers there.
+"""
 FORMS = (NATIVE, NODE, "signal", "waitcondition")
 """All that a URL is signed for."""
 _BELOW = {NATIVE: "signal", NODE: "node"}
-"""What a path below the resource ends with."""
+"""End of a path below the resource."""
 
 
 class Signalled(Resource[P_co]):
@@ -71,7 +81,7 @@ class Signalled(Resource[P_co]):
         self.data.setdefault(KEY, {"secret": secrets.token_urlsafe(32), "since": moment})
 
     def renew_key(self) -> None:
-        """Draw another key, if there is one: whatever was made of the old one proves nothing any more."""
+        """Replace the key, if there is one. Everything signed with the old one expires."""
         if self.data.pop(KEY, None) is not None:
             self.draw_key()
 
@@ -84,12 +94,14 @@ class Signalled(Resource[P_co]):
         return [key.secret, self.token, *(self._signature(form) for form in FORMS)]
 
     def signed_url(self, form: str) -> str:
-        """Where a POST or PUT signals this resource: `NATIVE`, ``signal`` or ``waitcondition`` (heat-api §14); or where
-        its agent registers: `NODE`."""
+        """Return a URL that signals this resource by POST or PUT, or registers a node.
+
+        The form is `NATIVE`, ``signal``, ``waitcondition`` or `NODE`.
+        """
         return f"{self.url(form)}?{urlencode([*self._query(), (SIGNATURE, self._signature(form))])}"
 
     def url(self, form: str) -> str:
-        """The same without the proof: for whoever sends `token` in ``X-Auth-Token``."""
+        """Return the URL without a signature, for use with `token` in X-Auth-Token."""
         path = self._path(form)
         if form not in _BELOW:
             head, _, arn = path.rpartition("/arn:")
@@ -98,11 +110,14 @@ class Signalled(Resource[P_co]):
 
     @property
     def token(self) -> str:
-        """What proves the right to signal this resource."""
+        """Return the token that allows to signal this resource."""
         return _sign(self._key().secret, "token", [])
 
     def admits(self, form: str, proof: Proof, lifetime: float) -> bool:
-        """Whether a request proves that it may signal this resource. `lifetime` of a key is in seconds."""
+        """Test whether a request may signal this resource.
+
+        `lifetime` of a key is in seconds.
+        """
         try:
             key = self._key()
             if self.facts.now() > from_text(key.since) + lifetime:
@@ -115,7 +130,7 @@ class Signalled(Resource[P_co]):
         return _equal(proof.signature, _sign(key.secret, self._path(form), signed))
 
     def _query(self) -> Query:
-        """What a signed URL says beside its signature."""
+        """Return the parameters of a signed URL without its signature."""
         return [
             (TIMESTAMP, self._key().since),
             ("SignatureMethod", "HmacSHA256"),
@@ -127,7 +142,10 @@ class Signalled(Resource[P_co]):
         return _sign(self._key().secret, self._path(form), self._query())
 
     def _key(self) -> Key:
-        """Raises NotSupported where there is none that could be used: what is adopted may come from elsewhere."""
+        """Return the key. Raises NotSupported without a usable one.
+
+        An adopted resource may come from elsewhere.
+        """
         match self.data.get(KEY):
             case {"secret": str() as secret, "since": str() as since} if secret:
                 return Key(secret, since)
@@ -143,17 +161,22 @@ class Signalled(Resource[P_co]):
 
 
 class Node(Signalled[P_co]):
-    """Base of the types beside whose objects an agent may work. They call `draw_key` in `handle_create`, and put
-    `agent_metadata` into their `live_metadata`: there the agent finds where it registers."""
+    """Base of the types beside whose objects an agent may work.
+
+    They call `draw_key` in `handle_create`, and put `agent_metadata` into their `live_metadata`: there the agent finds
+    where it registers.
+    """
 
     def agent_metadata(self) -> JsonMap:
-        """What the metadata says to the agent. A resource that was made before there were agents says nothing, until
-        its next update."""
+        """Return the metadata for the agent.
+
+        A resource that was made before there were agents says nothing, until its next update.
+        """
         return {AGENT: {"register": self.signed_url(NODE)}} if KEY in self.data else {}
 
 
 def address_of(reference: str) -> str:
-    """The physical name of the resource that a reference names: a signed URL, or the name itself."""
+    """Return the physical name in a reference: a signed URL, or the name itself."""
     return dict(parse_qsl(reference.partition("?")[2])).get(ACCESS_KEY, reference)
 
 

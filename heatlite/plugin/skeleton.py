@@ -1,7 +1,8 @@
-"""A template to start from: one resource, its properties as parameters, its attributes as outputs.
+"""Skeleton template of a resource type.
 
-This is GET /resource_types/{type}/template (heat-api §8.2). Unlike Heat's, a skeleton is always a valid template:
-a property of any type becomes a json parameter (Heat answers 500), and so does a list whose elements are no text.
+It has one resource, its properties as parameters and its attributes as outputs: GET /resource_types/{type}/template.
+Unlike Heat's, it is always valid: a property of any type becomes a json parameter (Heat answers 500), and so does a
+list whose elements are no text.
 """
 
 from heatlite.core.json import Json, JsonMap
@@ -34,7 +35,7 @@ _ALLOWED_CONSTRAINTS = {
     "comma_delimited_list": {"length", "allowed_values", "custom_constraint"},
     "json": {"length"},
 }
-"""Which constraints a parameter may have in these two versions, which do not know modulo yet."""
+"""Constraints of parameters in these two versions, which lack modulo."""
 
 
 def skeleton(resource_type: ResourceType, language: str) -> JsonMap:

@@ -1,1 +1,4 @@
-"""The language: templates, parameters, environments, functions. Pure: no I/O, no database, no cloud."""
+"""The language: templates, parameters, environments, functions.
+
+Pure: no I/O, no database, no cloud.
+"""

@@ -1,4 +1,4 @@
-"""A template and its environment → every problem in them, in the order in which Heat would meet them."""
+"""Checks of a template and its environment, in Heat's order."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ from heatlite.template.warnings import duplicate_keys
 __all__ = ["check", "check_definition", "locate", "raise_first"]
 
 MAX_NESTED_RESOURCES: Final = 10_000
-"""How many resources of nested templates are looked at."""
+"""Maximum number of resources of nested templates to check."""
 _MADE: Final = "nested_stack"
-"""What stands in messages for the name of a template that a type has made (Heat's)."""
+"""Name in messages for a template that a type has made (Heat's)."""
 
 
 class _NothingYet:
@@ -57,7 +57,9 @@ def check(
     pseudo: Mapping[str, str] | None = None,
     strict: bool = True,
 ) -> list[Problem]:
-    """Every problem, Heat's first error first; with line and column where `template` came as text.
+    """Return every problem, Heat's first error first.
+
+    Problems have line and column if `template` came as text.
 
     `strict` False is the way of POST /validate: parameters may lack values, and values are not checked.
     """
@@ -82,34 +84,34 @@ def check_definition(definition: Definition, types: TypeCatalog) -> list[Problem
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """The templates of a definition's nested stacks, and those within them, by resource."""
+    """Templates of nested stacks by resource, at every depth."""
 
     type: str
     definition: Definition
     children: "Mapping[str, Nested]"
     times: int = 1
-    """How often the stack holds what the definition holds."""
+    """Number of nested stacks with this definition."""
     given: Sequence[object] = ()
-    """The values of properties that are secret by their types; UNKNOWN stands for what is not known yet."""
+    """Values of properties that are secret by type; UNKNOWN if not known yet."""
     held: int = 0
-    """Characters of JSON of the definition's properties and metadata, as far as their values are known."""
+    """Characters of JSON of properties and metadata, as far as they are known."""
     own: int = 0
-    """Characters of JSON of the nested stack's parameters, and of the template that its type has made."""
+    """Characters of JSON of the nested parameters and of a generated template."""
 
     @property
     def hides(self) -> bool:
-        """Whether there is anything in it that must not be shown."""
+        """True if any part must not be shown."""
         own = bool(self.definition.template.hidden) or bool(self.given)
         return own or any(child.hides for child in self.children.values())
 
     @property
     def resources(self) -> int:
-        """How many resources the stack will have, those of the stacks within it counted."""
+        """Number of resources of the stack, with nested ones."""
         return self.times * (len(self.definition.resources) + sum(child.resources for child in self.children.values()))
 
     @property
     def size(self) -> int:
-        """Return the characters of JSON that the stack holds at least, those of the stacks within it counted."""
+        """Return the minimum size of the stack, with nested ones, in JSON characters."""
         return self.own + self.times * (self.held + sum(child.size for child in self.children.values()))
 
     @property
@@ -126,14 +128,13 @@ class Nested:
 
     @property
     def secrets(self) -> list[object]:
-        """The values of hidden parameters and secret properties, as far as they are known; those of the templates
-        within too."""
+        """Known values of hidden parameters and secret properties, with nested ones."""
         within = (value for child in self.children.values() for value in child.secrets)
         given = (value for value in self.given if value is not UNKNOWN)
         return [*self.definition.secrets(self.hidden), *given, *within]
 
     def describe(self) -> JsonMap:
-        """The `NestedParameters` of POST /validate?show_nested=true; {} where there are none."""
+        """Return `NestedParameters` of POST /validate?show_nested=true; {} if none."""
         described: JsonMap = {}
         for name, child in self.children.items():
             given = child.definition.environment.parameters
@@ -147,7 +148,10 @@ class Nested:
 
 
 def examine(definition: Definition, types: TypeCatalog, most: int = 0) -> tuple[list[Problem], Nested]:
-    """As `check_definition`, and the nested templates that were met. Sizes are counted no further than `most`."""
+    """As `check_definition`, and the nested templates that were met.
+
+    Sizes are counted no further than `most`.
+    """
     checker = _Checker(definition, types, _Run(most))
     checker.run()
     nested = Nested("", definition, checker.children, given=checker.secrets, held=checker.held)
@@ -155,7 +159,10 @@ def examine(definition: Definition, types: TypeCatalog, most: int = 0) -> tuple[
 
 
 class _Run:
-    """What all checkers of one check share: a template that many resources use is read and checked once."""
+    """Shared state of all checkers of one check.
+
+    A template that many resources use is read and checked once.
+    """
 
     def __init__(self, most: int) -> None:
         self._room = most
@@ -239,7 +246,7 @@ class _Checker:
             self.findings.add(Phase.TYPES, Problem(place, unavailable.text, error=unavailable.error))
 
     def _check_provider(self, resource: ResourceDefinition) -> None:
-        """Read the template that stands for the resource's type, and hold it to the type that it stands for."""
+        """Read the template of the resource's type, and compare it to that type."""
         file = resource.mapped_type
         target = self.definition.mapping.target(resource.name, resource.type)
         provider = self._run.provider(target, self.definition, self.types)
@@ -265,7 +272,7 @@ class _Checker:
     def _tell(
         self, resource: ResourceDefinition, problem: Problem, phase: Phase, made: NestedTemplate | None = None
     ) -> None:
-        """A problem of the template that stands for a resource's type, or that its type has made.
+        """Add a problem of a nested template, which a type names or makes.
 
         What was made has no text of its own: its problems lie where the definitions in it come from.
         """
@@ -296,7 +303,7 @@ class _Checker:
         self._check_nested(resource, provider.template, target, values, facade)
 
     def _check_made(self, resource: ResourceDefinition, made: NestedTemplate) -> None:
-        """Check the template that the resource's type makes of its properties, to the bottom."""
+        """Check the template that the type makes of its properties, with nested ones."""
         template = Template(made.document, self.definition.template.files)
         self._check_nested(resource, template, Target(_MADE), {}, None, made)
 
@@ -377,7 +384,7 @@ class _Checker:
         return ordered
 
     def _cycle_found(self, rest: list[str]) -> None:
-        """Everything in `rest` requires something in `rest`, so walking up from anywhere ends in a cycle."""
+        """Return a cycle. Everything in `rest` requires something in `rest`."""
         resources = self.definition.resources
         within = set(rest)
         walked: dict[str, None] = {}
@@ -480,7 +487,10 @@ class _Checker:
     def _resolved(
         self, section: Mapping[str, object] | Expression, path: Path, prefix: str, tell: bool = True
     ) -> Mapping[str, object] | None:
-        """The section as far as it can be known, None where nothing can be. Without `tell`, faults are left out."""
+        """The section as far as it can be known, None where nothing can be.
+
+        Without `tell`, faults are left out.
+        """
         if not isinstance(section, Expression):
             return section
         if isinstance(section, MapOf):
@@ -501,7 +511,10 @@ class _Checker:
         return found
 
     def _unresolved(self, failed: Iterable[Failed], path: Path, prefix: str = "") -> Iterator[Problem]:
-        """The messages name the property, for that is Heat's; the places are the functions'."""
+        """Yield the problems of failed functions.
+
+        Messages name the property as Heat's do; the places are the functions'.
+        """
         for function, error in failed:
             hint = self._name_hint(function, error)
             yield replace(stated(path, error.message, prefix), path=function.path, hint=hint)

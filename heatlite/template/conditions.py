@@ -1,4 +1,4 @@
-"""Conditions: decided once, while a template is bound (hot-language §6)."""
+"""Conditions of a template, decided once while it is bound."""
 
 from collections.abc import Container, Mapping
 from typing import Final
@@ -20,11 +20,14 @@ from heatlite.template.loader import Path
 from heatlite.template.problems import nearest, stated
 
 MOST_WORK: Final = 3_000_000
-"""What all functions of a template together may look at and make, in things (`weight`): about a second's work.
+"""Work that all functions of a template may do, in things (`weight`).
 
-A definition in use is evaluated over and over: then each reader has it, and each resource of a walk (`refill`)."""
+It takes about a second.
+
+A definition in use is evaluated over and over: then each reader has it, and each resource of a walk (`refill`).
+"""
 WORK_EACH: Final = 25
-"""What every evaluation adds to that, so that large templates do not run out of it."""
+"""Work that every evaluation adds, so that large templates have enough."""
 
 
 class _NotHere(Function):
@@ -39,7 +42,7 @@ class _NotHere(Function):
 
 
 class Conditions:
-    """The conditions section, and the judge of every condition: the `Bindings` of a template's functions.
+    """The conditions section; the `Bindings` of a template's functions.
 
     A broken definition is put down once in `problems` and then counts as true. So does a condition that depends
     on a value that is not known yet.
@@ -86,11 +89,14 @@ class Conditions:
             raise StackValidationFailed("The functions of the template make too much data")
 
     def refill(self) -> None:
-        """All the work is left again: somebody new asks."""
+        """Restore the full amount of work for another reader."""
         self._work_left = MOST_WORK
 
     def decide(self, condition: object, path: Path) -> bool:
-        """Whether a name, a boolean or a condition function holds. Raises StackValidationFailed."""
+        """Evaluate a name, a boolean or a condition function.
+
+        Raises StackValidationFailed.
+        """
         if isinstance(condition, bool):
             return condition
         if isinstance(condition, str):

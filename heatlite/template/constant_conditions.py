@@ -13,7 +13,10 @@ from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters import AllowedValues, ParameterSchema
 
 _MAX_STEPS: Final = 200_000
-"""Parts of conditions that are evaluated for one template. Conditions after that get no warning."""
+"""Parts of conditions that are evaluated for one template.
+
+Conditions after that get no warning.
+"""
 _MAX_CONSTANTS: Final = 200
 _MAX_DEPTH: Final = 60
 _NAMES: Final = {"get_param": "param", "Ref": "param"} | {
@@ -34,7 +37,10 @@ class ConstantConditions:
         self._steps = _MAX_STEPS
 
     def reason(self, condition: Json) -> str | None:
-        """Return why a condition never holds, None if it can hold or the limits are exceeded."""
+        """Return why a condition never holds.
+
+        None: it can hold, or the limits are exceeded.
+        """
         operands = [operand for pair in self._comparisons(condition, ("and", "or", "not")) for operand in pair]
         names = list(dict.fromkeys(name for operand in operands if (name := _parameter(operand)) is not None))
         constants = [operand for operand in operands if not isinstance(operand, (dict, list))]
@@ -54,7 +60,10 @@ class ConstantConditions:
         return "it is false whatever the parameters are"
 
     def _comparisons(self, condition: Json, within: Collection[str]) -> Iterator[tuple[Json, Json]]:
-        """Yield the operands of every equals, looking into the functions `within` and into named conditions."""
+        """Yield the operands of every equals.
+
+        Looks into the functions `within` and into named conditions.
+        """
         named: set[str] = set()
         stack = [condition]
         while stack and self._steps > 0:
@@ -84,7 +93,10 @@ class ConstantConditions:
         ]
 
     def _allowed(self, parameter: str) -> tuple[Json, ...] | None:
-        """Return all values that a parameter may have, None if its definition does not list them."""
+        """Return all values that a parameter may have.
+
+        None: its definition does not list them.
+        """
         schema = self._schemas.get(parameter)
         rules = schema.constraints if schema is not None else ()
         lists = [rule.typed for rule in rules if isinstance(rule, AllowedValues)]

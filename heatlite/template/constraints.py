@@ -1,4 +1,4 @@
-"""Named ("custom") constraints: without a cloud, with one, and those that plugins add (hot-language §7)."""
+"""Named ("custom") constraints: built in, of a cloud, and of plugins."""
 
 import functools
 import ipaddress
@@ -137,7 +137,10 @@ CLOUD: Final = frozenset({
     "octavia.pool", "trove.flavor", "zaqar.queue", "ironic.node", "ironic.portgroup",
 })
 # fmt: on
-"""Constraints that only a cloud can check; without one (`looked_up`) they hold for every value."""
+"""Constraints that only a cloud can check.
+
+Without one (`looked_up`) they accept every value.
+"""
 
 Check = Callable[[object], str | None]
 """Given a value, what is wrong with it; None if nothing is."""
@@ -145,17 +148,16 @@ Check = Callable[[object], str | None]
 _added: dict[str, Check] = {}
 
 Lookup = Callable[[str, object], str]
-"""Given the name of a constraint of `CLOUD` and a value: what is wrong with it, "" if nothing is."""
+"""Function from a constraint of `CLOUD` and a value to an error text or ""."""
 
 _lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 
 @contextmanager
 def looked_up(lookup: Lookup) -> Iterator[None]:
-    """Inside, and in this thread, a cloud is asked whether what templates name is there.
+    """Ask a cloud whether the objects that templates name exist, in this thread.
 
-    (A context and no argument: whose cloud it is concerns the one who asks for a template to be checked, and none of
-    the many who check it.)
+    A context and no argument: the many functions that check a template need not know the cloud.
     """
     token = _lookup.set(lookup)
     try:
@@ -165,12 +167,12 @@ def looked_up(lookup: Lookup) -> Iterator[None]:
 
 
 def add_constraint(name: str, check: Check) -> None:
-    """Make a check known under a name, for parameters of templates and properties of types alike."""
+    """Register a check by name, for parameters and properties alike."""
     _added[name] = check
 
 
 def constraint_fault(name: str, value: object) -> str:
-    """What is wrong with a value (not a list) under the constraint of that name; "" if nothing is."""
+    """Return an error text for a single value under a constraint, or ""."""
     if name in _added:
         text = _added[name](value)
         return f"Error validating value '{value}': {text}" if text else ""

@@ -1,4 +1,4 @@
-"""Resources and outputs of a template, with the environment and the parameters applied."""
+"""Resources and outputs of a template after binding."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +9,16 @@ from heatlite.template.types import Referred
 
 @dataclass(frozen=True, slots=True)
 class ResourceDefinition:
-    """One resource that shall be there. Values with functions in them are `Expression`s, to be resolved."""
+    """One resource that shall be there.
+
+    Values with functions in them are `Expression`s, to be resolved.
+    """
 
     name: str
     type: str
     """As the template writes it."""
     mapped_type: str
-    """As the registries map it; the name of a file where a template stands for the type."""
+    """Type after mapping by the registries, or the file name of a template."""
     properties: Mapping[str, object] | Expression
     metadata: Mapping[str, object] | Expression
     depends_on: tuple[str, ...]
@@ -26,9 +29,9 @@ class ResourceDefinition:
     external_id: str | None
     """The existing object that is to be adopted."""
     requires: frozenset[str]
-    """Enabled resources named by depends_on, or referred to in properties and metadata."""
+    """Enabled resources of depends_on and of references in properties and metadata."""
     refill: Callable[[], None] = field(repr=False, compare=False)
-    """As `Definition.refill`: to be called by whoever evaluates the resource by itself."""
+    """Restore the work limit before the resource is evaluated, as `Definition.refill`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class OutputDefinition:
 
 
 class _References:
-    """The scope in which references stand for themselves, and nothing else of resources is known."""
+    """Scope in which references stand for themselves and attributes are unknown."""
 
     def reference(self, name: str) -> object:
         return Referred(name)
@@ -52,6 +55,6 @@ class _References:
 
 
 def referring(properties: Mapping[str, object] | Expression) -> Mapping[str, object]:
-    """Properties as `ResourceTypeView.comes_after` sees them; what is wrong in them is told elsewhere."""
+    """Return properties for `ResourceTypeView.comes_after`, ignoring faults."""
     found = sift(properties, _References(), [])
     return found if isinstance(found, Mapping) else {}

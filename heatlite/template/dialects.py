@@ -1,7 +1,6 @@
-"""The two languages that templates are written in, and their versions: HOT, and CloudFormation's.
+"""Dialects: HOT and CloudFormation's language, with their versions.
 
-A dialect says how things are called and which functions there are; all else is common to both
-(hot-language §1, §4, §12).
+A dialect defines names and functions; the rest is common to both.
 """
 
 import functools
@@ -173,7 +172,7 @@ _CFN_CONDITIONS: Final[Table] = {
 # -- dialects --------------------------------------------------------------------------------------
 
 Words = Mapping[str, str]
-"""Our word for something (that is HOT's) → the dialect's; what the dialect does not have is left out."""
+"""HOT's word → the dialect's word. Missing features have no entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +194,13 @@ class Dialect:
     read_parameter: Callable[[str, object], ParameterSchema]
     """A parameter's definition, by its name. Raises InvalidSchemaError."""
     pseudo: Callable[[Mapping[str, str]], dict[str, object]]
-    """The pseudo parameters of the dialect, from those of HOT; what is not given is UNKNOWN."""
+    """Return the dialect's pseudo parameters from HOT's; UNKNOWN if not given."""
     lower_case_policies: bool = False
-    """Whether ``delete`` is as good as ``Delete``."""
+    """Accept ``delete`` for ``Delete``."""
     aliases: tuple[str, ...] = ()
 
     def describe_functions(self, with_conditions: bool = False) -> list[dict[str, str]]:
-        """The usable functions with one line each, by name (GET /template_versions/{v}/functions)."""
+        """Return the functions with one line each (GET /template_versions/{v}/functions)."""
         table = {**self.conditions, **self.functions} if with_conditions else self.functions
         return [
             {"functions": name, "description": function.summary}
@@ -294,7 +293,10 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 
 
 def find_dialect(name: str) -> Dialect | None:
-    """The dialect behind ``heat_template_version.rocky`` or ``heat_template_version.2018-08-31``; None if unknown."""
+    """Return the dialect of ``heat_template_version.rocky`` and the like, or None.
+
+    Dates work, too.
+    """
     key, _, version = name.partition(".")
     return DIALECTS.get(f"{key}.{ALIASES.get(version, version) if key == 'heat_template_version' else version}")
 

@@ -1,4 +1,4 @@
-"""A template, and the same bound to its parameters (hot-language §2, §3, §11)."""
+"""Templates, and definitions: templates bound to their parameters."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -38,7 +38,7 @@ DELETION_POLICIES: Final = ("Delete", "Retain", "Snapshot")
 
 
 class Template:
-    """A template with its version checked and its parameters read; nothing is bound yet.
+    """A template with its version checked and its parameters read, not bound yet.
 
     Raises InvalidTemplateVersion. Other faults are kept in `findings`, and raised or listed when the template is bound.
     """
@@ -88,14 +88,13 @@ class Template:
         facade: Mapping[str, object] | None = None,
         stored: bool = False,
     ) -> "Definition":
-        """The template with parameters given, conditions decided, disabled resources left out, functions parsed.
+        """Bind the template: apply parameters, decide conditions, parse functions.
 
-        `strict` False takes parameters without a value, and does not hold values to constraints (POST /validate).
-        `types` says which types there are to map to, and how the installation maps them; without it, every type that
-        the environment maps to is taken to be there. `facade`: what the resource says for whose type the template
-        stands (metadata, deletion_policy, update_policy). `stored`: values were held to constraints when they came, and
-        are not again: time may have gone over an `expiration`.
-        Raises the first fault, with all that were found in it.
+        Disabled resources are left out. `strict` False takes parameters without a value and does not check constraints
+        (POST /validate). `types` maps types as the installation does; without it, every mapped type counts as existing.
+        `facade` is data of the resource whose type is this template (metadata, deletion_policy, update_policy).
+        `stored` skips constraints, which were checked when the values came: an `expiration` may have passed. Raises the
+        first fault, with all others in it.
         """
         definition = self.definition(environment, pseudo, strict, types, facade, stored)
         raise_first(definition.findings.ordered())
@@ -114,7 +113,10 @@ class Template:
         return Definition(self, environment, pseudo, strict, types, facade, stored)
 
     def describe(self, given: Mapping[str, Json]) -> JsonMap:
-        """Description, parameters with the values `given`, and their groups, as POST /validate answers."""
+        """Return description, parameters with `given` values, and groups.
+
+        The form is that of POST /validate.
+        """
         described: JsonMap = {
             "Description": self.description or "No description",
             "Parameters": {name: schema.describe(given.get(name)) for name, schema in self.parameters.items()},
@@ -211,22 +213,28 @@ class Definition:
         self._read_outputs()
 
     def refill(self) -> None:
-        """The functions may do all their work again (`MOST_WORK`): of what is kept, each who asks has his own."""
+        """Restore the work limit (`MOST_WORK`) for another reader of the definition."""
         self._conditions.refill()
 
     def place(self, resource: str, key: str = "") -> Path:
-        """Where a resource, or one of its keys, stands in the template."""
+        """Return the place of a resource, or of one of its keys, in the template."""
         section = self.sections["resources"]
         return (section, resource, self.keys[key]) if key else (section, resource)
 
     def describe(self, hidden: Iterable[str] = ()) -> JsonMap:
-        """The answer of POST /validate; `hidden` are the names of hidden parameters of nested stacks."""
+        """Return the answer of POST /validate.
+
+        `hidden` are the names of hidden parameters of nested stacks.
+        """
         described = self.template.describe(self.environment.parameters)
         described["Environment"] = self.environment.to_dict({*self.template.hidden, *hidden})
         return described
 
     def secrets(self, hidden: Iterable[str] = ()) -> list[object]:
-        """The values of hidden parameters, and the secrets of sinks; `hidden` are names of those of nested stacks."""
+        """Return the values of hidden parameters and the secrets of sinks.
+
+        `hidden` are the names of those of nested stacks.
+        """
         given = self.environment
         sinks = [sink["secret"] for sink in given.event_sinks if isinstance(sink, Mapping) and "secret" in sink]
         names = {*self.template.hidden, *hidden}
@@ -315,7 +323,7 @@ class Definition:
         self._add_implied()
 
     def _add_implied(self) -> None:
-        """Have resources require those that their types say come first though nothing refers to them.
+        """Add dependencies that types imply.
 
         What the template itself says comes first: nothing is added that would close a circle.
         """
@@ -351,7 +359,7 @@ class Definition:
         return frozenset(found)
 
     def _needs(self, name: str, wanted: str) -> bool:
-        """Whether a resource requires another, by however many steps."""
+        """Test whether a resource requires another, directly or indirectly."""
         known, todo = set(), [name]
         while todo:
             resource = self.resources.get(todo.pop())
@@ -381,7 +389,7 @@ class Definition:
         external_id = None
         if "external_id" in keys and written.get(keys["external_id"]) is not None:
             external_id = self._external_id(written, path)
-            policy = "Retain"  # what we did not make we do not delete
+            policy = "Retain"  # adopted objects are not deleted
         description = written.get(keys["description"])
         if description is not None and not isinstance(description, str):
             self._add(Phase.DEFINITIONS, stated((*path, keys["description"]), "The description must be a string"))
@@ -406,7 +414,7 @@ class Definition:
     def _described(
         self, properties: Mapping[str, object] | Expression, description: str, kind: str
     ) -> Mapping[str, object] | Expression:
-        """The resource's description is its property's, if the type has one that can be updated (hot-language §3)."""
+        """Return the description: the property's, if the type can update it."""
         view = self.mapping.view(kind)
         known = view.property_types().get("description") if view is not None else None
         given = fields(properties)

@@ -1,4 +1,4 @@
-"""Environments: parameters and the mapping of types (hot-language §8)."""
+"""Environments: parameters and type mappings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,7 @@ def _wrong(text: str, path: tuple[str | int, ...], source: str, hint: str = "") 
 
 @dataclass(frozen=True)
 class Environment:
-    """What a stack is made with besides its template."""
+    """Input of a stack besides its template."""
 
     parameters: JsonMap = field(default_factory=dict)
     parameter_defaults: JsonMap = field(default_factory=dict)
@@ -54,7 +54,10 @@ class Environment:
     merge_strategies: Mapping[str, str] = field(default_factory=dict)
     """Counts only while files are merged; never stored."""
     without: frozenset[str] = frozenset()
-    """Entries of the installation's registry that do not count here: whose templates we are within; never stored."""
+    """Disabled entries of the installation's registry, never stored.
+
+    They are the templates around this one.
+    """
 
     @classmethod
     def parse(cls, source: Source) -> "Environment":
@@ -69,7 +72,7 @@ class Environment:
 
     @classmethod
     def stored(cls, data: Mapping[str, Json]) -> "Environment":
-        """An environment that was accepted once, perhaps by an older heatlite with fewer rules: it stays usable."""
+        """True for an environment accepted earlier, perhaps under fewer rules."""
         return cls.read(load_mapping(data, "environment", "Environment"))[0]
 
     @classmethod
@@ -128,7 +131,9 @@ class Environment:
         return environment, problems
 
     def to_dict(self, hidden: Iterable[str] | None = None) -> JsonMap:
-        """As the API gives it: the values of `hidden` parameters and the secrets of sinks masked.
+        """Return the API's form, with secrets masked.
+
+        These are the values of `hidden` parameters and the secrets of sinks.
 
         Without `hidden` nothing is masked, and `parse` reads it again.
         """
@@ -146,11 +151,11 @@ class Environment:
         }
 
     def hooks(self, resource_name: str) -> frozenset[str]:
-        """The breakpoints of a resource of this stack, by its name or a pattern: ``pre-create`` and the like."""
+        """Return the breakpoints of a resource (``pre-create`` …), by name or pattern."""
         return self._listed(resource_name, "hooks")
 
     def lifecycle_timeout(self, resource_name: str) -> float | None:
-        """Seconds for which an update lets a resource of this stack wait before it deletes it; None: it does not."""
+        """Return the seconds that an update waits before deletion; None: no wait."""
         timeout = None
         blocks = self.resource_registry.get("resources")
         for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
@@ -160,11 +165,11 @@ class Environment:
         return float(timeout) if isinstance(timeout, int | float) else None
 
     def restricted_actions(self, resource_name: str) -> frozenset[str]:
-        """What must not be done to a resource of this stack: `RESTRICTED_ACTIONS`."""
+        """Return the forbidden actions of a resource: `RESTRICTED_ACTIONS`."""
         return self._listed(resource_name, "restricted_actions")
 
     def protection(self, resource_name: str) -> str | None:
-        """Why a resource of this stack is to be protected once it is made; None: it is not."""
+        """Return why a resource is to be protected once made; None: it is not."""
         found: str | None = None
         blocks = self.resource_registry.get("resources")
         for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
@@ -175,11 +180,11 @@ class Environment:
 
     @property
     def protects_some(self) -> bool:
-        """Whether a resource of this stack, or of one nested in it, may be one to protect."""
+        """Test whether any resource, nested ones included, may be protected."""
         return _says_protect(self.resource_registry.get("resources"))
 
     def replacement(self, resource_name: str) -> Replacement:
-        """How a resource of this stack is replaced where its update_policy does not say."""
+        """Return the replacement of a resource whose update_policy has none."""
         found = Replacement()
         blocks = self.resource_registry.get("resources")
         for pattern, block in blocks.items() if isinstance(blocks, Mapping) else ():
@@ -197,7 +202,7 @@ class Environment:
         return frozenset(found)
 
     def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
-        """The environment of the nested stack that `target`, a template, makes of a resource.
+        """Return the environment of the nested stack that a template makes.
 
         Without the entry that led to the template, so that it may use the type that it stands for; of the blocks for
         single resources, what is within those that match the resource's name.
@@ -215,7 +220,7 @@ class Environment:
         )
 
     def within(self, resource_name: str) -> "Environment":
-        """The blocks for single resources that count in the nested stack of a resource, and nothing else."""
+        """Return the blocks for single resources in the nested stack of a resource."""
         return Environment(resource_registry={"resources": self._blocks_within(resource_name)})
 
     def _blocks_within(self, resource_name: str) -> JsonMap:
@@ -233,14 +238,14 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the registries make of a type."""
+    """Result of mapping a type."""
 
     name: str
     """Of a type or of a template."""
     entry: tuple[str, ...] = ()
     """The keys of the registry's last entry on the way; () where none was."""
     system: bool = False
-    """Whether that entry is the installation's."""
+    """True if the entry is the installation's."""
 
     @property
     def is_template(self) -> bool:
@@ -248,7 +253,7 @@ class Target:
 
 
 class TypeMapping:
-    """What becomes of a type in one stack: the environment's registry over the installation's (hot-language §8.1).
+    """Mapping of types: the environment's registry over the installation's.
 
     `types` None: every type is taken to be there, and the installation maps none.
     """
@@ -264,7 +269,7 @@ class TypeMapping:
         self._targets: dict[str, Target] = {}
 
     def target(self, resource_name: str, type_name: str) -> Target:
-        """What the type is for this resource: the first of the mappings that lead to something that is there."""
+        """Return the target for this resource: the first mapping that exists."""
         block = self._blocks.get(resource_name) if self._blocks else None
         if isinstance(block, Mapping):
             table = _Table(block, ("resources", resource_name), False)
@@ -314,7 +319,10 @@ class _Table:
 
 
 def merged_registry(*registries: Mapping[str, Json]) -> JsonMap:
-    """One registry of several, later ones on top; a null takes the entry away, and with ``*`` all that match."""
+    """Merge registries, later ones on top.
+
+    A null removes the entry, and with ``*`` all that match.
+    """
     entries: JsonMap = {}
     blocks: JsonMap = {}
     for registry in registries:
@@ -331,11 +339,11 @@ def merged_registry(*registries: Mapping[str, Json]) -> JsonMap:
 
 
 def _fault_of_sink(sink: Json) -> str:
-    """What is wrong with an event sink; "" where nothing is."""
+    """Return an error text for an event sink, or ""."""
     if not isinstance(sink, Mapping) or not isinstance(sink.get("type"), str):
         return "an event sink must be a map with a type"
     if sink["type"] == "zaqar-queue":
-        return ""  # Heat's; accepted, and a warning says that nobody is told
+        return ""  # Heat's; accepted, and a warning says that no queue exists
     if sink["type"] != "webhook":
         return f'there is no type "{sink["type"]}" of event sinks; there are: webhook, zaqar-queue'
     unknown = [key for key in sink if key not in ("type", "target", "secret", "ttl")]
@@ -447,12 +455,11 @@ def _hook_problems(hook: Json, path: tuple[str | int, ...], source: str) -> Iter
 
 
 def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) -> Environment:
-    """One environment from several files, later ones on top (hot-language §8).
+    """Merge environment files, later ones on top.
 
-    How values of one parameter come together is said by the first file that sets it, overwriting by default.
-    Once a file has set parameters, parameters unknown to the template are dropped from the later ones, as Heat
-    drops them. Raises StackValidationFailed, with all such places, where strategies contradict each other or do not fit
-    the type.
+    The first file that sets a parameter defines its merge strategy, by default overwriting. Once a file has set
+    parameters, parameters unknown to the template are dropped from later ones, as Heat does. Raises
+    StackValidationFailed with all places where strategies contradict each other or do not fit the type.
     """
     parameters: JsonMap = {}
     defaults: JsonMap = {}

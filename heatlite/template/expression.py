@@ -1,4 +1,4 @@
-"""Values that are not known until something else is: template functions and what contains them.
+"""Expressions: template functions and the containers around them.
 
 Parsing returns data in which nothing is a function untouched, so that resolving it costs one type test.
 """
@@ -30,21 +30,30 @@ class Unknown:
 
 UNKNOWN: Final = Unknown()
 OMIT: Final = object()
-"""What an `if` without its second value leaves behind: nothing. Never leaves the parser."""
+"""Result of an `if` without its second value: the item is left out.
+
+Never leaves the parser.
+"""
 
 
 class Scope(Protocol):
-    """Where references lead: the live stack, or a stand-in while checking. Either may answer UNKNOWN."""
+    """Resolver of references: the live stack, or a stand-in for checks.
+
+    Either may answer UNKNOWN.
+    """
 
     def reference(self, name: str, /) -> object:
-        """What get_resource gives for the resource `name`."""
+        """Return the value of get_resource for the resource `name`."""
 
     def attribute(self, name: str, attribute: str | None, path: Sequence[object], /) -> object:
-        """What get_attr gives; attribute None = a map of all attributes; `path` leads into the value."""
+        """Return the value of get_attr at `path`.
+
+        Attribute None stands for a map of all attributes.
+        """
 
 
 FETCHED: Final = 4
-"""How many times as much may be fetched as may be the result."""
+"""Factor by which fetched values may exceed the result."""
 
 
 class NoResources:
@@ -106,9 +115,9 @@ class MapOf(Expression):
 
 
 class Bounded:
-    """A scope for values that must not grow beyond so many characters of JSON, all together.
+    """Scope with a size limit for all values, in characters of JSON.
 
-    What is fetched counts as it is fetched, so that nothing is made of too much; what is resolved counts in the end.
+    Fetched values count when fetched, so that no large value is built. Resolved values count at the end.
     """
 
     def __init__(self, scope: Scope, most: int) -> None:
@@ -116,7 +125,7 @@ class Bounded:
         self._most = most
         self._fetched = 0
         self.size = 0
-        """What was resolved so far."""
+        """Size of the values resolved so far."""
 
     def reference(self, name: str, /) -> object:
         return self._counted(self._scope.reference(name))
@@ -162,7 +171,7 @@ def requires(value: object) -> Iterator[str]:
 
 
 def has_unknown(value: object) -> bool:
-    """Whether UNKNOWN stands anywhere in a resolved value."""
+    """Test whether a resolved value contains UNKNOWN."""
     if value is UNKNOWN:
         return True
     if isinstance(value, Mapping):
@@ -173,7 +182,7 @@ def has_unknown(value: object) -> bool:
 
 
 def weight(value: object) -> int:
-    """How much it is to look through a resolved value: the things in it, and one more for every 128 characters."""
+    """Return the work of reading a value: its items, and its characters / 128."""
     if isinstance(value, str):
         return 1 + (len(value) >> 7)
     if isinstance(value, Mapping):
@@ -184,7 +193,9 @@ def weight(value: object) -> int:
 
 
 def select(value: object, path: Sequence[object], missing: object) -> object:
-    """Follow `path` into `value`: maps by key, sequences and text by index (also as text; negative from the end).
+    """Follow `path` into `value`.
+
+    Maps take keys, sequences and text an index (also as text; negative from the end).
 
     `missing` if a step fails; UNKNOWN from the first unknown thing on.
     """
@@ -207,11 +218,11 @@ def select(value: object, path: Sequence[object], missing: object) -> object:
 
 
 class Bindings(Protocol):
-    """What functions may ask for while they are parsed."""
+    """Data and services for functions while they are parsed."""
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        """Typed values of the parameters, pseudo parameters too; UNKNOWN where there is none yet."""
+        """Typed parameter values, with pseudo parameters; UNKNOWN if not known yet."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -227,13 +238,19 @@ class Bindings(Protocol):
 
     @property
     def facade(self) -> Mapping[str, object] | None:
-        """What the resource says that uses the template for its type: metadata, deletion_policy, update_policy."""
+        """Data of the resource whose type is this template.
+
+        metadata, deletion_policy and update_policy.
+        """
 
     def decide(self, condition: object, path: Path) -> bool:
-        """Whether a condition (a name, a boolean, or a condition function) holds."""
+        """Evaluate a condition: a name, a boolean, or a condition function."""
 
     def charge(self, work: int) -> None:
-        """Count `work` (a `weight`, of what a function looks at or makes). Raises StackValidationFailed."""
+        """Count `work` (a `weight`, of what a function looks at or makes).
+
+        Raises StackValidationFailed.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +260,7 @@ class Call:
     name: str
     arguments: object
     path: Path
-    """Where the function stands; its own name is the last part."""
+    """Place of the function; its own name is the last part."""
     parser: "Parser"
 
     def parsed(self) -> object:
@@ -280,7 +297,10 @@ class Shape(Protocol):
 
 
 class Function(Expression):
-    """A template function. A subclass checks its syntax in `__init__` and computes in `apply`."""
+    """A template function.
+
+    A subclass checks its syntax in `__init__` and computes in `apply`.
+    """
 
     __slots__ = ("arguments", "bindings", "name", "path")
 
@@ -327,7 +347,7 @@ Failed = tuple[Function, Invalid]
 
 
 def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
-    """As `resolve`, but a function that fails goes to `failed`, and UNKNOWN takes its place.
+    """Resolve, but add failing functions to `failed` and use UNKNOWN for them.
 
     A function around it is not asked, so that each fault is told once.
     """
@@ -363,14 +383,17 @@ class Parser:
         self.problems: list[Problem] = []
 
     def parse(self, value: object, path: Path) -> object:
-        """`value` itself if no function is in it; a map with exactly one key, a function's name, is a call."""
+        """Return `value` with its calls parsed.
+
+        A map with one key, a function's name, is a call. A value without functions is returned as it is.
+        """
         if self.is_static(value):
             return value
         parsed = self.parse_part(value, path)
         return None if parsed is OMIT else parsed
 
     def is_static(self, value: object) -> bool:
-        """Whether there is no function in `value`."""
+        """Test whether `value` contains no function."""
         if type(value) is dict:
             if len(value) == 1:
                 for key in value:
@@ -386,7 +409,7 @@ class Parser:
         return True
 
     def parse_part(self, value: object, path: Path) -> object:
-        """As `parse`, for a value within a container: OMIT where the container shall drop it."""
+        """Parse a value within a container; OMIT tells it to leave the item out."""
         if isinstance(value, dict):
             if len(value) == 1:
                 ((name, arguments),) = value.items()
@@ -412,7 +435,7 @@ class Parser:
 
 
 def deferred(value: object) -> bool:
-    """Whether the value is not there yet while parsing, so that its type cannot be checked."""
+    """Test whether the value is known only after parsing, so has no type yet."""
     return value is UNKNOWN or isinstance(value, Expression)
 
 

@@ -16,18 +16,24 @@ from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.json import Json, JsonMap
 
 MAX_TEMPLATE_SIZE: Final = 512 * 1024
-"""Bytes of a template's text form (Heat's `max_template_size`); the caller holds its callers to it."""
+"""Bytes of a template's text (Heat's `max_template_size`).
+
+Callers of the loader enforce it.
+"""
 MAX_DEPTH: Final = 100
-"""How many containers may lie within each other."""
+"""Maximum depth of containers."""
 MAX_EXPANSION: Final = 512 * 1024
 """Characters and nodes that YAML aliases may add to a text."""
 
 MAX_DIGITS: Final = 1000
 """Characters of a number; reading one takes time that grows with the square of it."""
 MAX_BITS: Final = 1000
-"""Of an integer. Larger ones are no floating-point numbers any more, in which much of JSON's world holds them."""
+"""Bits of an integer.
+
+Larger ones exceed the floating-point numbers of most JSON readers.
+"""
 MAX_DUPLICATES: Final = 1000
-"""How many keys that are written more than once are told of."""
+"""Maximum number of duplicate keys that are reported."""
 
 VERSION_KEYS: Final = ("heat_template_version", "HeatTemplateFormatVersion", "AWSTemplateFormatVersion")
 
@@ -36,7 +42,9 @@ Position = tuple[int, int]
 
 
 _Within = dict[str | int, "int | _Within"]
-"""What is within a container by key and index: its place, or for a container what is within that.
+"""Places in a container by key and index.
+
+The value is a place, or for a container what is within it.
 
 A container's own place is under the key -1. A place is one number (`_place`), for there may be very many.
 """
@@ -44,7 +52,10 @@ _HERE: Final = -1
 
 
 class Source:
-    """A text, the data in it, and where things stand in it. `text` is empty where data came as an object."""
+    """A text, the data in it, and where things stand in it.
+
+    `text` is empty where data came as an object.
+    """
 
     def __init__(self, name: str, data: JsonMap, text: str = "", duplicates: tuple[Path, ...] | None = ()) -> None:
         self.name = name
@@ -55,13 +66,19 @@ class Source:
 
     @property
     def duplicates(self) -> tuple[Path, ...]:
-        """Paths of keys that are written more than once (the last one counts), the first MAX_DUPLICATES of them."""
+        """Return the paths of keys written more than once, MAX_DUPLICATES at most.
+
+        The last value of such a key counts.
+        """
         if self._duplicates is None:  # of a JSON text: its parser does not tell
             self._read_places()
         return self._duplicates or ()
 
     def locate(self, path: Sequence[str | int]) -> Position:
-        """Line and column, from 1, of what `path` leads to, or of the nearest thing around it; (0, 0) if unknown."""
+        """Return line and column, from 1, of `path` or its nearest parent.
+
+        (0, 0) if unknown.
+        """
         place: int | _Within = self._read_places() if self._root is None else self._root
         for step in path:
             within = place.get(step) if isinstance(place, dict) else None
@@ -121,7 +138,10 @@ def load(text: str, name: str = "template", kind: str = "Template") -> Source:
 
 
 def load_mapping(value: object, name: str = "template", kind: str = "Template") -> Source:
-    """What a request carries: an object that JSON text gave, or text. Raises HTTPBadRequest as `load` does."""
+    """Return the map in a request: an object from JSON, or text.
+
+    Raises HTTPBadRequest as `load` does.
+    """
     if isinstance(value, str):
         return load(value, name, kind)
     if not isinstance(value, Mapping):
@@ -135,7 +155,7 @@ def load_mapping(value: object, name: str = "template", kind: str = "Template") 
 
 
 def load_template(value: object, name: str = "template") -> Source:
-    """A template; one that comes as text has to name its version (Heat's rule for text only)."""
+    """Load a template. As text, it has to name its version (Heat's rule)."""
     source = load_mapping(value, name)
     if source.text and not any(key in source.data for key in VERSION_KEYS):
         raise _fault("Template format version not found.", name, "Template")
@@ -184,7 +204,10 @@ def _load_json(text: str) -> object:
 
 
 def load_json_value(text: str) -> Json:
-    """The value of a JSON text of any kind, held to the same bounds. Raises ValueError."""
+    """The value of a JSON text of any kind, held to the same bounds.
+
+    Raises ValueError.
+    """
     try:
         data: Json = json.loads(text)
     except RecursionError:
@@ -194,7 +217,10 @@ def load_json_value(text: str) -> Json:
 
 
 def verify_json_value(value: object) -> None:
-    """Raise ValueError for a value that could not be stored: too deep, NUL, lone surrogates, infinite numbers."""
+    """Raise ValueError for a value that cannot be stored.
+
+    It is too deep, or has NUL, lone surrogates or infinite numbers.
+    """
     try:
         _verify(value)
     except _Refused as error:
@@ -202,7 +228,10 @@ def verify_json_value(value: object) -> None:
 
 
 def _verify(data: object) -> None:
-    """Refuse what is not plain JSON data of a sane depth. Without recursion, for the depth is not yet known."""
+    """Refuse what is not plain JSON data of a sane depth.
+
+    Without recursion, for the depth is not yet known.
+    """
     level: list[object] = [data]
     depth = 0
     while level:
@@ -291,7 +320,7 @@ class _Builder:
         self.anchors: dict[str, tuple[object, int, int]] = {}
         self.expansion = 0
         self.plain: dict[str, object] = {}
-        """What texts without quotes, tags and anchors stand for."""
+        """Values of texts without quotes, tags and anchors."""
 
     def build(self) -> object:
         """The one document of the text, None if there is none."""
@@ -374,7 +403,7 @@ class _Builder:
             container[key] = value  # type: ignore[index, assignment]
 
     def scalar(self, event: yaml.ScalarEvent) -> object:
-        """What a scalar stands for; _MERGE for the key that merges."""
+        """Return the value of a scalar; _MERGE for the merge key."""
         if event.tag is not None or event.anchor is not None or not event.implicit[0]:
             return self._read_scalar(event)
         text: str = event.value
@@ -428,7 +457,7 @@ class _Builder:
         return value, size, height
 
     def _merge(self, frame: _Frame, event: yaml.Event) -> dict[str, Json]:
-        """Merge keys (``<<``): what a map says itself wins, then the merged maps, the earlier ones first."""
+        """Apply merge keys (``<<``): own keys win, then earlier merged maps."""
         merged: dict[str, Json] = {}
         for value in reversed(frame.merged):
             for part in reversed(value if isinstance(value, list) else [value]):
@@ -465,7 +494,7 @@ def _place(event: yaml.Event) -> int:
 
 
 class _PlaceReader:
-    """Where everything stands in a text that was loaded already, and which keys are written more than once."""
+    """Finds the places of values and the duplicate keys of a loaded text."""
 
     def __init__(self, text: str) -> None:
         self.builder = _Builder(text)
@@ -473,7 +502,7 @@ class _PlaceReader:
         self.stack: list[_Within] = [{}]
         """The containers that are open; the first one has the document in it."""
         self.steps: list[str | int | None] = [0]
-        """For each of them the key or the index of the value that comes next; None where a key comes."""
+        """Key or index of the next value of each open container; None: a key is next."""
 
     def read(self) -> _Within:
         next_event = self.builder.loader.get_event
@@ -502,7 +531,7 @@ class _PlaceReader:
                 document = stack[0].get(0)
                 if not isinstance(document, dict):
                     return {}
-                document.pop(_HERE)  # what is nowhere has no place
+                document.pop(_HERE)  # a missing path has no place
                 return document
             else:
                 continue

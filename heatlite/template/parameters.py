@@ -1,4 +1,4 @@
-"""Parameters: their definitions, their constraints, and their typed values (hot-language §7)."""
+"""Parameters: definitions, constraints and typed values."""
 
 import json
 import math
@@ -67,7 +67,10 @@ def to_text(value: object) -> str:
 
 
 def to_list(value: object) -> list[str]:
-    """The texts between the commas, spaces kept; a list is taken as it is. Raises ValueError."""
+    """The texts between the commas, spaces kept; a list is taken as it is.
+
+    Raises ValueError.
+    """
     if isinstance(value, list):
         return [to_text(item) for item in value]
     if isinstance(value, str):
@@ -76,7 +79,10 @@ def to_list(value: object) -> list[str]:
 
 
 def coerce(kind: str, value: Json) -> Json:
-    """What get_param gives for a value of a parameter of type `kind`. Raises ValueError."""
+    """Return the value of get_param for a parameter of type `kind`.
+
+    Raises ValueError.
+    """
     match kind:
         case "string":
             return to_text(value)
@@ -105,14 +111,14 @@ class Constraint(ABC):
 
     @abstractmethod
     def broken(self, value: Json) -> str:
-        """What is wrong with a typed value; "" if nothing is."""
+        """Return an error text for a typed value, or ""."""
 
     @abstractmethod
     def describe(self) -> JsonMap:
         """Its keys in the answer of POST /validate."""
 
     def fault(self, value: Json) -> str:
-        """What to tell people: the constraint's own description, if it has one."""
+        """Return the message for people: the constraint's own description, or ours."""
         text = self.broken(value)
         return self.description or text if text else ""
 
@@ -223,7 +229,7 @@ _ALLOWED_FOR: Final[Mapping[str, frozenset[str]]] = {
 }
 
 MAX_WRONG_VALUES: Final = 1000
-"""How many of the allowed values of one parameter are told of."""
+"""Maximum number of wrong allowed values that are reported for a parameter."""
 MODULO_SINCE: Final = "2017-02-24"
 TAGS_SINCE: Final = "2018-03-02"
 """Versions of HOT."""
@@ -272,7 +278,7 @@ class ParameterSchema:
 
     @classmethod
     def parse(cls, name: str, definition: object, version: str) -> "ParameterSchema":
-        """Read a definition; the default is held to the constraints, except the custom ones.
+        """Read a definition and check its default, except for custom constraints.
 
         Raises InvalidSchemaError with every fault.
         """
@@ -329,7 +335,10 @@ class ParameterSchema:
         return schema
 
     def check_default(self, path: Path) -> None:
-        """Raise InvalidSchemaError if the default breaks a constraint, custom ones left out."""
+        """Raise InvalidSchemaError if the default breaks a constraint.
+
+        Custom constraints are left out.
+        """
         if self.default is None:
             return
         try:
@@ -343,7 +352,10 @@ class ParameterSchema:
         raise_all(problems)
 
     def examine(self, given: Json, constrained: bool = True) -> tuple[Json, list[str]]:
-        """The typed value, and all that is wrong with it; not `constrained`, as far as its type goes."""
+        """Return the typed value and its faults.
+
+        Without `constrained`, only those of the type.
+        """
         try:
             verify_json_value(given)
             value = coerce(self.type, given)
@@ -366,7 +378,10 @@ class ParameterSchema:
         return str(value)
 
     def describe(self, given: Json = None) -> JsonMap:
-        """Its entry in the answer of POST /validate; `given` is the value of the request, if there is one."""
+        """Return the parameter's entry in the answer of POST /validate.
+
+        `given` is the value in the request, if there is one.
+        """
         shown: JsonMap = {
             "Type": TYPES[self.type],
             "Description": self.description,
@@ -388,7 +403,7 @@ class ParameterSchema:
 
 
 def _faults(value: Json, rules: Iterable[Constraint]) -> list[str]:
-    """What is wrong with a typed value; rules may share a description."""
+    """Return the faults of a typed value, those with the same text once."""
     return list(dict.fromkeys(fault for rule in rules if (fault := rule.fault(value))))
 
 
@@ -530,7 +545,10 @@ class Parameters(Mapping[str, object]):
         return str(value) if schema is None or value is UNKNOWN else schema.as_text(value)
 
     def immutable_changes(self, before: Mapping[str, object]) -> list[str]:
-        """Names of immutable parameters that were there before with another value. What is unknown may be the same."""
+        """Names of immutable parameters that were there before with another value.
+
+        What is unknown may be the same.
+        """
         return [
             name
             for name, schema in self.schemas.items()

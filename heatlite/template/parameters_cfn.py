@@ -1,4 +1,4 @@
-"""The definition of a parameter as CloudFormation's templates write it (hot-language §12)."""
+"""Definitions of parameters in CloudFormation's language."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -17,9 +17,12 @@ import re2
 MAX_MEMORY: Final = 2 << 20
 """Bytes that one program may use, including the states cached while matching."""
 WORK_PER_CHARACTER: Final = 4000
-"""Allowed product of program size and text length, per character of pattern and text. One unit takes 3 ns at worst."""
+"""Allowed product of program size and text length per written character.
+
+Characters of pattern and text count. One unit takes 3 ns at worst.
+"""
 FREE_CHARACTERS: Final = 60
-"""Added to the length of pattern and text, since each stands in a template with some syntax around it."""
+"""Added to the length of pattern and text: the syntax around them."""
 
 MAX_GROUPS: Final = 100
 """Groups of a pattern with look-around, which are read recursively."""
@@ -45,7 +48,9 @@ class TooMuchWork(ValueError):
 
 
 class Program:
-    """A pattern without look-around, compiled. Raises ValueError with the reason if it is invalid.
+    """A pattern without look-around, compiled.
+
+    Raises ValueError with the reason if it is invalid.
 
     `flags` are letters of ``(?ims)``.
     """
@@ -95,7 +100,10 @@ class Program:
 
 
 class Pattern:
-    """A pattern that whole values match. Raises ValueError with the reason if it is invalid."""
+    """A pattern that whole values match.
+
+    Raises ValueError with the reason if it is invalid.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -156,7 +164,10 @@ def _in_set(token: str, classes: Mapping[str, str]) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """Split a pattern, and drop look-arounds that may occur zero times: they demand nothing."""
+    """Split a pattern, without look-arounds that may occur zero times.
+
+    They demand nothing.
+    """
     tokens: list[str] = _TOKEN.findall(text)
     looks = [place for place, token in enumerate(tokens) if token in _LOOK_AROUND]
     if looks and sum(token.startswith("(") for token in tokens) > MAX_GROUPS:
@@ -180,7 +191,7 @@ def _group_end(tokens: Sequence[str], start: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """One alternative: what the value must look like from its beginning on, and what all of it must match."""
+    """Alternative of a pattern: tests from its beginning on, and of the rest."""
 
     conditions: Sequence[_Check]
     rest: Program

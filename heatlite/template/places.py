@@ -1,4 +1,4 @@
-"""Where problems stand: which file, which line."""
+"""Places of problems: file and line."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,10 @@ from heatlite.template.loader import Path, Source, load
 
 
 def path_of(document: Json, where: str) -> Path:
-    """The path that `Problem.where` writes as a text; what the document does not have of it is the last step."""
+    """Return the path that `Problem.where` writes as text.
+
+    Steps that the document lacks become the last one.
+    """
     path: list[str | int] = []
     while where:
         index = re.match(r"\[(\d+)\]\.?", where)

@@ -1,4 +1,7 @@
-"""Playbooks for nodes: text → stages. What is wrong with one is told with its place, all of it at once."""
+"""Playbooks for nodes: text → stages.
+
+What is wrong with one is told with its place, all of it at once.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,8 +105,11 @@ class Playbook:
 
 
 def read_playbook(document: object, name: str = "playbook") -> Playbook:
-    """A playbook from text (YAML or JSON) or from an object. Raises HTTPBadRequest, which names the first place and
-    carries all problems, and RequestLimitExceeded for a text that is too long."""
+    """A playbook from text (YAML or JSON) or from an object.
+
+    Raises HTTPBadRequest, which names the first place and carries all problems, and RequestLimitExceeded for a text
+    that is too long.
+    """
     if isinstance(document, str) and len(document) > MAX_TEMPLATE_SIZE:
         raise RequestLimitExceeded(message=f"a playbook may have at most {MAX_TEMPLATE_SIZE} characters.")
     source = load_mapping(document, name, "Playbook")
@@ -116,7 +122,7 @@ def read_playbook(document: object, name: str = "playbook") -> Playbook:
 
 
 def problems(source: Source) -> list[Problem]:
-    """What is wrong with a playbook, each with line and column where its text is at hand."""
+    """Return the problems of a playbook, with line and column if it came as text."""
     wrong = list(_problems(source))
     placed = locate([Problem(path, "", source=source.name) for path, _ in wrong], {source.name: source})
     return [
@@ -134,7 +140,7 @@ def problems(source: Source) -> list[Problem]:
 
 
 def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Where, and what."""
+    """Yield the place and the text of each problem."""
     for path in source.duplicates:
         yield path, "stands there twice."
     wrong = [
@@ -150,7 +156,7 @@ def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def _unknown(error: ValidationError) -> tuple[str, ...]:
-    """The key that should not be there, where it is that: its place is meant, not that of the map."""
+    """Return the place of an unknown key, rather than that of its map."""
     if error.validator != "additionalProperties":
         return ()
     schema: Any = error.schema

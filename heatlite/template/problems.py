@@ -33,7 +33,10 @@ MAX_HINTS = 30
 
 
 class Phase(IntEnum):
-    """Heat's order of validation: of all problems the first of the lowest phase is the one that Heat would name."""
+    """Phase of validation.
+
+    Heat reports the first problem of the lowest phase.
+    """
 
     SECTIONS = 1
     DEFINITIONS = 2
@@ -64,7 +67,10 @@ class Findings:
         return Findings(self._found, self._hints)
 
     def nearest(self, name: str, known: Iterable[str]) -> str:
-        """As the function `nearest`, for the first MAX_HINTS names: each costs milliseconds in a large template."""
+        """Return `nearest`, for the first MAX_HINTS names only.
+
+        Each call takes milliseconds in a large template.
+        """
         self._hints -= 1
         return nearest(name, known) if self._hints >= 0 else ""
 
@@ -79,7 +85,7 @@ def dotted(path: Path) -> str:
 
 
 def stated(path: Path, text: str, prefix: str = "", *, error: str = "StackValidationFailed", hint: str = "") -> Problem:
-    """A problem whose message is ``<prefix>: <dotted path>: <text>``, empty parts left out."""
+    """Return a problem ``<prefix>: <dotted path>: <text>``, without empty parts."""
     message = ": ".join(part for part in (prefix, dotted(path), text) if part)
     return Problem(path, message, hint=hint, error=error)
 
@@ -91,7 +97,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def raise_first(problems: Sequence[Problem]) -> None:
-    """Raise the error that the first problem names, with all of them in it. Warnings raise nothing."""
+    """Raise the error that the first problem names, with all of them in it.
+
+    Warnings raise nothing.
+    """
     first = next((problem for problem in problems if problem.severity == "error"), None)
     if first is None:
         return
@@ -102,7 +111,7 @@ def raise_first(problems: Sequence[Problem]) -> None:
 
 
 def locate(problems: Iterable[Problem], sources: Mapping[str, Source]) -> list[Problem]:
-    """The problems with line and column, where the text of their source (by name) is at hand."""
+    """Add line and column to problems whose source, by name, came as text."""
     located = []
     for problem in problems:
         source = sources.get(problem.source)

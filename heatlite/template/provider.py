@@ -1,4 +1,4 @@
-"""Templates that stand for a resource type: seen as a type (hot-language §9)."""
+"""Templates used as resource types."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -31,7 +31,9 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 class Provider:
-    """A template as a resource type (`types.ResourceTypeView`): parameters are properties, outputs are attributes.
+    """A template as a resource type (`types.ResourceTypeView`).
+
+    Parameters are properties, outputs are attributes.
 
     `defaults` are the environment's parameter_defaults, which hold for nested stacks too.
     """
@@ -47,7 +49,7 @@ class Provider:
         self.attribute_names = frozenset({"show", *template.outputs})
 
     def has_attribute(self, name: str) -> bool:
-        """Whether get_attr may ask for it: an output, or ``resource.<name>…`` within."""
+        """Test for an attribute: an output, or ``resource.<name>…``."""
         if name in self.attribute_names:
             return True
         start, _, rest = name.partition(".")
@@ -94,7 +96,7 @@ class Provider:
         return None
 
     def check_facade(self, type_name: str, facade: ResourceTypeView) -> list[str]:
-        """What keeps the template from standing for a known type."""
+        """Return why the template does not fit a known type."""
         wanted, offered = facade.property_types(), self.property_types()
         texts = []
         for name, kind in wanted.items():
@@ -158,7 +160,7 @@ def parameter_value(schema: ParameterSchema, value: object) -> Json:
 
 
 def read_provider(target: Target, template: Template, types: TypeCatalog, defaults: Mapping[str, Json]) -> Provider:
-    """The template that `target` names, from the files that came with `template` or from the installation's.
+    """Read the template of `target` from the files of `template` or the installation.
 
     Raises StackValidationFailed "Could not fetch remote template …", and what is wrong with it.
     """

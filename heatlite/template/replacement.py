@@ -1,9 +1,8 @@
-"""How a resource is replaced: which of the two objects goes or comes first, and under which name.
+"""Replacement settings: order and name of the two objects.
 
 Written as ``replacement: {order: …, name: …}``, in a resource's update_policy, or in the registry of an environment
-under ``resources:`` for a resource or a pattern of names (``"*"``: the whole stack, and the stacks within it). Heat
-knows one order only: create first. Where nothing is said that holds here, too, unless the type knows that its two
-objects cannot be there at once (`plugin.resource.Resource.excludes`).
+under ``resources:`` for a resource or a pattern of names (``"*"``: the stack and its nested stacks). The default is
+Heat's only order, create first, unless the type's two objects cannot coexist (`plugin.resource.Resource.excludes`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,9 @@ from heatlite.template.types import Fault
 CREATE_FIRST: Final = "create_first"
 """The new object is made, what uses it turns to it, the old one goes."""
 DELETE_FIRST: Final = "delete_first"
-"""The old object goes before the new one is made: for what there can only be one of."""
+"""Delete the old object before the new one is made."""
 REBUILD: Final = "rebuild"
-"""The object is made anew in place, where its type can; else as if nothing were said."""
+"""Rebuild the object in place if its type can; else use the default."""
 NEW: Final = "new"
 KEEP: Final = "keep"
 """The new object is called as the old one was; only where that is gone by then."""
@@ -27,10 +26,10 @@ ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {"order": (CREATE_FIRST, DELETE_
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What holds for one resource."""
+    """Replacement settings of one resource."""
 
     order: str | None = None
-    """None: nobody has said anything."""
+    """None: not set."""
     name: str = NEW
 
     def refined(self, settings: object) -> "Replacement":
@@ -45,14 +44,14 @@ class Replacement:
         )
 
     def fault(self) -> str | None:
-        """What does not go together."""
+        """Return an error text for contradictory settings, or None."""
         if self.name == KEEP and self.order in (None, CREATE_FIRST):
             return "a new object cannot take the name of one that is still there: name: keep needs order: delete_first"
         return None
 
 
 def faults(settings: object) -> Iterator[Fault]:
-    """What is wrong with ``replacement: …``; values that are not known yet are not."""
+    """Return the faults of ``replacement: …``. Unknown values have none."""
     if not isinstance(settings, Mapping):
         yield Fault((), "replacement must be a map with order and name")
         return

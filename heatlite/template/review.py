@@ -1,4 +1,4 @@
-"""Everything that is wrong with a template and what comes with it, in one run (`heatlite validate`, `all_errors`)."""
+"""All problems of a template and its files (`heatlite validate`, `all_errors`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,12 +24,11 @@ def review(
     children: Mapping[str, Source] | None = None,
     complete: bool = True,
 ) -> list[Problem]:
-    """Every problem and every warning, each with file, line and column, by file and line.
+    """Return every problem and warning, by file, line and column.
 
-    `environment` is what `environments` (the texts, for the places) come to together; not `complete`, where one of
-    them is broken: then nobody can tell which parameters have no value. `children` are the texts of those `files` that
-    are templates. A parameter without a value is a warning here: the template asks for it, and that is no fault of its
-    own. No message shows the value of a hidden parameter.
+    `environment` is `environments` merged. `complete` is False if one of them is broken, so that parameters without
+    values are unknown. `children` are the texts of those `files` that are templates. A parameter without a value is a
+    warning: the template needs it, which is no fault. No message shows the value of a hidden parameter.
     """
     found = []
     for problem in check(template, environment, types, files):
@@ -54,7 +53,7 @@ def review(
 
 
 def _hidden(templates: Sequence[Template], environment: Environment) -> Iterator[object]:
-    """What must not be shown: what hidden parameters are given, and what they have without that."""
+    """Return the given values and the defaults of hidden parameters."""
     for template in templates:
         for name in template.hidden:
             places = (environment.parameters, environment.parameter_defaults)
@@ -76,7 +75,10 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def to_dict(problem: Problem) -> JsonMap:
-    """The form in JSON. `line` and `column` count from 1; 0 where there is no text. `hint` may be empty."""
+    """The form in JSON.
+
+    `line` and `column` count from 1; 0 where there is no text. `hint` may be empty.
+    """
     return {
         "file": problem.source,
         "line": problem.line,

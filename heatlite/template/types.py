@@ -1,4 +1,7 @@
-"""What the checker has to know of a resource type and of the installation. The registry of types gives it."""
+"""Views of resource types and of the installation, for the checker.
+
+The registry of types gives it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +21,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Referred:
-    """Where get_resource stands in the properties that `ResourceTypeView.comes_after` sees."""
+    """Reference to a resource in properties for `ResourceTypeView.comes_after`."""
 
     name: str
 
@@ -32,19 +35,19 @@ class PropertyType:
     required: bool
     updatable: bool
     secret: bool = False
-    """Whether whoever gives it does not want to see it again."""
+    """True if the value must not be shown again."""
 
 
 @dataclass(frozen=True, slots=True)
 class NestedTemplate:
-    """The template of the stack that a resource makes, as far as it is known before anything is there."""
+    """Template of the stack that a resource makes, as far as it is known."""
 
     document: JsonMap
     """UNKNOWN may stand in it."""
     times: int = 1
-    """How often the stack holds what the template holds: of members that are all alike, one is looked at."""
+    """Number of copies in the stack: of equal members, one is checked."""
     origin: tuple[str | int, ...] = ()
-    """Where in the resource's properties the definitions of the stack's resources come from."""
+    """Place in the resource's properties where the definitions come from."""
 
 
 class ResourceTypeView(Protocol):
@@ -56,24 +59,27 @@ class ResourceTypeView(Protocol):
 
     @property
     def any_attribute(self) -> bool:
-        """Whether every attribute name is allowed."""
+        """True if every attribute name is allowed."""
 
     @property
     def snapshot_on_delete(self) -> bool:
-        """Whether ``deletion_policy: Snapshot`` is possible."""
+        """True if ``deletion_policy: Snapshot`` is possible."""
 
     @property
     def after(self) -> frozenset[str]:
-        """Types of the same template that a resource of this one may have to wait for though nothing refers to them."""
+        """Types that a resource of this one may implicitly depend on."""
 
     def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """Whether a resource with the properties `own` waits for one of type `kind` (of `after`) with those of `other`.
+        """Test for an implicit dependency on a resource of type `kind` (of `after`).
 
         References stand in both as `Referred`, and what is not known as UNKNOWN.
         """
 
     def kind_of(self, path: Sequence[str | int]) -> str:
-        """The type of a property, or of what `path` leads to within it: "string", "list" …; "" where it is open."""
+        """Return the type of a property, or of the value at `path`.
+
+        "string", "list" …; "" where it is open.
+        """
 
     def property_types(self) -> Mapping[str, PropertyType]:
         """The properties by name."""
@@ -82,33 +88,36 @@ class ResourceTypeView(Protocol):
         """Faults of `given`: resolved values, in which UNKNOWN may stand anywhere."""
 
     def check_installation(self, given: Mapping[str, object], installation: "Installation") -> list[Fault]:
-        """What `given`, which has no fault, asks for and the operator does not offer."""
+        """Return faults of valid properties that the installation does not offer."""
 
     def check_update_policy(self, given: Mapping[str, object]) -> list[Fault]:
         """The same for the update_policy section."""
 
     def nested_template(self, given: Mapping[str, object]) -> NestedTemplate | None:
-        """For a type that makes a stack of a template of its own; None where nothing can be said of it."""
+        """Return the template of a type that makes a stack; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What the operator's own environment files say; it lies under the environment of every stack."""
+    """Environment files of the operator, below the environment of every stack."""
 
     resource_registry: JsonMap = field(default_factory=dict)
     event_sinks: Sequence[Json] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Templates that the registry names, by the names that it gives them."""
     regions: frozenset[str] | None = None
-    """Where else stacks can be made; None where that is not known, without a server."""
+    """Regions for stacks; None: unknown, without a server."""
     cloud: str | None = None
-    """The cloud in which resources are made, "" where there is none; None where that is not known, without a server."""
+    """Cloud of the resources, "" for none; None: unknown, without a server."""
     max_nested_stack_depth: int = 5
-    """How deep stacks may lie within each other below the first."""
+    """Levels of nested stacks below the first."""
 
 
 class Unavailable(NamedTuple):
-    """Reason why an installed type cannot be used: the caller may not, or the cloud has no such service."""
+    """Reason why an installed type cannot be used.
+
+    The caller may not, or the cloud has no such service.
+    """
 
     error: str
     """Name of the error."""
@@ -116,7 +125,7 @@ class Unavailable(NamedTuple):
 
 
 Availability: TypeAlias = Callable[[str], Unavailable | None]
-"""Function from the name of a type to the reason why it cannot be used, None if it can."""
+"""Function from a type's name to the reason why it is unavailable, or None."""
 
 
 class TypeCatalog(Protocol):
@@ -127,7 +136,7 @@ class TypeCatalog(Protocol):
 
     @property
     def installation(self) -> Installation:
-        """What the operator has set up for all stacks."""
+        """Settings of the operator for all stacks."""
 
     def unavailable(self, type_name: str) -> Unavailable | None:
         """Return why an installed type cannot be used, None if it can."""

@@ -1,7 +1,7 @@
-"""What is allowed, and yet hardly meant: text that YAML 1.1 reads as something else, parameters that nothing uses,
-conditions that can never hold.
+"""Warnings about legal but probably unintended parts of a template.
 
-Heat says nothing about any of it. All of it is found in the document as written, so no environment is needed.
+Examples are text that YAML 1.1 reads as something else, unused parameters, and conditions that never hold. Heat reports
+none of them. Warnings depend on the document only, so they need no environment.
 """
 
 import json
@@ -25,12 +25,18 @@ _SECTIONS: Final = {"Parameters": "parameters", "Resources": "resources", "Condi
 
 
 def template_warnings(source: Source, template: Template, types: TypeCatalog) -> list[Problem]:
-    """Every warning about a template, except for its duplicate keys, which `check` tells of."""
+    """Return every warning about a template, without duplicate keys.
+
+    `check` reports those.
+    """
     return [*_damage(source, _Wanted(template, types)), *_unused(template), *_never(template)]
 
 
 def child_warnings(source: Source, template: Template, types: TypeCatalog) -> list[Problem]:
-    """Every warning about a template that stands for a type: its parameters are the type's, used or not."""
+    """Return every warning about a template used as a type.
+
+    Its parameters are the type's, used or not.
+    """
     return [*_damage(source, _Wanted(template, types)), *duplicate_keys(source), *_never(template)]
 
 
@@ -51,7 +57,7 @@ def _untold(source: Source) -> Iterator[Problem]:
     sinks = source.data.get("event_sinks")
     for i, sink in enumerate(sinks if isinstance(sinks, list) else ()):
         if isinstance(sink, Mapping) and sink.get("type") == "zaqar-queue":
-            text = "There are no zaqar queues here: nobody is told of events."
+            text = "There are no zaqar queues here: events are not sent."
             yield Problem(("event_sinks", i), text, "a webhook is", "EventSinkIgnored", severity="warning")
 
 
@@ -80,7 +86,10 @@ class _Plain:
 
 
 def _damage(source: Source, wanted: Callable[[Path], str]) -> list[Problem]:
-    """`wanted` tells what is meant at a path: "string", another kind, or "" where nobody knows."""
+    """Yield damaged scalars. `wanted` gives the intended kind at a path.
+
+    It is "string", another kind, or "" if unknown.
+    """
     if not source.text or _is_json(source):
         return []
     found = []
@@ -95,7 +104,7 @@ def _damage(source: Source, wanted: Callable[[Path], str]) -> list[Problem]:
 
 
 def _reading(scalar: _Plain, wanted: Callable[[Path], str]) -> str:
-    """What a scalar becomes; "" where that is no surprise."""
+    """Return a surprising reading of a scalar, or ""."""
     text, value = scalar.text, scalar.value
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     if scalar.is_key:
@@ -114,7 +123,7 @@ def _reading(scalar: _Plain, wanted: Callable[[Path], str]) -> str:
 
 
 class _Open:
-    """A container that is still open: `key` of a map (None: a key comes next), or the next index."""
+    """Open container: next `key` of a map (None: a key is next), or next index."""
 
     __slots__ = ("is_map", "key")
 
@@ -165,7 +174,7 @@ def _value(text: str) -> bool | int | float | None:
 
 
 class _Wanted:
-    """What kind of value is meant where in a template."""
+    """Intended kinds of values by their place in a template."""
 
     def __init__(self, template: Template, types: TypeCatalog) -> None:
         self._template = template
@@ -204,7 +213,7 @@ class _Wanted:
 
 
 def _kind(parameter_type: str, within: bool) -> str:
-    """What is meant by the value of a parameter, or within it."""
+    """Return the intended kind of a parameter's value, or of a part of it."""
     if parameter_type == "comma_delimited_list":
         return "string"
     return "" if within and parameter_type == "json" else parameter_type
@@ -298,7 +307,7 @@ def _never(template: Template) -> list[Problem]:
 
 
 def _inline_conditions(document: Mapping[str, Json]) -> Iterator[tuple[Path, Json]]:
-    """Conditions written where they are used: of resources and outputs, and of each `if`."""
+    """Yield conditions written in place: of resources, outputs and each `if`."""
     stack: list[tuple[Path, Json]] = [
         ((section,), document.get(section)) for section in ("resources", "Resources", "outputs", "Outputs")
     ]

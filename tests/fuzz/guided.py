@@ -1,4 +1,4 @@
-"""Runs a target under atheris, with our seeds and words added to what the command line says."""
+"""Run a target under atheris, with our seeds and words."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ import atheris
 
 FOLDER = Path(__file__).parent
 FIXED = ("-timeout=5", "-rss_limit_mb=1024", "-max_len=16384")
-"""Seconds an input may take while instrumented, and memory. Whoever wants others says so behind them."""
+"""Limits of time (seconds) and memory. Later arguments override them."""
 
 
 def run(name: str) -> None:

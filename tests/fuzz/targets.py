@@ -1,4 +1,4 @@
-"""What is done with hostile bytes. Each target may raise nothing; what is ours to refuse, it takes as refused."""
+"""Targets for hostile bytes. They catch our own errors and raise nothing else."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ PSEUDO: Final = {"OS::stack_id": "id", "OS::stack_name": "name", "OS::project_id
 
 
 class Live:
-    """A stack in which `r` has an attribute for everything, and nothing else is known yet."""
+    """A stack in which `r` has every attribute, and nothing else is known."""
 
     def reference(self, name: str) -> object:
         return name if name == "r" else UNKNOWN
@@ -57,7 +57,7 @@ def template(data: bytes) -> None:
 
 
 def environment(data: bytes) -> None:
-    """Read environments (parted by a line ``# next``), merge them, and bind a template to the result."""
+    """Read environments (split at ``# next``), merge them, and bind a template."""
     texts = data[:MAX_TEMPLATE_SIZE].decode(errors="surrogateescape").split("# next\n")
     kinds = ("string", "number", "json", "comma_delimited_list", "boolean")
     parameters: dict[str, Json] = {kind: {"type": kind} for kind in kinds}

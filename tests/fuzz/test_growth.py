@@ -1,4 +1,4 @@
-"""Random requests that grow: chains of resources that hold each other over and over, floods of signals.
+"""Requests that grow: chains of resources, and floods of signals.
 
 Whatever comes of one, no row, no answer and no mailbox holds more than its limit.
 """
@@ -21,7 +21,10 @@ from tests.thorough import FULL
 
 RESOURCE, STACK = 64 * 1024, 256 * 1024
 SLACK: Final = 2
-"""`core.json.size` is about what the text is; small numbers and null are counted too high, escaped text too low."""
+"""`core.json.size` is near the size of the text.
+
+Small numbers and null count too high, escaped text too low.
+"""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A template computes and nothing else: no code, no file, no network, and no slow parser."""
+"""Templates run no code, open no files or sockets, and use no slow parser."""
 
 import subprocess
 import sys
@@ -12,11 +12,11 @@ from heatlite.template.loader import load
 
 ROOT = Path(__file__).parents[2]
 SLOW = ("scanner.py", "parser.py", "composer.py", "reader.py")
-"""What reads YAML in PyYAML's own Python."""
+"""Parts of PyYAML that are written in Python."""
 
 
 def test_nothing_is_opened_imported_or_run() -> None:
-    """Audit events of everything that is put through, the second time: nothing is loaded late any more."""
+    """Audit events of a second run, when everything is loaded."""
     watched = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.watched"], cwd=ROOT, check=True, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""What the fuzzer starts from, and what it has found: every file is put through its target."""
+"""Seeds and findings of the fuzzer: every file runs through its target."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Hostile templates are answered within bounds: time here, memory in a process of its own."""
+"""Limits of time, and of memory in a subprocess, for hostile templates."""
 
 import resource
 import subprocess
@@ -16,9 +16,9 @@ from tests.fuzz.targets import FILES, PSEUDO, TYPES
 from tests.fuzz.worst import WORST
 
 SIZE = 64 * 1024
-"""An eighth of what Heat takes; what grows faster than the text shows here too, and all of it stays fast."""
+"""An eighth of Heat's limit, so that all tests stay fast."""
 SECONDS = 2.0
-"""Processor time, some five times what the slowest needs here. ``-m tests.fuzz.test_worst`` measures 512 KiB."""
+"""Processor time. ``-m tests.fuzz.test_worst`` measures 512 KiB."""
 MEGABYTES = 1000
 HUNGRY = ("one list", "repeat of a long text", "str_replace that grows")
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def answer(text: str) -> str:
-    """What is said to a template that comes as text."""
+    """Return the error or the first problem of a template."""
     try:
         problems = check(load_template(text), Environment(), TYPES, FILES, PSEUDO)
     except HeatliteError as error:
@@ -70,7 +70,7 @@ def test_memory() -> None:
 
 
 def main() -> None:
-    """Measure those named, or all, at 512 KiB: slow ones as lines, at the end the most memory in MB."""
+    """Print slow cases at 512 KiB, and the peak memory in MB."""
     for name in sys.argv[1:] or WORST:
         text = WORST[name](512 * 1024)
         start = time.thread_time()

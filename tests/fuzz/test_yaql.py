@@ -1,4 +1,4 @@
-"""Random expressions of `yaql` end, stay small, and give no address away: in a process with limits of the kernel's."""
+"""Random expressions of `yaql` end, stay small, and show no addresses."""
 
 import subprocess
 import sys

@@ -1,5 +1,7 @@
-"""Run in a process of its own: put every seed and every worst case through its target, and print what Python's
-audit events say was done meanwhile besides computing. Prints nothing if nothing was."""
+"""Run every seed and every worst case through its target, in a subprocess.
+
+Prints the audit events of Python that are more than computing; nothing if there are none.
+"""
 
 import sys
 import warnings
@@ -29,7 +31,7 @@ def main() -> None:
     folder = Path(__file__).parent / "seeds"
     inputs = [(seed.parent.name, seed.read_bytes()) for seed in sorted(folder.glob("*/*"))]
     inputs += [("template", make(2000).encode()) for make in WORST.values()]
-    # What the installation itself loads on first use: types, time zones, algorithms, the library of a function.
+    # The installation loads these on first use: types, time zones, algorithms, the library of a function.
     template(WARM_UP.encode())
     function(b'{digest: [sha512, {yaql: {expression: "1", data: {}}}]}')
     for name, data in inputs:

@@ -1,4 +1,4 @@
-"""Generators of hostile templates, each of a size asked for: what could take long, or take much memory."""
+"""Generators of hostile templates of a given size."""
 
 # ruff: noqa: E501
 

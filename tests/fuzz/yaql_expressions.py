@@ -1,4 +1,4 @@
-"""Random expressions of `yaql` over all functions that the library registers. Run as a program, with a watchdog.
+"""Random expressions of `yaql` over all functions, with a watchdog.
 
 ``python -m tests.fuzz.yaql_expressions SEED COUNT`` prints what took too long, held too much memory or gave an address
 away. A loop in C hears nothing, so the limits are the kernel's: the process dies of what never ends.
@@ -19,7 +19,7 @@ from heatlite.template.functions import yaql as functions_yaql
 from tests.fuzz.targets import Live
 
 SECONDS: Final = 10.0
-"""Processor time of one expression, many times what the whole allowance of a template takes."""
+"""Processor time of one expression, many times a template's limit."""
 MEGABYTES: Final = 1000
 """Address space of the process."""
 
@@ -89,7 +89,7 @@ def evaluated(expression: str) -> object:
 
 
 def tried(expression: str) -> str:
-    """What is wrong with how the expression was answered; "" where nothing is."""
+    """Return an error in the answer to the expression, or ""."""
     start = time.thread_time()
     try:
         said = repr(evaluated(expression))

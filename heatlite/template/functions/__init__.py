@@ -1,1 +1,4 @@
-"""Template functions, one class each. `dialects` tells which version of a language has which."""
+"""Template functions, one class each.
+
+`dialects` tells which version of a language has which.
+"""

@@ -1,4 +1,4 @@
-"""The functions of CloudFormation's templates, as Heat knows them (hot-language §12)."""
+"""Functions of CloudFormation's templates, as Heat has them."""
 
 import re
 from collections.abc import Mapping

@@ -112,13 +112,16 @@ class RepeatMaps(Repeat):
 
 
 class RepeatPermutations(RepeatMaps):
-    summary = "As before; with permutations false the lists are walked side by side."
+    summary = "As the earlier repeat; with permutations false it takes the first items of all lists, the second ones …"
     permutes = True
     __slots__ = ()
 
 
 def _present(function: Function, arguments: object, kind: type[Kind], name: str) -> list[Kind] | None:
-    """Return the arguments of a kind without null, None if one is unknown. Raises StackValidationFailed."""
+    """Return the arguments of a kind without null, None if one is unknown.
+
+    Raises StackValidationFailed.
+    """
     if arguments is UNKNOWN:
         return None
     if not isinstance(arguments, list):
@@ -196,7 +199,10 @@ class Filter(Function):
 
 
 def _mark(value: object) -> Hashable:
-    """Equal for equal values only. 1 and 1.0 and true are equal to each other in Python, as they are for Heat."""
+    """Equal for equal values only.
+
+    1 and 1.0 and true are equal to each other in Python, as they are for Heat.
+    """
     if isinstance(value, Mapping):
         return "map", frozenset((key, _mark(item)) for key, item in value.items())
     if isinstance(value, list):
@@ -244,7 +250,7 @@ class ListConcatUnique(ListConcat):
 
 
 class Contains(Function):
-    summary = "Whether a value is in a list or a text in a text."
+    summary = "True if a list contains a value, or a text another text."
     takes = Items('Arguments to "%s" must be of the form: [value1, [value1, value2]]', 2, 2)
     __slots__ = ()
 

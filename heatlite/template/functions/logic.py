@@ -40,7 +40,7 @@ class Removed(Function):
 
 
 class Equals(Function):
-    summary = "Whether two values are equal."
+    summary = "True if two values are equal."
     takes = Items('Arguments to "%s" must be of the form: [value_1, value_2]', 2, 2)
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class Not(Function):
 
 
 class And(Function):
-    summary = "Whether all of several conditions hold."
+    summary = "True if all conditions hold."
     __slots__ = ()
 
     @classmethod
@@ -83,7 +83,7 @@ class And(Function):
 
 
 class Or(And):
-    summary = "Whether one of several conditions holds."
+    summary = "True if at least one condition holds."
     __slots__ = ()
 
     @classmethod

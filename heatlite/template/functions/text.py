@@ -83,7 +83,7 @@ class StrReplaceText(Function):
             raise wrong(f'"{self.name}" params must not have an empty name')
         values = {key: self.value_text(key, params[key]) for key in params}
         self.bindings.charge(len(values) * weight(template))
-        # A text already put in is never looked at again: a character that nobody uses stands for it meanwhile.
+        # Inserted text is not searched again: an unused character stands for it meanwhile.
         used = set(template).union(*values)
         free = (character for code in range(0xF0000, 0x10FFFE) if (character := chr(code)) not in used)
         put_in: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""The function `yaql`: the query language of the library of that name, which is imported only when it is used."""
+"""The function `yaql`. Its library is imported when it is first used."""
 
 import functools
 import re
@@ -18,10 +18,10 @@ MOST_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000
 """Bytes. Both limits are Heat's defaults."""
 MOST_CHARACTERS: Final = 10_000
-"""How long an expression may be."""
+"""Maximum length of an expression."""
 
 WORK_OF_QUERY: Final = 200
-"""What it is at least to evaluate an expression, in things looked at (`MOST_WORK`); and to parse one:"""
+"""Minimum work of an evaluation, in things (`MOST_WORK`), and of parsing:"""
 WORK_OF_PARSING: Final = 600
 _GROUP: Final = re.compile(r"\\([1-9][0-9]?)")
 """A group in a text that replaces matches."""
@@ -127,7 +127,7 @@ def _language() -> Callable[[str], Query]:
 
 
 def _counting_context() -> Any:
-    """A context that counts what each function does that is registered in it, or in one below."""
+    """Return a context that counts the work of functions registered in it."""
     from yaql.language import contexts, conventions
 
     class Counting(contexts.Context):  # type: ignore[misc]  # the library has no types
@@ -141,7 +141,7 @@ def _counting_context() -> Any:
 
 
 class Regex:
-    """What the function `regex` of an expression gives: a pattern whose matching counts as the template's work."""
+    """Result of the function `regex`: a pattern whose matching counts as work."""
 
     def __init__(self, text: str, flags: str = "") -> None:
         self._program = Program(text, flags)
@@ -164,7 +164,10 @@ class Regex:
         return parts
 
     def sub(self, new: str | Callable[[Any], str], text: str, most: int = 0) -> str:
-        """Replace the first `most` matches, or all; ``\\1`` in a new text is a group. Raises TooMuchWork."""
+        """Replace the first `most` matches, or all; ``\\1`` in a new text is a group.
+
+        Raises TooMuchWork.
+        """
         if isinstance(new, str):
             _meter.get().charge((len(new) + 1) * (len(text) + 1) // 128)
             replaced: str = self._often(text).sub(functools.partial(_expanded, new), text, most)
@@ -177,7 +180,7 @@ class Regex:
         return self._program.on(text)
 
     def _often(self, text: str) -> Any:
-        """As many searches as there are characters, each of which may look at the rest of the text."""
+        """Charge a search from every character to the end of the text."""
         _meter.get().charge(len(text) ** 2 // 128)
         return self._once(text)
 
@@ -187,7 +190,7 @@ def _expanded(new: str, match: Any) -> str:
 
 
 def _bounded(root: Any) -> Any:
-    """Return the library's functions, with those of regular expressions on `Regex` instead of `re`."""
+    """Return the library's functions, with regular expressions on `Regex`."""
     import yaql.standard_library.regex as regexes
     from yaql.language import specs, yaqltypes
 
@@ -209,7 +212,7 @@ def _bounded(root: Any) -> Any:
         return not matches(string, pattern)
 
     class Guard:
-        """Takes what the library registers, and lets a `Regex` stand where a pattern of `re` is expected."""
+        """Registers functions of the library with `Regex` in place of re.Pattern."""
 
         @staticmethod
         def register_function(function: object) -> None:

@@ -1,7 +1,7 @@
-"""What an expression of `yaql` may do: calls, steps of iterators and values count as the template's work.
+"""Limits of `yaql` expressions: calls, iterator steps and values are work.
 
-The library's own limits look at one argument at a time, and at an iterator not at all. Nothing ends a loop in C but
-what it iterates over. So every function of the library is wrapped: no iterator goes in or out whose steps do not count.
+The library's own limits cover single arguments and no iterators. Loops in C end only with their iterator. So every
+function of the library is wrapped, and iterators count their steps.
 """
 
 import re
@@ -15,22 +15,24 @@ Charge: TypeAlias = Callable[[int], None]
 """`Bindings.charge` of a template."""
 
 CALL: Final = 200
-"""What a call of a function is, in things looked at (`MOST_WORK`): some 50 µs; of an expression that it was given; and
-a step of an iterator:"""
+"""Work of a function call (some 50 µs), of a callback, and of a step:"""
 CALL_BACK: Final = 20
 STEP: Final = 4
 LUMP: Final = 1000
-"""Work is charged in lumps: each charge gives a template a little back (`WORK_EACH`)."""
+"""Unit of charging: each charge gives a template a little back (`WORK_EACH`)."""
 
 MOST_THINGS: Final = 200_000
-"""The most `weight` of one value; a part that is there twice counts twice. C prints, compares and hashes all of it."""
+"""The most `weight` of one value; a part that is there twice counts twice.
+
+C prints, compares and hashes all of it.
+"""
 DEEPEST: Final = 200
-"""How deep lists and maps may lie in each other: C has no limit of its own where it hashes them."""
+"""Maximum depth of lists and maps, since C hashes them without a limit."""
 MOST_BITS: Final = 80_000
 """Of a whole number: as many as the library's memory quota has."""
 MOST_MODULAR_BITS: Final = 2048
 MOST_DIGITS: Final = 1000
-"""How far `round` may go to the left of the point."""
+"""Maximum digits left of the point for `round`."""
 MOST_REPEATED: Final = 200
 """Items of a list that `*` makes."""
 MOST_CHARACTERS: Final = 100_000
@@ -44,7 +46,10 @@ LOOKS: Final = frozenset(
         "selectMany", "skip", "switch", "take", "unpack", "values", "where", "with",
     }
 )  # fmt: skip
-"""Functions that do not look into their first argument. All others may, and it counts each time."""
+"""Functions that do not look into their first argument.
+
+All others may, and it counts each time.
+"""
 
 
 class Counted(Iterator[Any]):
@@ -67,7 +72,7 @@ class Counted(Iterator[Any]):
 
 
 class Meter:
-    """What one evaluation does."""
+    """Counter of the work of one evaluation."""
 
     def __init__(self, charge: Charge) -> None:
         self._charge = charge
@@ -87,7 +92,10 @@ class Meter:
         self._charge(work)
 
     def let_out(self, value: object) -> object:
-        """A result: of an iterator each step counts. Raises StackValidationFailed for what is too large."""
+        """A result: of an iterator each step counts.
+
+        Raises StackValidationFailed for what is too large.
+        """
         if isinstance(value, Iterator):
             return value if isinstance(value, Counted) else Counted(value, self)
         if isinstance(value, (tuple, list, Mapping, Set)):
@@ -111,7 +119,10 @@ class Meter:
         return call
 
     def weight(self, value: object) -> int:
-        """How much it is to look through a value: `expression.weight`. Each part is looked at once."""
+        """Return the work of reading a value: `expression.weight`.
+
+        Each part is looked at once.
+        """
         return self._weigh(value, 0)[0]
 
     def _weigh(self, value: object, level: int) -> tuple[int, int]:
@@ -147,7 +158,10 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def counted(name: str, function: Callable[..., object], meter: Callable[[], Meter]) -> Callable[..., object]:
-    """A function of the library with all that it does counted; `meter` gives that of the evaluation at work."""
+    """Wrap a function of the library with counting.
+
+    `meter` returns the meter of the running evaluation.
+    """
     looks, check = name in LOOKS, CHECKS.get(name)
 
     def call(*given: object, **named: object) -> object:
@@ -220,7 +234,7 @@ def _concat(*texts: object) -> None:
 
 
 def _text(value: object) -> None:
-    """What is no data has no text: it would be an address of memory."""
+    """Refuse text of values that are no data: it would be a memory address."""
     if isinstance(value, (tuple, list, Mapping, Set)):
         for part in _parts(value):
             _text(part)
@@ -245,13 +259,16 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
     "str": _text,
     "format": _format,
 }
-"""By the name of a function: what refuses arguments before it is called. Takes them in the order of its parameters."""
+"""By the name of a function: what refuses arguments before it is called.
+
+Takes them in the order of its parameters.
+"""
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 MOST_SAID: Final = 500
 
 
 def said(error: Exception) -> str:
-    """An error of the library's without addresses of memory, and not longer than anybody reads."""
+    """Return an error text of the library, shortened and without addresses."""
     text = _ADDRESS.sub("", str(error))
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]} …"

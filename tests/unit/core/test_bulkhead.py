@@ -1,4 +1,4 @@
-"""What hangs takes a bounded number of threads."""
+"""Calls that hang take a bounded number of threads."""
 
 import threading
 from collections.abc import Iterator

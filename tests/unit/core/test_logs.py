@@ -1,4 +1,4 @@
-"""Which ids a line of the log carries, and that it stays one line."""
+"""Ids in log lines, and one line for each record."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def written() -> Iterator[list[dict[str, object]]]:
-    """What the logger ``my.plugin`` writes as JSON."""
+    """Return the JSON record of the logger ``my.plugin``."""
     handler, log = Lines(logs.JSONFormatter()), logging.getLogger("my.plugin")
     found: list[dict[str, object]] = []
     handler.emit = lambda record: found.append(json.loads(handler.format(record)))  # type: ignore[method-assign]
@@ -67,15 +67,15 @@ def test_records_carry_what_they_are_about(written: list[dict[str, object]]) -> 
 
 
 def test_a_request_inherits_nothing_and_leaves_nothing(written: list[dict[str, object]]) -> None:
-    """A thread serves one request after the other; one that is made within another gives the ids back."""
-    with logs.about(action_id="left by somebody"):
+    """Requests follow each other in a thread; an inner one restores the ids."""
+    with logs.about(action_id="left behind"):
         outer = logs.begin(request_id="req-1", global_request_id="req-0")
         inner = logs.begin(request_id="req-2", global_request_id=None)
         log.info("replayed")
         logs.end(inner)
         log.info("the request")
         logs.end(outer)
-    log.info("nobody's")
+    log.info("unowned")
     assert [ids(line) for line in written] == [
         {"request_id": "req-2"},
         {"request_id": "req-1", "global_request_id": "req-0"},
@@ -92,7 +92,7 @@ def test_threads_work_for_whom_they_are_asked_by(written: list[dict[str, object]
                 assert [*pool.map(lambda text: log.info("%s", text), [number, number])] == [None, None]
 
         assert len([*callers.map(ask, range(40))]) == 40
-        pool.submit(log.info, "nobody's").result()
+        pool.submit(log.info, "unowned").result()
     assert len(written) == 81
     assert ids(written.pop()) == {}
     assert all(ids(line) == {"action_id": line["message"]} for line in written)

@@ -1,4 +1,4 @@
-"""What must not be read is replaced, however it is written, and nothing else is."""
+"""Secrets are masked in every written form, and nothing else is."""
 
 import base64
 import json
@@ -104,5 +104,5 @@ def test_a_line_of_the_log_and_its_traceback_are_masked(formatter: type[logging.
     assert "secret-one" not in lines[0]
     assert f"with {MASK} in 4 words" in lines[0]
     assert f"ValueError: no {MASK} here" in lines[0]
-    # The line of code is shown, and nobody writes a secret into that.
+    # The line of code is shown: it must contain no secret.
     assert "Traceback (most recent call last)" in lines[0]

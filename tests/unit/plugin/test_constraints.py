@@ -1,4 +1,4 @@
-"""Named constraints that packages add: for properties of types and for parameters of templates."""
+"""Named constraints of packages, for properties and for parameters."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The schema for editors takes what a creation takes, and finds what a schema can find."""
+"""The schema for editors accepts valid templates and finds faults."""
 
 import json
 import os
@@ -171,7 +171,7 @@ def test_other_versions(document: dict[str, Json]) -> None:
 
 
 def test_the_corpus() -> None:
-    """No template that is right as far as the checker can tell is wrong for the editor; missing types apart."""
+    """The editor accepts every template that the checker accepts."""
     if not CORPUS.is_dir():
         pytest.skip(f"there is no corpus of templates at {CORPUS}")
     checked = 0

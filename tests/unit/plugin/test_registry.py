@@ -1,4 +1,4 @@
-"""Which types there are: built in, from other packages, broken ones."""
+"""Registry of types: built in, from other packages, broken ones."""
 
 import sys
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_built_in_types_are_listed_sorted() -> None:
 
 
 def test_names_import_nothing(packages: Path) -> None:
-    """A listing does: it has to know what is hidden. What ends the process when it is imported ends nothing here."""
+    """A listing loads types, to know hidden ones. A failing import harms nothing."""
     install(packages, "quiet", {"Quiet::A": "quiet:A"}, "raise SystemExit('imported')")
     registry = Registry({})
     assert "Quiet::A" in registry.names()

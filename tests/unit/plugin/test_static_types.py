@@ -1,4 +1,4 @@
-"""What a type checker sees: a property has the type of its annotation, and a misspelt one is an error."""
+"""Static types: properties have the types of their annotations."""
 
 import sys
 from pathlib import Path

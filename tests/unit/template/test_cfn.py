@@ -1,4 +1,4 @@
-"""CloudFormation's templates (hot-language §12), and their functions in the first version of HOT."""
+"""CloudFormation's templates and functions, also in the first version of HOT."""
 
 from collections.abc import Mapping, Sequence
 

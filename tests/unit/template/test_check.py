@@ -1,4 +1,4 @@
-"""All problems of a template, in Heat's order, with Heat's texts (heat-api §2.3, heat-observed)."""
+"""All problems of a template, in Heat's order, with Heat's texts."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from heatlite.template.types import Fault, Installation, PropertyType, ResourceT
 
 
 class Type:
-    """``length`` is an integer of at most 512, ``value`` is anything; `required` has to be given."""
+    """``length`` is an integer up to 512, ``value`` anything, `required` mandatory."""
 
     attribute_names = frozenset({"value"})
 

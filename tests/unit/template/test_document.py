@@ -1,4 +1,4 @@
-"""Templates, bound: sections, resources, conditions, outputs (hot-language §2, §3, §6, §11)."""
+"""Bound templates: sections, resources, conditions, outputs."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Environments: form, mapping of types, merging (hot-language §8)."""
+"""Environments: form, mapping of types, merging."""
 
 from typing import Any
 

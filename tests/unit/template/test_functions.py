@@ -1,4 +1,4 @@
-"""Template functions, by version (hot-language §4 to §6)."""
+"""Template functions, by version."""
 
 import hashlib
 import json

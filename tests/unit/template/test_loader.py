@@ -1,4 +1,4 @@
-"""Text to data: what Heat reads, and what nobody should be able to do to us."""
+"""Text to data: what Heat reads, and hostile input."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Parameters: definitions, types, constraints, values (hot-language §7)."""
+"""Parameters: definitions, types, constraints, values."""
 
 import pytest
 

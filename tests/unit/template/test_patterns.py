@@ -1,4 +1,4 @@
-"""Regular expressions of templates: Python's language as far as RE2 serves it, within limits."""
+"""Regular expressions of templates: Python's notation, RE2's limits."""
 
 import re
 import time

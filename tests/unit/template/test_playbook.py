@@ -1,4 +1,4 @@
-"""What a playbook may say, and how what is wrong with one is told."""
+"""Playbooks: valid forms, and reports of problems."""
 
 import pytest
 

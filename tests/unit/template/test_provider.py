@@ -1,4 +1,4 @@
-"""Templates that stand for types (hot-language §9), and the registries that lead to them (§8.1)."""
+"""Templates used as types, and the registries that name them."""
 
 import time
 from collections.abc import Mapping

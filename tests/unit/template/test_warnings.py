@@ -1,4 +1,4 @@
-"""What is allowed and hardly meant: YAML 1.1's readings, unused parameters, conditions that never hold."""
+"""Warnings: YAML 1.1 readings, unused parameters, constant conditions."""
 
 import time
 from collections.abc import Mapping

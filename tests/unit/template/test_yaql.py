@@ -1,4 +1,4 @@
-"""The function `yaql`: values, limits, faults, and an installation without the library."""
+"""The function `yaql`: values, limits, faults, and a missing library."""
 
 import contextlib
 import subprocess
@@ -163,7 +163,7 @@ def test_bad_arguments(arguments: Json) -> None:
         ("range(190).selectMany(range(190)).select(range(190).sum()).len()", None),
         ("range(200).select(range(200).join(range(200), false, 1).len()).sum()", None),
         ("range(200).where(range(200).any(range(200).any(range(200).any(false)))).len()", None),
-        # What is in itself twice, again and again: little memory until it is printed, compared or hashed.
+        # Nested shared values: little memory until they are printed, compared or hashed.
         ("generate([1], true, [$, $]).skip(40).first().zz()", None),
         ("generate([1], true, [$, $]).skip(40).first() = generate([1], true, [$, $]).skip(40).first()", None),
         ("generate([1], true, [$, $]).skip(40).first() in set()", None),
@@ -249,7 +249,7 @@ def test_as_a_condition() -> None:
 
 WITHOUT = """
 import sys
-sys.modules["yaql"] = None  # what an import statement finds where it is not installed
+sys.modules["yaql"] = None  # an import statement then fails
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 document = {"heat_template_version": "rocky", "outputs": {"o": {"value": {"yaql": {"expression": "1"}}}}}
