@@ -36,13 +36,15 @@ from heatlite.store.records import ActionRecord, LockRecord, StackRecord, Suppre
 from heatlite.store.store import Store
 
 audit = logging.getLogger("heatlite.audit")
-"""Audit log: one line for every lock, unlock, refusal and replay, with caller and reason (docs/reference/lock.md)."""
+"""Audit log: a line for every lock, unlock, refusal and replay, with caller and reason."""
 
 NO_OPTIONS = ActionInputs()
 
 CHECKS_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
-"""Operations that require permission for every resource type of the stack. Operations with a new definition check the
-types of that definition instead."""
+"""Operations that require permission for every resource type of the stack.
+
+Operations with a new definition check the types of that definition instead.
+"""
 
 ZONE = "zone:"
 """Prefix of the stack tag that selects workers."""
@@ -56,8 +58,11 @@ USES_CLOUD = frozenset({
     Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
     Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL,
 })  # fmt: skip
-"""Operations refused in another cloud than the stack's. Locks that touch resources are added by `_uses_cloud`. A forced
-delete is not among them: it leaves behind, and lists, the objects that it cannot reach."""
+"""Operations that are refused in another cloud than the stack's.
+
+`_uses_cloud` adds the locks that touch resources. A forced delete is not among them: it leaves behind, and lists, the
+objects that it cannot reach.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class Admission:
         return request
 
     def require_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
-        """Raise Forbidden if the operation needs permission for all types of the stack and the caller lacks one."""
+        """Raise Forbidden if the caller lacks permission for a type of the stack that the operation needs."""
         if operation in CHECKS_TYPES:
             check_types(context, self._store.resources.types(stack.id))
 

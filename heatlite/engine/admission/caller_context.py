@@ -1,4 +1,4 @@
-"""Caller contexts in action rows and suppressed requests: stored, and restored for the work done in their name."""
+"""Caller contexts, as stored in action rows and suppressed requests."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""From a request to a checked definition: template, files, environment, and all that is wrong with them."""
+"""Preparation of requests: template, files and environment become a checked definition."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -42,12 +42,12 @@ from heatlite.template.problems import raise_first
 from heatlite.template.review import in_order, review
 
 MOST_REMOTE_FILES = 20
-"""How many templates are fetched for one request."""
+"""Most templates fetched for one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a stack is to be, found free of faults."""
+    """A checked definition of a stack."""
 
     template_id: str
     document: Mapping[str, Json]
@@ -86,19 +86,19 @@ class Preparation:
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
-        """The definition of a stack that is to be made, by whom. Raises the first fault, with all the others in it.
+        """Return the checked definition of a new stack. Raises the first problem, with all others in it.
 
-        Without a `caller` the stack is there, and acts for itself.
+        `caller` is None for an existing stack, which acts with its own credentials.
         """
         request = self._complete(stack.project, request)
         with _places_told(request):
             return self._checked(stack, *self._read(request), caller=caller)
 
     def examined(self, stack: StackRecord, request: Request, existing: bool) -> Examined:
-        """What an update, or a return to an earlier stack, would do, as far as the definitions tell.
+        """Return types and effect of an update or restore, as far as the definitions tell.
 
-        No cloud is asked: a locked stack may be without one. ``problem`` names the first fault, if there is one. Raises
-        what keeps the definition from being read.
+        Reads no cloud: a locked stack may be without one. ``problem`` in the effect names the first problem. Raises
+        the error of an unreadable definition.
         """
         request = self._complete(stack.project, request, template_needed=not existing)
         before = self._definitions.of(stack)
@@ -114,9 +114,9 @@ class Preparation:
         return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
 
     def validate(self, context: Context, request: Request, without_services: bool = False) -> Nested:
-        """The definition as far as it can be judged without values (POST /validate), with the templates within.
+        """Return the definition with its nested templates, checked without values (POST /validate).
 
-        Raises its faults; `without_services`: but not that the cloud lacks a service.
+        Raises its problems. With `without_services` a service that the cloud lacks is no problem.
         """
         request = self._complete(context.project, request)
         types = self._types if without_services else self._types.offering(self._offer.availability(context.project))
@@ -241,9 +241,10 @@ class Preparation:
         return load_template(request.template)
 
     def _requested_environment(self, request: Request, schemas: Mapping[str, ParameterSchema]) -> Environment:
-        """The request's own environment; files take the inline one's place, `parameters` come on top of all.
+        """Return the request's own environment.
 
-        (In Heat a value from a file beats `parameters`: nobody who types ``--parameter`` expects that.)
+        Environment files replace the inline environment; `parameters` override both. (In Heat a value from a file
+        overrides `parameters`, which users of ``--parameter`` do not expect.)
         """
         if request.environment_files:
             environment = merge([self._file(request, name) for name in request.environment_files], schemas)
@@ -260,7 +261,10 @@ class Preparation:
         return Environment.parse(load_mapping(text, name, "Environment"))
 
     def _merged_environment(self, stack: StackRecord, request: Request, template: Template) -> Environment:
-        """The stored environment with the request's on top; what the template does not know is dropped, as in Heat."""
+        """Merge the request's environment into the stored one.
+
+        Parameters that the template does not declare are dropped, as in Heat.
+        """
         old = self._definitions.of(stack).environment
         kept = {name: value for name, value in old.parameters.items() if name not in request.clear_parameters}
         merged = _over(replace(old, parameters=kept), self._requested_environment(request, template.parameters))
@@ -296,7 +300,10 @@ class Preparation:
         return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
 
     def _missing(self, view: Callable[[], Finders], constraint: str, value: object) -> str:
-        """What is wrong with a value that names a thing in the cloud. Raises CloudUnavailable, NoSdk."""
+        """Return the problem with a value that names a cloud object; "" without one.
+
+        Raises CloudUnavailable, NoSdk.
+        """
         return "" if self._clouds.name is None else view().missing(constraint, value)
 
     def _check_size(self, tree: Nested, before: Definition | None) -> None:
@@ -346,7 +353,7 @@ def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
 
 @contextmanager
 def _places_told(request: Request) -> Iterator[None]:
-    """What is wrong with a text is raised with the line and the column."""
+    """Add line and column to the problems of a template or environment."""
     try:
         yield
     except Invalid as error:
@@ -386,7 +393,7 @@ def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
 
 
 def _children(request: Request) -> dict[str, Source]:
-    """Those files that are templates. Others may be called so, and be something else."""
+    """Return the files that parse as templates, by name."""
     sources: dict[str, Source] = {}
     for name, text in request.files.items():
         if name.endswith(TEMPLATE_SUFFIXES) and name not in request.environment_files:

@@ -1,4 +1,4 @@
-"""Suppressed requests: the record of what a maintenance lock refused (docs/decisions/0021-what-a-lock-hides.md)."""
+"""Suppressed requests: records of requests that a maintenance lock refused."""
 
 import hashlib
 import threading
@@ -14,7 +14,7 @@ from heatlite.store.store import Store
 MAX_CACHED_REFUSALS = 10_000
 """Requests whose repeats are counted in memory before they are written."""
 WRITE_INTERVAL = 1.0
-"""Seconds between two writes of one request's count. Limits the load from a client that retries in a loop."""
+"""Seconds between two writes of one request's count; limits the load of a client that retries."""
 LONGEST_SHOWN = 255
 """Longest text in the effect of a request, in characters."""
 LARGEST_SHOWN = 1000
@@ -42,7 +42,10 @@ class SuppressedRequests:
         self._lock = threading.Lock()
 
     def add(self, entry: SuppressedRecord, locked_at: float, effect: Callable[[], JsonMap]) -> None:
-        """Record a request, or count its repeat. Calls `effect` for a new request only, and raises what it raises."""
+        """Record a request, or count its repeat.
+
+        Calls `effect` for a new request only, and raises what it raises.
+        """
         digest = self._store.suppressed.digest(entry, locked_at)
         key, now = (entry.stack_id, digest, canonical(entry.author.get("roles"))), entry.time
         with self._lock:

@@ -1,4 +1,4 @@
-"""Maintenance locks: set, lift, expire; suppressed requests: list, replay, drop (docs/reference/lock.md)."""
+"""Maintenance locks and suppressed requests (docs/reference/lock.md)."""
 
 import logging
 from collections.abc import Sequence

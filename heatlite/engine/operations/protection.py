@@ -1,4 +1,4 @@
-"""Protection of stacks and resources from deletion and replacement (docs/decisions/0024-protection.md)."""
+"""Protection of stacks and resources (docs/decisions/0024-protection.md)."""
 
 from dataclasses import replace
 

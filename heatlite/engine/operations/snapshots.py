@@ -137,7 +137,10 @@ class Snapshots:
         self._definitions.keep(after, prepared.definition)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
-        """Return the stack document of a snapshot. Raises SnapshotNotFound, and NotSupported for an incomplete one."""
+        """Return the stack document of a snapshot.
+
+        Raises SnapshotNotFound, and NotSupported for an incomplete one.
+        """
         snapshot = self.get(stack, snapshot_id)
         if snapshot.verb is not Verb.CREATE or snapshot.status is not Status.COMPLETE:
             raise NotSupported("Restoring a snapshot that is not complete is not supported.")
@@ -149,7 +152,10 @@ class Snapshots:
         return replace(found, effect={"snapshot": snapshot_id, **found.effect})
 
     def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
-        """Delete a snapshot, by an action if types hold backups for it. Raises NotSupported for one in progress."""
+        """Delete a snapshot, by an action if types hold backups for it.
+
+        Raises NotSupported for a snapshot in progress, and as `admitted`.
+        """
         path = f"/snapshots/{snapshot_id}"
         examine = partial(_delete_effect, snapshot_id)
         prechecked = self._admission.precheck(

@@ -1,4 +1,4 @@
-"""Software configurations and deployments: what clients and resource types do with them (heat-api §11)."""
+"""Software configurations and deployments, for clients and resource types."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -105,7 +105,10 @@ class Software:
         status_reason: str,
         deployment_id: str | None = None,
     ) -> SoftwareDeploymentRecord:
-        """Add a deployment. Raises HTTPBadRequest for a config that the project does not have, RequestLimitExceeded."""
+        """Add a deployment.
+
+        Raises HTTPBadRequest for a config that the project does not have, and RequestLimitExceeded.
+        """
         record = SoftwareDeploymentRecord(
             id=deployment_id or new_id(),
             project=project,
@@ -217,7 +220,7 @@ class Software:
                 self._store.software_configs.delete(project, found.config_id)
 
     def has_server(self, project: str, server_id: str) -> bool:
-        """Whether a resource of a live stack has an object with that id."""
+        """True if a resource of a live stack has an object with that id."""
         return self._store.resources.has_object(project, server_id)
 
 

@@ -159,7 +159,7 @@ class Stacks:
 
     def _check_quota(self, context: Context) -> None:
         limit = self._settings.max_stacks_per_tenant
-        # Without authentication every caller is an administrator; the limit must still stop a self-nesting template.
+        # Without authentication every caller is an administrator; the limit must still stop self-nesting.
         exempt = context.is_admin and context.user != ANONYMOUS
         if not exempt and self._store.stacks.count(context.project, StackQuery()) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
@@ -267,7 +267,7 @@ class Stacks:
         show_nested: bool = False,
         plan: bool = False,
     ) -> Changes:
-        """Preview `update` as far as values are known beforehand, with its `plan` if asked. Raises as `update`."""
+        """Preview `update` as far as values are known, with its `plan` if asked. Raises as `update`."""
         self._stack_clouds.admitted(stack, request.adopt_cloud)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
@@ -384,7 +384,10 @@ def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: b
 
 
 def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
-    """Return the stack row with the fields an update changes. A rollback target is the last COMPLETE definition."""
+    """Return the stack row with the fields an update changes.
+
+    The rollback target is the last definition that the stack has reached.
+    """
     reached = stack.previous_template_id is None or stack.previous_environment is None
     if request.tags is not None:
         tags = request.tags

@@ -18,31 +18,33 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
-"""IPv4-mapped addresses (RFC 4291) and those of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
+"""IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""
 _NEVER_PUBLIC: Final = tuple(
     map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "fec0::/10"))
 )
-"""IPv4-compatible addresses, NAT64 for local use, Teredo, 6to4, site-local addresses: some lead to private IPv4
-addresses, none is needed. Releases of Python differ in what they count as global."""
+"""IPv6 ranges that may lead to private IPv4 addresses: IPv4-compatible, local NAT64, Teredo, 6to4, site-local.
+
+No service needs them. Listed here because Python releases differ in what they count as global.
+"""
 
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class Refused(ValueError):
-    """Why a host is not asked."""
+    """Refusal of a host, with the reason."""
 
 
 class Unknown(Refused):
-    """Nobody knows the host; that may change."""
+    """The host cannot be resolved now; a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Whom the server may ask.
+    """Egress allow-list: the hosts that the server may connect to (SSRF guard).
 
-    `listed` are entries ``name``, ``name:port`` or ``10.0.0.0/8`` of a setting. Others may be asked only if `anybody`,
-    and only at public addresses. A listed name that leads to an address that is not public needs that address in the
-    list, too, for whoever writes the name's DNS records is not the operator.
+    `listed` are entries ``name``, ``name:port`` or ``10.0.0.0/8`` of a setting. Other hosts are allowed only with
+    `anybody`, and only at public addresses. A listed name with a private address needs that address in the list, too:
+    the owner of the name's DNS records is not the operator.
     """
 
     setting: str
@@ -50,7 +52,7 @@ class Hosts:
     anybody: bool = False
 
     def lists(self, url: str) -> bool:
-        """Whether the host of `url` is in the list."""
+        """True if the host of `url` is in the list."""
         try:
             parts = urlsplit(url)
             return self._has(parts.hostname or "", parts.port or _PORTS[parts.scheme])
@@ -97,9 +99,9 @@ def connection(
     tls: ssl.SSLContext | None = None,
     reach: float = math.inf,
 ) -> Iterator[http.client.HTTPConnection]:
-    """A connection to `address` for the host of a URL, which ends at `end` whatever happens. Raises OSError.
+    """Open a connection to `address` for the host of a URL. It ends at `end` in any case. Raises OSError.
 
-    `tls` says whom to trust; None: whom this machine trusts. `reach`: seconds in which it has to be made.
+    `tls` holds the trusted certificates; None: those of this machine. `reach` limits the connect, in seconds.
     """
     host = parts.hostname or ""
     sock = socket.create_connection(address, timeout=min(reach, left(end)))
@@ -108,7 +110,7 @@ def connection(
         if parts.scheme == "https":
             sock = (tls or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)
         connected = http.client.HTTPConnection(host, address[1])
-        connected.auto_open = 0  # another connection would be to an address that nobody has checked
+        connected.auto_open = 0  # a second connection could go to an unchecked address
         connected.sock = sock
         with deadline(connected, left(end)):
             yield connected
@@ -132,7 +134,7 @@ def deadline(connected: http.client.HTTPConnection, seconds: float) -> Iterator[
 
 
 def path_of(parts: SplitResult) -> str:
-    """What a request asks for."""
+    """Path and query of a request."""
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
@@ -145,9 +147,9 @@ def left(end: float) -> float:
 
 
 def look_up(host: str, port: int, seconds: float) -> str:
-    """The first address of a host. Raises TimeoutError, and what the resolver raises.
+    """Resolve the first address of a host. Raises TimeoutError and the resolver's errors.
 
-    A resolver cannot be told to hurry or to stop: one that is too slow goes on by itself, and nobody waits for it.
+    A resolver cannot be interrupted: a slow one continues in its own thread, and its result is dropped.
     """
     with contextlib.suppress(ValueError):  # a name
         return str(ipaddress.ip_address(host))
@@ -170,7 +172,7 @@ def _hang_up(sock: socket.socket) -> None:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of the list means a host: without a port it means all of them, and so does a network."""
+    """True if an entry of the list covers a host. An entry without a port, or a network, covers all ports."""
     if "/" in entry:
         with contextlib.suppress(ValueError):  # a name, or no network
             return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
@@ -185,7 +187,7 @@ def _matches(entry: str, host: str, port: int) -> bool:
 
 
 def _is_public(address: str) -> bool:
-    """Return whether an address is public. An IPv6 address that stands for an IPv4 address is judged by that."""
+    """Return whether an address is public. An IPv6 address that embeds an IPv4 address counts as that."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -9,13 +9,13 @@ from typing import Final, Protocol
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
 
 MOST_OBJECTS: Final = 1000
-"""How many files and folders a container may have."""
+"""Most files and folders in a container."""
 MOST_LEVELS: Final = 32
-"""How deep its folders may lie in each other."""
+"""Greatest depth of nested folders."""
 
 
 class Containers(Protocol):
-    """Where the containers of all projects are. An object store can be this as well as a folder."""
+    """The containers of all projects: a folder, or an object store."""
 
     def files(self, project: str, name: str) -> dict[str, str]:
         """Every object of one container: names, with ``/`` between their parts, and texts.
@@ -29,8 +29,8 @@ class Containers(Protocol):
 class Folders:
     """Containers in the file system: ``<root>/<project>/<name>``.
 
-    Whoever fills a project's folder may be less trusted than the server: no symbolic link is followed below `root`,
-    and nothing is opened by a path that could change its meaning meanwhile.
+    The author of a project's folder may be less trusted than the server: symbolic links below `root` are not followed,
+    and no file is opened by a path that could change its meaning meanwhile.
     """
 
     root: Path
@@ -39,7 +39,7 @@ class Folders:
     most_bytes_together: int
 
     def files(self, project: str, name: str) -> dict[str, str]:
-        """See Containers. A container's folder is read anew each time."""
+        """See Containers. The folder is read at every call."""
         walk = _Walk(self, name)
         try:
             folder = self._open(project, name)

@@ -1,4 +1,4 @@
-"""Stacks at other endpoints: the regions that the operator lists (`regions`), and this server by its own address."""
+"""Stacks at other endpoints: the operator's `regions`, and this server by its own address."""
 
 import http.client
 import json
@@ -27,7 +27,7 @@ _NOBODY_HOME: Final = (502, 503, 504)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a region is."""
+    """Address of a region."""
 
     url: str
     """``https://host:port/v1/{project}``; the project of the stack takes that place."""
@@ -36,7 +36,7 @@ class Endpoint:
 
 
 class Regions:
-    """Sends requests to them (`plugin.ports.Regions`). What an operator lists needs no check of its address."""
+    """Sends requests to regions (`plugin.ports.Regions`). Addresses set by the operator need no egress check."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], own: str, ourselves: Ourselves | None = None) -> None:
         """`own` is where this server is: ``http://host:port``; `ourselves` prove to it who asks."""
@@ -80,7 +80,7 @@ class Regions:
                     text = response.read(MOST_BYTES + 1)
                     if response.length and len(text) <= MOST_BYTES:
                         raise http.client.IncompleteRead(text, response.length)
-            left(end)  # what was cut off may look complete
+            left(end)  # a truncated answer may look complete
         except (OSError, http.client.HTTPException, ValueError) as error:
             late = time.monotonic() >= end
             reason = f"it took longer than {WHOLE:g} seconds" if late else str(error) or type(error).__name__
@@ -125,7 +125,7 @@ def endpoints(settings: Settings) -> dict[str, Endpoint]:
 def _pair(setting: str, entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not (name and equals and value):
-        raise BadSetting(f"{setting}: each entry is NAME=VALUE.")  # which may be a secret: it is not shown
+        raise BadSetting(f"{setting}: each entry is NAME=VALUE.")  # the value may be a secret: it is not shown
     return name.strip(), value.strip()
 
 

@@ -1,6 +1,6 @@
-"""Requests of this installation to itself: a stack that a template puts beside its own (`OS::Heat::Stack`, no region).
+"""Service token for requests of this installation to itself (`OS::Heat::Stack` without a region).
 
-Where callers are asked who they are, these need no account, and nobody's token, which may have ended by then.
+Such requests need no account, and no token of a caller, which may have expired.
 """
 
 from typing import Final
@@ -21,12 +21,12 @@ class Ourselves:
         self._clock = clock
 
     def headers(self, project: str) -> dict[str, str]:
-        """What such a request carries."""
+        """Return the header of such a request."""
         until = str(int(self._clock.now()) + LIFETIME)
         return {HEADER: f"{until}:{self._cipher.sign(_text(project, until))}"}
 
     def sent(self, project: str, claim: str) -> bool:
-        """Whether a request with this header is one."""
+        """True if the header proves a request of this installation."""
         until, _, signature = claim.partition(":")
         fresh = until.isdecimal() and len(until) < 12 and self._clock.now() < int(until)
         return fresh and self._cipher.verify(_text(project, until), signature)

@@ -15,9 +15,9 @@ _MOST_REDIRECTS: Final = 5
 AT_ONCE: Final = 3
 """Templates that are fetched at once, of the eight requests that a server answers at once."""
 IN_LINE: Final = 2
-"""Requests that wait for that."""
+"""Requests that may wait for a free slot."""
 IN_LINE_SECONDS: Final = 1.0
-"""How long they wait."""
+"""Seconds that a request waits for a free slot."""
 
 
 def _busy() -> Unavailable:
@@ -35,10 +35,10 @@ class Fetcher:
     most_bytes: int
     timeout: float
     turns: Bulkhead = field(default_factory=lambda: Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy), compare=False)
-    """What is fetched in: a request that waits for a host has a thread of the server."""
+    """Limits concurrent fetches: a slow host must not take all threads of the server."""
 
     def lists(self, url: str) -> bool:
-        """Whether `text` would ask the host of `url`."""
+        """True if `text` would fetch from the host of `url`."""
         return self._allowed.lists(url)
 
     @property
@@ -46,9 +46,9 @@ class Fetcher:
         return Hosts("template_hosts", self.hosts)
 
     def text(self, url: str) -> str:
-        """What is at `url`.
+        """Return the text at `url`.
 
-        Raises HTTPBadRequest, RequestLimitExceeded for more than `most_bytes`, Unavailable where too many are fetched.
+        Raises HTTPBadRequest, RequestLimitExceeded above `most_bytes`, Unavailable during too many other fetches.
         """
         with self.turns.turn():
             return self._text(url)
@@ -84,7 +84,7 @@ class Fetcher:
                 body = b"" if target is not None else response.read(self.most_bytes + 1)
                 if target is None and response.length and len(body) <= self.most_bytes:
                     raise http.client.IncompleteRead(body, response.length)
-        left(end)  # what was cut off may look complete
+        left(end)  # a truncated text may look complete
         return response.status, target, body
 
     def _content(self, url: str, status: int, body: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Event sinks: what happens to a stack is told to others by HTTP, in order, at least once (heat-engine §16).
+"""Webhooks: events of stacks, delivered by HTTP in order and at least once (Heat's event sinks).
 
-The events themselves are the outbox. Whoever tells them keeps the place that he has reached, so nothing is lost when he
-ends, and no operation waits for him or fails because of him.
+The event rows are the outbox. The engine stores the last delivered event of each webhook, so nothing is lost when it
+ends. No operation waits for a delivery or fails because of one.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ LOOK = 1.0
 SENDERS = 16
 """Sinks that are told something at once."""
 SENDERS_EACH = 2
-"""Of these, at most so many for one project, and for one host: what hangs delays nobody else."""
+"""Limit of them per project and per host, so that a hanging host delays no other."""
 DUE_EACH = 8
 """Sinks of one project that one look considers."""
 BATCH = 100
@@ -59,7 +59,7 @@ class Failed(Exception):
 
 
 class Sinks:
-    """Tells the sinks of all stacks. `installed` are those that the operator has set for everybody's stacks."""
+    """Delivers events to the webhooks of all stacks. `installed` are the operator's, for every stack."""
 
     def __init__(self, store: Store, clock: Clock, hosts: Sequence[str], installed: Sequence[Json]) -> None:
         self._store = store
@@ -68,8 +68,10 @@ class Sinks:
         self._installed = _by_digest(installed)
         self._senders = ThreadPoolExecutor(SENDERS, "sink")
         self._busy: dict[tuple[str, str], tuple[str, str]] = {}
-        """Stack and digest of each sink that this engine tells just now → project and host. It takes over nothing from
-        itself, however old the lease."""
+        """(stack, digest) of each webhook that this engine delivers to → (project, host).
+
+        Keeps the engine from claiming its own delivery after the lease has expired.
+        """
         self._hosts_of: dict[str, str] = {}
         """Digest → host."""
         self._called = threading.Event()
@@ -105,11 +107,11 @@ class Sinks:
         except DatabaseUnavailable as error:
             log.warning("cannot look for what sinks are to be told: %s", error)
         except Exception:
-            # Whatever it was, an engine that tells nobody anything any more is worse.
+            # Any failure must leave this thread running, or no event would be delivered any more.
             log.exception("cannot look for what sinks are to be told")
 
     def _look(self, tell: Callable[[WebhookRecord, float], object]) -> None:
-        """Claim what is due, as far as somebody is free to `tell` it."""
+        """Claim due deliveries, as far as threads are free."""
         for digest in self._installed:
             lacking = self._store.webhooks.stacks_without(digest)
             if lacking:
@@ -207,9 +209,9 @@ class Sinks:
             self._store.webhooks.save(record, until)
 
     def _message(self, stack: StackRecord, event: EventRecord) -> JsonMap:
-        """Heat's form (heat-engine §16), and what lets a resource go that waits before its deletion.
+        """Return Heat's form of an event, with the lifecycle token of a resource that waits before its deletion.
 
-        That is taken from the row and lies in no event: who reads events later could do nothing with it.
+        The token comes from the row, not from the event: a later reader of events must not be able to use it.
         """
         payload: JsonMap = {
             "version": "0.1",
@@ -244,7 +246,7 @@ class Sinks:
     def _send(
         self, sink: JsonMap, digest: str, messages: Sequence[tuple[EventRecord, JsonMap]]
     ) -> tuple[Sequence[EventRecord], Exception | None]:
-        """Those that were taken, and why the next one was not."""
+        """Return the accepted events, and the reason why the next one was not."""
         end = time.monotonic() + WHOLE
         told: list[EventRecord] = []
         try:
@@ -296,10 +298,10 @@ class Sinks:
             if not 200 <= response.status < 300:
                 raise Failed(f"the answer is {response.status}")
             if response.length:
-                connected.close()  # nobody is interested in the rest
+                connected.close()  # the rest of the answer is not needed
 
 
 def _by_digest(sinks: Sequence[Json]) -> dict[str, JsonMap]:
-    """Those that are told, by what tells them from others."""
+    """Return the webhooks by their digest."""
     found = {webhook_digest(sink): sink for sink in sinks}
     return {digest: dict(sink) for digest, sink in found.items() if digest is not None and isinstance(sink, Mapping)}

@@ -1,4 +1,4 @@
-"""The accounts of agents in the stack domain of Keystone (decision 0014): made with a resource, and removed with it."""
+"""Accounts of agents in Keystone's stack domain (docs/decisions/0014-delegation.md)."""
 
 import logging
 import secrets
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an account was made for."""
+    """The resource that an account belongs to."""
 
     project: str
     stack_id: str
@@ -33,7 +33,7 @@ class Place:
     """The ids of the resource's object; of two while it is replaced."""
 
     def holds(self, named: Mapping[str, str]) -> bool:
-        """Whether all that a request names, by the names of the API's path, is this."""
+        """True if every name of the request's path is that of this resource."""
         known = {
             "stack_name": {self.stack_name, self.stack_id},
             "stack_id": {self.stack_id},
@@ -51,7 +51,7 @@ class Accounts:
         self._domain = domain
 
     def of(self, stack_id: str, physical_name: str) -> Account | None:
-        """That of a resource; None: it has none."""
+        """Return the account of a resource; None without one."""
         kept = self._store.accounts.get(stack_id, physical_name)
         if kept is None or kept.user_id is None or kept.project_id is None:
             return None
@@ -66,7 +66,7 @@ class Accounts:
         )
 
     def place(self, user_id: str) -> Place | None:
-        """What a user's account was made for; None: it was made for no resource that is there."""
+        """Return the resource that a user's account belongs to; None if it no longer exists."""
         kept = self._store.accounts.of_user(user_id)
         stack = None if kept is None else self._store.stacks.get(kept.stack_id)
         if kept is None or stack is None or stack.deleted_at is not None:
@@ -84,9 +84,9 @@ class Accounts:
     # -- making and removing -----------------------------------------------------------------------
 
     def settle(self, resource: Resource[Schema]) -> None:
-        """Make a resource's account if it wants one and has none, remove it if it does not want it. Raises CloudError.
+        """Create the account of a resource that needs one, or remove the account of one that does not.
 
-        A stack that is not sealed is from before there was a stack domain; it does without until an update seals it.
+        A stack that is not sealed predates the stack domain: it gets accounts with its next update. Raises CloudError.
         """
         facts = resource.facts
         kept = self._store.accounts.get(facts.stack_id, facts.physical_name)
@@ -138,7 +138,7 @@ class Accounts:
             self._store.accounts.delete(kept)
 
     def close_all(self, stack: StackRecord) -> None:
-        """Remove what a stack that goes still has, and a root's project. Where Keystone does not, the log says so."""
+        """Remove the accounts of a deleted stack, and the project of a root. Logs failures of Keystone."""
         try:
             for kept in self._store.accounts.of_stack(stack.id):
                 self._remove(kept)
@@ -149,7 +149,7 @@ class Accounts:
 
 
 def may_want(types: Registry, names: Iterable[str]) -> bool:
-    """Whether a resource of one of these types may want an account."""
+    """True if a resource of one of these types may need an account."""
     for name in names:
         with suppress(EntityNotFound, ResourceTypeUnavailable):
             if types.get(name).has("wants_account"):

@@ -65,8 +65,11 @@ RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 MAY_SPARE_LOCKED_CHILDREN = CANCELS | {Operation.UPDATE, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT}
-"""Operations that may succeed while a nested stack is locked. Planning decides whether they touch it; a cancel needs
-nothing of a locked nested stack, and protection changes only the addressed stack."""
+"""Operations that may succeed while a nested stack is locked.
+
+Planning decides whether they touch it. A cancel needs nothing of a locked nested stack, and protection changes only
+the addressed stack.
+"""
 CANCELLABLE: dict[Operation, frozenset[Verb]] = {
     Operation.CANCEL_UPDATE: frozenset({Verb.UPDATE}),
     Operation.CANCEL_WITHOUT_ROLLBACK: frozenset({Verb.UPDATE, Verb.CREATE}),
@@ -111,7 +114,7 @@ def refusal(
     if operation in CANCELS:
         live = [action for action in live if action.stack_id in above]
     elif operation is Operation.DELETE:
-        # A delete cancels the actions on the stack and below and waits for them. Only another delete conflicts, and
+        # A delete cancels the actions on the stack and below, and waits. Only another delete conflicts, and
         # an action of an ancestor, which a delete must not cancel.
         live = [action for action in live if action.verb is Verb.DELETE or action.stack_id in above]
     elif operation is Operation.FORCE_DELETE:
@@ -124,7 +127,10 @@ def refusal(
 def _maintenance(
     operation: Operation, stack: StackRecord, ancestors: Sequence[StackRecord], descendants: Sequence[StackRecord]
 ) -> StackLocked | None:
-    """Return the refusal by a maintenance lock of the tree. Below a locked stack only another lock can be set."""
+    """Return the refusal by a maintenance lock of the tree.
+
+    Below a locked stack only another lock can be set.
+    """
     error = maintenance_refusal(operation, stack)
     for locked in ancestors:
         if error is None and locked.lock is not None:
@@ -179,7 +185,7 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
 
 
 def _locked_text(operation: Operation, stack: StackRecord) -> str:
-    """Return the text of a refusal: the lock with level, times, author and reason, and the commands that lift it."""
+    """Return the text of a refusal: level, times, author and reason of the lock, and the commands that lift it."""
     now = state(stack.verb, stack.status)
     text = f"Stack {stack.name} is under maintenance ({now}), so {operation} is refused and nothing was changed."
     lock = stack.lock

@@ -17,9 +17,9 @@ Answer = TypeVar("Answer")
 
 
 def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
-    """What `ask` gives, once the database is there. `ask` changes nothing where it raises.
+    """Call `ask` until the database is available, and return its result. `ask` must change nothing if it raises.
 
-    What is under way may not be given up just because nobody can write it down: it would be done twice.
+    A running step must not be given up because its result cannot be written: it would run twice.
     """
     while True:
         try:

@@ -15,7 +15,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.types import TypeCatalog
 
 MOST_RESOURCES = 30_000
-"""How many resources the kept definitions weigh in all; one of 10 000 takes some 20 MB."""
+"""Size of the cache, in resources. A definition of 10 000 resources takes some 20 MB."""
 
 MOST_TEMPLATES = 64
 
@@ -24,7 +24,7 @@ EMPTY_TEMPLATE: JsonMap = {"heat_template_version": "2018-08-31"}
 
 
 def pseudo_parameters(stack: StackRecord) -> dict[str, str]:
-    """What a template can ask about its own stack (hot-language §7)."""
+    """Return the pseudo parameters of a stack, as Heat defines them."""
     return {"OS::stack_id": stack.id, "OS::stack_name": stack.name, "OS::project_id": stack.project}
 
 
@@ -41,7 +41,7 @@ class Definitions:
         self._lock = threading.Lock()
 
     def of(self, stack: StackRecord) -> Definition:
-        """What the stack is to be, or is."""
+        """Return the definition that the stack has or is moving to."""
         key = _key(stack)
         with self._lock:
             kept = self._kept.get(key)
@@ -62,7 +62,7 @@ class Definitions:
         return definition
 
     def within(self, stack: StackRecord) -> Nested:
-        """What the stack is to be, with what is known beforehand of those nested in it."""
+        """Return the definition of the stack, checked together with its nested stacks."""
         definition = self.of(stack)
         known = self._within.get(definition)
         if known is None:
@@ -86,7 +86,7 @@ class Definitions:
         return template
 
     def keep(self, stack: StackRecord, definition: Definition) -> None:
-        """Remember a definition that was bound already, so that nobody binds it again."""
+        """Cache a definition that is already bound."""
         key = _key(stack)
         with self._lock:
             replaced = self._kept.pop(key, None)
@@ -98,9 +98,11 @@ class Definitions:
 
 
 def secrets_of(store: Store, definitions: Definitions, stack: StackRecord) -> list[object]:
-    """What may turn up in what is said of a stack and must not be read: the passwords of its tree's accounts, and the
-    values of hidden parameters: its own, those that a rollback goes back to, and those of the stacks that it is nested
-    in, or that are nested in it."""
+    """Return the values to redact in texts about a stack.
+
+    These are the passwords of its tree's accounts, and the values of hidden parameters: its own, those of its rollback
+    target, and those of its ancestors and descendants.
+    """
     found: list[object] = [*store.accounts.passwords(stack.root_id or stack.id)]
     for one in (stack, *store.stacks.ancestors(stack)):
         stands = [one]

@@ -17,11 +17,11 @@ STOPS_IN: Mapping[str, frozenset[Verb]] = {
     PRE_DELETE: frozenset({Verb.DELETE}),
     "post-delete": frozenset({Verb.DELETE}),
 }
-"""In which operations on the stack each hook counts: what an update creates or removes passes without."""
+"""Hook → stack operations in which it applies. An update ignores hooks of resources that it creates or removes."""
 
 
 def verb_of(hook: str) -> Verb:
-    """What the hook stands before or behind."""
+    """Return the operation that the hook precedes or follows."""
     return Verb(hook.partition("-")[2].upper())
 
 
@@ -53,20 +53,20 @@ def lifecycle_token(row: ResourceRecord) -> str | None:
 
 
 def waits_until(row: ResourceRecord) -> float | None:
-    """When the wait of a row ends by itself, seconds since the epoch."""
+    """Return the time at which the wait of a row ends by itself, in seconds since the epoch."""
     until = row.token.get("until") if row.token is not None else None
     return float(until) if isinstance(until, int | float) else None
 
 
 def is_over(row: ResourceRecord, now: float) -> bool:
-    """Whether a row has waited for as long as it is to wait."""
+    """True if the wait of a row has timed out."""
     until = waits_until(row)
     return until is not None and until <= now
 
 
 def clearing(verb: Verb, hook: str, row: ResourceRecord) -> str:
-    """The key of the mail that clears the hook of a resource while the stack's operation is `verb`.
+    """Return the key of the message that clears the hook of a resource while the stack's operation is `verb`.
 
-    A deletion is of a row, of which there may be several; whatever comes of a create or an update is one name's.
+    A deletion is keyed by row, of which a name may have several; a create or an update is keyed by name.
     """
     return f"{verb} {hook} {row.id if verb_of(hook) is Verb.DELETE else row.name}"

@@ -1,4 +1,4 @@
-"""What stands for a type whose code cannot be had any more, while rows of it are there."""
+"""Placeholder for a resource type whose code is missing while rows of it exist."""
 
 from typing import ClassVar, NoReturn
 
@@ -9,7 +9,7 @@ from heatlite.plugin.schema import Schema
 
 
 class Gone(Resource[Schema]):
-    """Whatever needs the type's code fails with the reason why there is none; the rest goes on."""
+    """Fails every call of the type's code with the reason; everything else works."""
 
     reason: ClassVar[HeatliteError] = EntityNotFound(entity="Resource Type", name="")
 

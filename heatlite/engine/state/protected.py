@@ -1,4 +1,4 @@
-"""What is protected, and what that keeps from being deleted (decision 0024)."""
+"""Protected stacks and resources, and the deletions that they refuse (docs/decisions/0024-protection.md)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class Protected:
 
     @property
     def text(self) -> str:
-        """What is protected, since when, by whom and why, and what lifts that."""
+        """Text of the refusal: the protected thing, time, author and reason, and the command that lifts it."""
         stack, record = self.stack, self.record
         what = f"stack {stack.name}" if self.resource is None else f"resource {self.resource} of stack {stack.name}"
         reason = f"reason: {record.reason}" if record.reason else "no reason given"
@@ -37,7 +37,7 @@ class Protected:
 
 
 def is_made(row: ResourceRecord) -> bool:
-    """Whether the row has an object that was finished, and that is not on its way out."""
+    """True if the row has a finished object that is not being deleted."""
     last = row.before_check or row.state_without_lock
     if last.verb in (Verb.CREATE, Verb.ADOPT):
         return last.status is Status.COMPLETE
@@ -56,7 +56,7 @@ def first_within(store: Store, stacks: Sequence[StackRecord]) -> Protected | Non
 
 
 def against_deletion(store: Store, stack: StackRecord) -> Protected | None:
-    """What forbids to delete a stack with all that is nested in it: a part of it, or what it is nested in."""
+    """Return the protection that forbids deleting a stack with its tree: of a part of it, or of an ancestor."""
     below = stack
     for above in store.stacks.ancestors(stack):
         for row in store.resources.by_name(above.id, [below.parent_resource or ""]):
@@ -122,7 +122,7 @@ def _declared(
 
 
 def _says_so(entries: Json) -> bool:
-    """Whether the resources of a record, or a stack within, were protected."""
+    """True if a stack document declares protection for a resource or a nested stack."""
     found = entries.values() if isinstance(entries, dict) else ()
     keys = ("protection", "stack_protection")
     return any(

@@ -1,4 +1,4 @@
-"""The cloud that a stack has its objects in, against the one that is set (docs/decisions/0023-recorded-cloud.md)."""
+"""Recorded clouds of stacks against the configured one (docs/decisions/0023-recorded-cloud.md)."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -27,10 +27,10 @@ class StackClouds:
     def new(
         self, context: Context, stack: StackRecord, types: Iterable[str], recorded: CloudIdentity | None, adopts: bool
     ) -> CloudIdentity | None:
-        """What a new stack records; None: it needs no cloud.
+        """Return the cloud to record for a new stack; None if it needs no cloud.
 
-        `recorded`: where the record that it is adopted from says that its objects are. Raises OtherCloud, unless it
-        `adopts` the cloud that is set.
+        `recorded` is the cloud in the document that the stack is adopted from. Raises OtherCloud unless it `adopts` the
+        configured cloud.
         """
         if not self._need(types):
             return None
@@ -42,24 +42,26 @@ class StackClouds:
         return now
 
     def first(self, stack: StackRecord, types: Iterable[str]) -> CloudIdentity | None:
-        """What a stack without a record records before it gets resources of these types; None: it needs no cloud, or
-        has a record."""
+        """Return the cloud to record before a stack gets resources of these types.
+
+        None if no cloud is needed, or if one is recorded.
+        """
         if self._store.stacks.cloud_of(stack) is not None or not self._need(types):
             return None
         return self._now(lambda: self._clouds.of(stack.project, stack.id))
 
     def admitted(self, stack: StackRecord, adopts: bool = False) -> CloudIdentity | None:
-        """What a stack is to record before an operation begins; None: it is recorded, or no cloud is needed.
+        """Return the cloud to record before an operation; None if it is recorded or not needed.
 
-        Raises OtherCloud where the stack has its objects in another cloud than the one that is set, or none is set,
-        unless it `adopts` that one; then CloudError where that cannot be asked.
+        Raises OtherCloud if the configured cloud is missing or differs from the recorded one, unless the operation
+        `adopts` it; CloudError if the configured cloud cannot be identified.
         """
         home = self._store.stacks.cloud_of(stack)
         if home is None and not self._needs(stack):
             return None
         now = self._now(lambda: self._clouds.of(stack.project, stack.id), has_to=adopts)
         if now is None and home is None:
-            return None  # nothing tells where its objects are; whoever needs the cloud says that there is none
+            return None  # no record of the objects' cloud: a resource that needs one fails with that reason
         if now is not None and (home is None or adopts or home.is_same(now)):
             is_known = home is not None and home.is_same(now) and (home.project_id or not now.project_id)
             return None if is_known else now
@@ -69,9 +71,9 @@ class StackClouds:
         raise other_cloud(f"Stack {stack.name}", home, now)
 
     def objection(self, stack: StackRecord) -> str:
-        """Why a worker must not begin with a stack, as far as that is known without asking the cloud; "": it may.
+        """Return the reason why a worker must not start on a stack; "" if it may. Asks no cloud.
 
-        The settings of a worker may be others than those of who has taken the request.
+        The settings of a worker may differ from those of the API process that accepted the request.
         """
         home = self._store.stacks.cloud_of(stack)
         if home is None:
@@ -82,8 +84,10 @@ class StackClouds:
         return other_cloud(f"Stack {stack.name}", home, now).message
 
     def _now(self, view: Callable[[], Finders], has_to: bool = False) -> CloudIdentity | None:
-        """The cloud that is set; without its project where it cannot be asked, unless it `has_to` be. None: none is
-        set."""
+        """Return the configured cloud; None without one.
+
+        If the cloud cannot be asked, the project is left out, unless the result `has_to` be complete.
+        """
         if self._clouds.name is None:
             return None
         cloud = view().cloud
@@ -96,9 +100,9 @@ class StackClouds:
             return cloud.place
 
     def _needs(self, stack: StackRecord) -> bool:
-        """Whether a stack, or one of its tree, has a resource that needs a cloud."""
+        """True if a stack or a nested one has a resource that needs a cloud."""
         return self._need(self._store.resources.types(stack.root_id or stack.id))
 
     def _need(self, types: Iterable[str]) -> bool:
-        """Whether a resource of one of the types has its object in a cloud."""
+        """True if a resource of one of the types has its object in a cloud."""
         return any(self._types.service_of(name) for name in types)

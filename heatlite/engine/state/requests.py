@@ -1,4 +1,4 @@
-"""What a caller asks for, and what a preview answers: plain data between the API and the engine."""
+"""Requests and previews: plain data between API and engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ class Adopted:
     files: Mapping[str, str]
     resources: JsonMap
     protected: bool = False
-    """Whether the stack itself was protected."""
+    """True if the stack itself was protected."""
     cloud: CloudIdentity | None = None
-    """Where its objects are; None: the record does not say."""
+    """Cloud of its objects; None if the document does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Request:
     template: Json = None
     """An object, or text (JSON or YAML)."""
     template_url: str | None = None
-    """Where the server shall get the template; only where there is no `template`."""
+    """Address to fetch the template from; used only without `template`."""
     environment: Json = None
     """An object, or text; ignored by Heat's rule where `environment_files` is not empty."""
     environment_files: tuple[str, ...] = ()
@@ -45,12 +45,14 @@ class Request:
     timeout_mins: int | None = None
     disable_rollback: bool | None = None
     converge: bool = False
-    """Whether an update looks at the real objects first and starts from what it finds."""
+    """True if an update reads the real objects first and converges from them."""
     adopt_cloud: bool = False
-    """Whether the stack has its objects in the cloud that is set from now on, whatever it has recorded."""
+    """True if the stack adopts the configured cloud, whatever cloud is recorded."""
     adopted: Adopted | None = None
-    """Of a create that makes nothing: the objects that it takes over. Its template takes the place of `template`; what
-    else there is in the request goes before it."""
+    """Objects that an adopt takes over.
+
+    Its template takes the place of `template`; all other fields of the request override it.
+    """
     plan_digest: str | None = None
     """Of an update: what it would do has to be this `ShownPlan` still."""
     body: JsonMap | None = None
@@ -59,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a check, a suspend or a resume is to be done. Times are in seconds."""
+    """Timing of a check, suspend or resume. Times are in seconds."""
 
     not_before: float | None = None
     """Since the epoch; None: now."""
@@ -81,7 +83,7 @@ class PreviewResource:
     """A resource as it would be. Values that are not known yet are None."""
 
     stack: StackRecord
-    """Which it belongs to, as that would be."""
+    """The stack that the resource would belong to."""
     record: ResourceRecord
     required_by: tuple[str, ...]
     attributes: Mapping[str, Json]
@@ -100,16 +102,16 @@ class Difference:
     old: Json
     new: Json
     is_open: bool
-    """Whether something in the new value is known only later; then it may come out as it was."""
+    """True if part of the new value is unknown yet; it may turn out unchanged."""
     replaces: bool
-    """Whether it is a reason for a replacement."""
+    """True if the change causes a replacement."""
     because_of: tuple[str, ...]
     """Names of the resources whose change brings it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource:
-    """What would become of one resource."""
+    """The planned change of one resource."""
 
     path: tuple[str, ...]
     """The names of the resources that lead to it from the top, its own last."""
@@ -126,12 +128,12 @@ class PlannedResource:
     metadata_differs: bool
     is_protected: bool
     health: HealthRecord | None = None
-    """What is known of the health of the object beside its state. It changes nothing of the plan."""
+    """Health of the object beside its state. It does not change the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """What an operation would do, in the order in which it would."""
+    """The planned changes of an operation, in order."""
 
     resources: tuple[PlannedResource, ...]
     digest: str
@@ -150,7 +152,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an update would do, resource by resource (Heat's five lists)."""
+    """The changes of an update, resource by resource (Heat's five lists)."""
 
     unchanged: tuple[PreviewResource, ...]
     updated: tuple[PreviewResource, ...]
@@ -158,4 +160,4 @@ class Changes:
     added: tuple[PreviewResource, ...]
     deleted: tuple[PreviewResource, ...]
     plan: ShownPlan | None = None
-    """Where it was asked for."""
+    """The plan, if the caller asked for it."""

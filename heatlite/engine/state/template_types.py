@@ -19,7 +19,7 @@ MOST_PROVIDERS = 512
 
 
 class TemplateResource(StackResource[Schema]):
-    """A resource whose type is a template: parameters are its properties, outputs its attributes (hot-language §9)."""
+    """A resource whose type is a template: parameters are its properties, outputs its attributes."""
 
     provider: ClassVar[Provider]
     any_attribute = True
@@ -56,7 +56,10 @@ class TemplateResource(StackResource[Schema]):
 
 
 def _typed(provider: Provider) -> ResourceType:
-    """The type that a template makes. (The class of rows, `TemplateResource`, knows no template: it may be gone.)"""
+    """Return the resource type that a template defines.
+
+    The class of existing rows, `TemplateResource`, works without the template, which may be gone.
+    """
 
     class Parameters(Schema):
         @classmethod
@@ -93,7 +96,7 @@ class TemplateTypes:
         self._lock = Lock()
 
     def kind(self, definition: Definition, resource: ResourceDefinition) -> ResourceType:
-        """The type of a resource whose definition maps it to a template. Raises what is wrong with the template."""
+        """Return the type of a resource that its definition maps to a template. Raises the template's problems."""
         target = definition.mapping.target(resource.name, resource.type)
         files = definition.template.files
         text = (self._types.installation.files if target.system else files).get(target.name, "")
