@@ -1,1 +1,1 @@
-"""Work on the machines of stacks: what is wanted, who approved it, and what their agents say came of it."""
+"""Work on the machines of stacks, through the agents beside them (docs/decisions/0015-node-actions.md)."""

@@ -1,6 +1,6 @@
-"""What the server asks agents (decision 0015, "What the agent answers"): signed both ways, bounded in time and size.
+"""Requests to agents: signed in both directions, bounded in time and size (docs/decisions/0015-node-actions.md).
 
-Whatever an agent answers is a stranger's word: what is not in its form is a fault of that node, and of nobody else.
+An agent's answer is untrusted input: an invalid one is a fault of that node only.
 """
 
 import http.client
@@ -30,10 +30,9 @@ from heatlite.nodes.sync import Answer, Step, Told
 from heatlite.store.nodes.records import NodeActionRecord, NodeRecord
 
 SECONDS = 10.0
-"""That a connection to an agent may last."""
+"""Longest connection to an agent, in seconds."""
 REACH = 3.0
-"""Seconds in which its machine has to take the connection: one that is down keeps the others waiting, who are looked
-after together with it."""
+"""Seconds to connect. A machine that is down delays the other nodes of its orchestration by that much."""
 MOST_BYTES = 4 * 2**20
 """Of one answer."""
 MOST_PAGES = 4
@@ -43,7 +42,7 @@ LONGEST_REASON = 500
 LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1/128")
 
 ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$"
-"""What the id of a node action may be."""
+"""Valid ids of node actions."""
 _WORD: JsonMap = {"type": "string", "pattern": r"^[^\x00-\x1f\x7f]+$", "maxLength": 255}
 KINDS: JsonMap = {"type": "array", "items": _WORD, "maxItems": 1000}
 VERSION: JsonMap = {**_WORD, "maxLength": 64}
@@ -113,7 +112,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class NodeFault(Exception):
-    """Why a node's agent cannot be worked with, in words for people."""
+    """Fault of a node's agent, as text for operators."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(_UNPRINTABLE.sub("?", reason)[:LONGEST_REASON])
@@ -134,7 +133,7 @@ class Declined(NodeFault):
 
     @property
     def is_final(self) -> bool:
-        """Whether it is about the action itself, so that sending it again would change nothing."""
+        """True if the fault is in the action itself, so that sending it again would fail again."""
         return self.code in ("InvalidRequest", "UnknownKind", "TooLarge")
 
     @property
@@ -151,7 +150,7 @@ class Line:
         self._secret = secret
 
     def changes(self, instance: str, revision: int) -> Answer:
-        """What has changed since that revision of that database; all where it is another. Raises NodeFault."""
+        """Return the changes since a revision of the agent's database; all of another database. Raises NodeFault."""
         answer = self._page(instance, revision)
         for _ in range(MOST_PAGES - 1):
             if not answer.more:
@@ -167,8 +166,7 @@ class Line:
         return _answer(self._ask("GET", f"/v1/changes?{since}", None, CHANGES))
 
     def send(self, action: NodeActionRecord, created_at: str) -> None:
-        """Give the agent an action; that it has it already, or something else with that id, is well. Raises NodeFault,
-        Declined."""
+        """Send an action to the agent. Idempotent for an action that it already has. Raises NodeFault, Declined."""
         body: JsonMap = {
             "id": action.id,
             "kind": action.kind,
@@ -230,13 +228,12 @@ class Agents:
         self._hosts = Hosts("node_hosts", (*at_home, *settings.node_hosts))
 
     def check(self) -> None:
-        """Raise BadSetting where what the server is to prove itself with, or whom it is to trust, cannot be read."""
+        """Raise BadSetting if the server's key or the trusted authority cannot be read."""
         if self._settings.node_certificate or self._settings.node_authority:
             _ = self._trust
 
     def vet(self, url: str) -> str:
-        """The URL of an agent without what does not matter in it. Raises HTTPBadRequest where the server would not
-        connect to it."""
+        """Return the URL of an agent in normal form. Raises HTTPBadRequest for a URL that egress rules refuse."""
         parts = urlsplit(url)
         try:
             self._hosts.address(parts, time.monotonic() + SECONDS)
@@ -250,8 +247,7 @@ class Agents:
 
     @contextmanager
     def line(self, node: NodeRecord) -> Iterator[Line]:
-        """A connection to a node's agent, for `SECONDS` at the most. Whatever goes wrong with it inside is raised as
-        NodeFault."""
+        """Open a connection to a node's agent, for `SECONDS` at most. All failures inside become NodeFault."""
         end = time.monotonic() + SECONDS
         try:
             parts = urlsplit(node.url)
@@ -304,7 +300,7 @@ def _check(form: Draft202012Validator, value: Json) -> None:
 
 
 def _answer(value: JsonMap) -> Answer:
-    """What a valid answer says. Raises NodeFault for a time that is none."""
+    """Return a valid answer as a record. Raises NodeFault for an invalid time."""
     found = cast(dict[str, Any], value)
     instance, revision = str(found["instance"]), int(found["revision"])
     if "unchanged" in found:

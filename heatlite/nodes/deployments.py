@@ -1,8 +1,7 @@
-"""Software deployments that the agent of a node carries out: what waits for a server's answer becomes a node action,
-and what becomes of that is the answer.
+"""Software deployments that a node's agent carries out: each becomes a node action, whose end is the answer.
 
-Nothing is remembered but the node action, whose id is made of the deployment and of what it deploys: so each
-orchestration finds out anew what is lacking, and nothing runs twice, whoever was killed when.
+The node action is the only record. Its id is derived from the deployment and its contents, so each orchestration
+finds the missing ones, and nothing runs twice after a crash.
 """
 
 import logging
@@ -29,8 +28,7 @@ SPACE: Final = UUID("b1f1a1f6-3f6c-4d0e-9a58-0d2c54b3b0a4")
 SCRIPT: Final = "script"
 """The group of configs that agents know, and the kind of action that it is to them."""
 TOLD: Final = frozenset({"deploy_server_id", "deploy_action", "deploy_stack_id", "deploy_resource_name"})
-"""Of the inputs that each deployment has of itself those that are a script's affair: not how to answer, which may be
-secret."""
+"""Deployment inputs for the agent itself. They are not passed to scripts, because they may contain secrets."""
 USER: Final = "software deployment"
 WITHDRAWN = "Nobody waits for this deployment any more"
 STATUS_CODE, STDERR = "deploy_status_code", "deploy_stderr"
@@ -55,7 +53,7 @@ class Waiting:
 
 
 class Deployments:
-    """What an orchestration does about them."""
+    """Changes that an orchestration makes for deployments."""
 
     def __init__(self, store: Store, clock: Clock, ledger: Ledger, signals: Signals) -> None:
         self._store = store
@@ -78,7 +76,7 @@ class Deployments:
             config = store.software_configs.get(project, deployment.config_id)
             row = rows.get(deployment.id)
             if row is None or config is None or config.group != SCRIPT or not isinstance(config.config, str):
-                continue  # somebody else's affair
+                continue  # for another tool than the agent
             inputs: JsonMap = {
                 str(one["name"]): one.get("value")
                 for one in config.inputs
@@ -89,8 +87,9 @@ class Deployments:
             yield Waiting(deployment, row, node_of[deployment.server_id], args)
 
     def action(self, waiting: Waiting) -> NodeActionRecord:
-        """The node action that carries a deployment out. Nobody has to approve it: whoever has made the deployment may
-        run the same on the server with any other agent."""
+        """Return the node action for a deployment. It needs no approval: the author of the deployment could run the
+        same with any other agent on the server.
+        """
         node, now = waiting.node, self._clock.now()
         return NodeActionRecord(
             id=waiting.action_id,
@@ -111,14 +110,17 @@ class Deployments:
         )
 
     def put(self, lacking: Sequence[Waiting]) -> None:
-        """Ask for what nobody has asked for yet, in a transaction that holds the nodes' tree."""
+        """Create the missing node actions, in a transaction that holds the nodes' tree."""
         known = {action.id for action in self._store.node_actions.existing([one.action_id for one in lacking])}
         new = [self.action(one) for one in lacking if one.action_id not in known]
         lines = [NodeTransitionRecord(one.id, one.created_at, one.state, Origin.SERVER, USER) for one in new]
         self._ledger.put(new, lines)
 
     def withdraw(self, actions: Sequence[NodeActionRecord]) -> None:
-        """End what no deployment waits for any more, in a transaction that holds the tree: at once, or by the agent."""
+        """End the node actions of cancelled deployments, at once or by the agent.
+
+        Call in a transaction that holds the tree.
+        """
         now, changed, lines = self._clock.now(), [], []
         for action in self._store.node_actions.existing([one.id for one in actions]):
             if action.has_ended or action.cancel_asked:
@@ -132,7 +134,7 @@ class Deployments:
         self._ledger.record(changed, lines)
 
     def stale(self, actions: Sequence[NodeActionRecord], waiting: Sequence[Waiting]) -> list[NodeActionRecord]:
-        """Of the actions those for deployments that nobody waits for any more."""
+        """Return the node actions whose deployments have ended or gone."""
         current = {one.action_id for one in waiting}
         found = []
         for action in actions:
@@ -144,8 +146,10 @@ class Deployments:
         return found
 
     def answer(self, waiting: Waiting, action: NodeActionRecord) -> None:
-        """Tell the deployment how its node action has ended, as a server would by a signal. Not within a transaction
-        that holds the node's tree: the deployment may be in another."""
+        """Signal the end of its node action to a deployment, as a server would.
+
+        Call outside of a transaction that holds the node's tree: the deployment may be in another tree.
+        """
         details: JsonMap = dict(action.outputs)
         if action.state is not NodeActionState.DONE and details.get(STATUS_CODE) in (None, "", 0, "0"):
             details[STATUS_CODE] = NO_STATUS

@@ -1,7 +1,7 @@
-"""One orchestration of a tree's nodes: pull, commit, cancel, mark, push, commit (decision 0015).
+"""One orchestration of a tree's nodes: pull, commit, cancel, mark, push, commit (docs/decisions/0015-node-actions.md).
 
-What is decided about node actions is decided in transactions that hold the tree's root and ask for the fence, so that
-it is true for whoever comes next, and nobody who has lost the tree writes anything.
+Each decision about node actions is a transaction that holds the tree's root and checks the fence. So it stays true for
+later transactions, and an engine that has lost the tree writes nothing.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ class Orchestration:
     # -- what is gone --------------------------------------------------------------------------------
 
     def _living(self, nodes: Sequence[NodeRecord]) -> list[NodeRecord]:
-        """Those whose resources are there; the others go, with what of their actions has not ended."""
+        """Return the nodes that have resources. Remove the others, with their unfinished actions."""
         standing = self._turn.store.resources.states([node.id for node in nodes])
         gone = [node for node in nodes if node.id not in standing]
         for some in batches(gone):
@@ -70,7 +70,7 @@ class Orchestration:
         self._turn.store.nodes.delete_many(node_ids)
 
     def _ends(self) -> bool:
-        """Whether the tree has no nodes any more, so that nobody has to look after them."""
+        """True if the tree has no nodes left to orchestrate."""
         with self._turn.writing():
             if self._turn.store.nodes.of_root(self._turn.root_id):
                 return False
@@ -114,7 +114,7 @@ class Orchestration:
             has = {record.id for record in records}
             records += store.node_actions.existing([one for one in dict.fromkeys(ids) if one not in has])
             by_id = {record.id: record for record in records}
-            # What depends on a stack action must not take a node action for it.
+            # A dependency on a stack action must not match a node action of the same id.
             taken = store.actions.existing([one for one in dict.fromkeys(ids) if one not in by_id])
             of_node: dict[str, dict[str, NodeActionRecord]] = {}
             for record in records:
@@ -127,7 +127,7 @@ class Orchestration:
             told: dict[str, Sequence[NodeTransitionRecord]] = {}
             for node, answer in batch:
                 if not _is_same(node, now_known.get(node.id)):
-                    up.pop(node.id, None)  # it has registered anew meanwhile, which has made the tree due again
+                    up.pop(node.id, None)  # registered again meanwhile, which has made the tree due
                     continue
                 if isinstance(answer, NodeFault):
                     nodes.append(replace(node, state=NodeState.UNREACHABLE, reason=answer.brief))
@@ -158,7 +158,7 @@ class Orchestration:
             self._release(silent, records, now)
 
     def _release(self, silent: Sequence[NodeRecord], records: Sequence[NodeActionRecord], now: float) -> None:
-        """A node that has stopped answering holds nobody."""
+        """Release actions that wait for a node that no longer answers."""
         ids = {node.id for node in silent}
         for record in records:
             if record.node_id in ids and not record.has_ended:
@@ -167,13 +167,13 @@ class Orchestration:
     # -- software deployments --------------------------------------------------------------------------
 
     def _carry(self, nodes: Sequence[NodeRecord], up: Mapping[str, NodeRecord]) -> None:
-        """Answer the deployments that have been carried out, ask for those that have not, withdraw what is too late."""
+        """Answer finished deployments, create missing node actions, withdraw obsolete ones."""
         waiting = self._deployments.look([node for node in nodes if node.id in up])
         asked = self._turn.store.node_actions.existing([one.action_id for one in waiting])
         known = {action.id: action for action in asked}
         for one in waiting:
             found = known.get(one.action_id)
-            if found is not None and found.has_ended and found.node_id == one.node.id:  # nobody answers for another
+            if found is not None and found.has_ended and found.node_id == one.node.id:  # an action belongs to one node
                 self._deployments.answer(one, found)
         for some in batches([one for one in waiting if one.action_id not in known]):
             with self._turn.writing():
@@ -206,22 +206,22 @@ class Orchestration:
                 self._turn.ledger.record(ended, [line_of(action, now, NEVER_HAD) for action in ended])
 
     def _cancel_all(self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]) -> list[NodeActionRecord]:
-        """Those that the agent does not have."""
+        """Return the actions that the agent does not have."""
         node, actions = given
         with self._turn.agents.line(node) as line:
             return [action for action in actions if not line.cancel(action.id)]
 
 def _names(nodes: Sequence[NodeRecord]) -> dict[str, str]:
-    """What the nodes are called in a report, by id: stacks of a tree have resources of the same name."""
+    """Return names of the nodes for a report, by id: nested stacks may use the same resource names."""
     count = Counter(node.name for node in nodes)
     return {node.id: node.name if count[node.name] == 1 else f"{node.name} ({node.id})" for node in nodes}
 
 
 def _is_same(node: NodeRecord, now: NodeRecord | None) -> bool:
-    """Whether the agent that was asked is the one that is registered."""
+    """True if the agent that answered is still the registered one."""
     return now is not None and (now.url, now.secret, now.registered_at) == (node.url, node.secret, node.registered_at)
 
 
 def _may_be_there(action: NodeActionRecord) -> bool:
-    """Whether the agent may have it."""
+    """True if the action may be at the agent."""
     return action.state in AT_AGENT or action.sent_at is not None

@@ -1,4 +1,4 @@
-"""Who looks for trees whose nodes are to be looked after, and does it. One of them in each engine."""
+"""Orchestrator thread: claims due trees and orchestrates their nodes. Each engine has one."""
 
 import logging
 import threading
@@ -21,12 +21,14 @@ from heatlite.store.store import Store
 log = logging.getLogger(__name__)
 
 LOOK = 1.0
-"""Seconds between two looks for what nobody here has been woken for."""
+"""Seconds between two polls for trees that other processes made due."""
 TREES = 4
 """Trees that are looked after at once."""
 LONGEST_REST = 1.0
-"""Seconds that a tree is left alone after an orchestration, which is otherwise as long as that took: so a thousand busy
-nodes, of which one always has something to tell, are heard together, and a few at once."""
+"""Longest pause after an orchestration, in seconds.
+
+The pause equals the duration of the last orchestration: a thousand busy nodes are polled together, a few at once.
+"""
 
 
 class Orchestrator:
@@ -74,13 +76,13 @@ class Orchestrator:
             except DatabaseUnavailable as error:
                 log.warning("cannot look for nodes that are to be looked after: %s", error)
             except Exception:
-                # Whatever it was, an engine that looks after no nodes any more is worse.
+                # Any failure must leave this thread running, or no node would be orchestrated any more.
                 log.exception("cannot look for nodes that are to be looked after")
             self._called.wait(pause)
         self._store.close()
 
     def _look(self) -> float:
-        """Claim what is due, as far as somebody is free for it. Returns seconds until the next look."""
+        """Claim due trees, as far as threads are free. Returns seconds until the next poll."""
         moment, pause, free = time.monotonic(), LOOK, TREES - len(self._busy)
         for root_id, until in list(self._resting.items()):
             if until <= moment:

@@ -1,7 +1,7 @@
-"""Playbooks: kept by projects, run on the nodes of a tree of stacks after somebody has approved that.
+"""Playbooks: stored per project, run on the nodes of a tree of stacks after approval.
 
-A run is an action on the root of a tree. Until it is approved it holds nothing; whoever approves it brings it in at the
-gate, and a maintenance lock lets it in. What goes on then is in `runs`.
+A run is an action on the root of a tree. Until approval it holds nothing; approval passes admission, which a
+maintenance lock permits. `runs` continues from there.
 """
 
 import re
@@ -51,13 +51,13 @@ METADATA = "metadata"
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What a caller wants run."""
+    """A requested run."""
 
     name: str | None = None
     """Of a playbook that is kept; or its `document` comes along."""
     document: Json = None
     granted: bool = False
-    """Whether the caller approves it himself."""
+    """True if the request approves the run, too."""
     timeout: int = 0
     """Seconds from the approval on; 0: what the stack says, else the installation."""
 
@@ -72,7 +72,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would do."""
+    """Preview of a run."""
 
     stages: tuple[PlannedStage, ...]
     digest: str
@@ -95,8 +95,10 @@ class Playbooks:
     # -- kept ----------------------------------------------------------------------------------------
 
     def put(self, context: Context, name: str, document: str) -> bool:
-        """Keep a playbook under a name, in place of another; whether it is new. Raises what `read_playbook` does,
-        HTTPBadRequest for a name that is none, Conflict."""
+        """Store a playbook under a name, or replace it. Returns True for a new one.
+
+        Raises HTTPBadRequest for an invalid name, Conflict, and as `read_playbook`.
+        """
         if not NAME.fullmatch(name):
             raise HTTPBadRequest(
                 f"{name[:80]} is no name for a playbook: that is up to 255 letters, digits, _, - and ., a letter first."
@@ -126,8 +128,10 @@ class Playbooks:
     # -- run -----------------------------------------------------------------------------------------
 
     def plan(self, stack: StackRecord, request: RunRequest) -> Plan:
-        """What a run would do on the nodes that the tree has now. Raises HTTPBadRequest, EntityNotFound,
-        RequestLimitExceeded."""
+        """Preview a run on the current nodes of the tree.
+
+        Raises HTTPBadRequest, EntityNotFound, RequestLimitExceeded.
+        """
         if stack.parent_id is not None:
             raise HTTPBadRequest("A playbook is run on a whole tree of stacks: name the stack at its root.")
         playbook = self._read(stack.project, request)
@@ -208,8 +212,7 @@ class Playbooks:
         audit.info("approve stack=%s action=%s by=%s", stack.id, run.id, context.user)
 
     def reject(self, context: Context, run: ActionRecord) -> ActionRecord:
-        """End a run that nobody has approved, with its node actions; the run as it is then. Raises
-        InvalidActionState."""
+        """Reject a run before approval, with its node actions. Returns it as stored. Raises InvalidActionState."""
         with self._store.transaction():
             run = self._unapproved(run)
             reason = f"Rejected by {context.user}"
@@ -227,8 +230,10 @@ class Playbooks:
         return stack
 
     def _unapproved(self, run: ActionRecord) -> ActionRecord:
-        """The run as it is now; it and its stack stay so until the transaction is over. Raises InvalidActionState,
-        EntityNotFound."""
+        """Lock the run and its stack until the transaction ends, and return the run.
+
+        Raises InvalidActionState, EntityNotFound.
+        """
         self._store.stacks.lock(run.stack_id)
         taken = self._store.actions.lock(run.id)
         if taken is None or taken.verb is not Verb.PLAYBOOK:
@@ -267,8 +272,10 @@ class Playbooks:
         return read_playbook(self.get(project, request.name).document, request.name)
 
     def _chosen(self, stack: StackRecord, stage: Stage, nodes: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
-        """The nodes of a stage, in the order in which they are to be taken. Raises HTTPBadRequest where there are
-        none, where one is not there or cannot do it."""
+        """Return the nodes of a stage, in order.
+
+        Raises HTTPBadRequest if there are none, or if one is missing or cannot run the stage.
+        """
         if stage.names is not None:
             chosen = [_named(stage, name, nodes) for name in stage.names]
         elif stage.attribute is not None:

@@ -44,8 +44,10 @@ class Push:
             self._note_faults(faults)
 
     def _take_back(self, actions: Sequence[NodeActionRecord]) -> None:
-        """What was to be sent, and is not: its agent has been asked since, and does not have it. So nobody has to wait
-        for it, least of all who wants to replace the machine."""
+        """Clear the sent mark of actions that their agents do not have, as a poll since has shown.
+
+        Stack actions that wait for them go on, for example to replace the machine.
+        """
         for some in batches(actions):
             with self._turn.writing():
                 now = self._turn.clock.now()
@@ -56,8 +58,10 @@ class Push:
                     self._turn.store.dependencies.node_unreachable(action.id, now)
 
     def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
-        """End what had too many errors. Its agent has been asked since, and does not have it: an error may have come
-        after the agent took it."""
+        """End actions with too many send errors, after a poll has shown that the agent does not have them.
+
+        An error may follow a send that succeeded.
+        """
         for some in batches(actions):
             with self._turn.writing():
                 now = self._turn.clock.now()
@@ -74,8 +78,7 @@ class Push:
                 self._turn.ledger.record(ended, [line_of(action, now, action.error) for action in ended])
 
     def _mark(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
-        """Those that may go now, after a word that their agents may have them. Whoever brings in a stack action from
-        now on sees that."""
+        """Return the actions to send, after marking them as sent: stack actions admitted from now on see that."""
         with self._turn.writing():
             now = self._turn.clock.now()
             holders = self._turn.store.actions.live_of_root(self._turn.root_id)
@@ -92,8 +95,10 @@ class Push:
     def _send_all(
         self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]
     ) -> tuple[int, list[tuple[NodeActionRecord, NodeFault]]]:
-        """How many have gone; which have not, and why. After what the agent will never do the next one goes, after
-        anything else the rest of the node waits."""
+        """Send the actions of one node. Returns the number sent, and the unsent ones with reasons.
+
+        An action that the agent declines for good is skipped; any other failure stops the rest of the node.
+        """
         node, actions = given
         sent = 0
         failed: list[tuple[NodeActionRecord, NodeFault]] = []
@@ -114,7 +119,7 @@ class Push:
 
     def _note_faults(self, faults: Sequence[tuple[NodeActionRecord, NodeFault]]) -> None:
         """Count the attempts, and end what was refused."""
-        # That an agent has no room now says nothing of the action.
+        # A busy agent says nothing about the action.
         counted = [one for one in faults if not (isinstance(one[1], Declined) and one[1].code == "QueueFull")]
         if not counted:
             return
@@ -140,8 +145,11 @@ def _is_ready(action: NodeActionRecord) -> bool:
 
 
 def _may_go(action: NodeActionRecord, holders: Sequence[ActionRecord]) -> bool:
-    """Whether the stack actions that hold the tree let it go: a playbook its own, and whoever waits for a deployment
-    that one. What has not begun lets go what it depends on."""
+    """True if the stack actions that hold the tree permit the node action.
+
+    A playbook run permits its own; an action that waits for a deployment permits that one; an action that has not
+    started permits its dependencies.
+    """
     if not holders or action.deployment_id is not None:
         return True
     if any(holder.verb is not Verb.PLAYBOOK for holder in holders):

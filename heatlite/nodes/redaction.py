@@ -1,4 +1,4 @@
-"""What of a node action must not be shown: values of hidden parameters, and what its name says is secret."""
+"""Redaction of node actions: values of hidden parameters, and fields with secret names."""
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import Mask, named_secrets, without_named

@@ -22,7 +22,7 @@ EVENT_TYPE = "OS::Heat::Node"
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What an agent says of itself."""
+    """Self-description of an agent."""
 
     url: str
     secret: str
@@ -34,7 +34,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is to see of the nodes of a stack and of those nested in it."""
+    """Nodes of a stack and its nested stacks, as the API shows them."""
 
     nodes: list[tuple[NodeRecord, dict[NodeActionState, int]]]
     """Each with how many of its actions are in which state, as far as they have not ended."""
@@ -50,10 +50,9 @@ class Nodes:
         self._agents = agents
 
     def register(self, stack: StackRecord, row: ResourceRecord, given: Registered) -> NodeRecord:
-        """Make an agent known beside a resource, in place of one that was known before: whoever has come last is the
-        node's agent. That it is another one is an event of the stack.
+        """Register an agent beside a resource. The latest registration replaces the earlier agent, with an event.
 
-        Raises HTTPBadRequest where the server would not connect to its URL, EntityNotFound where the resource is gone.
+        Raises HTTPBadRequest for a URL that egress rules refuse, EntityNotFound if the resource is gone.
         """
         url, now = self._agents.vet(given.url), self._clock.now()
         with self._store.transaction():
@@ -91,7 +90,7 @@ class Nodes:
         return node
 
     def _tell(self, before: NodeRecord, node: NodeRecord) -> None:
-        """Another agent has come: the machine was made anew, or somebody else has its URL."""
+        """Record that another agent has registered: the machine was rebuilt, or its URL has a new owner."""
         reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
         log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)
         event = EventRecord(

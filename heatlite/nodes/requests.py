@@ -1,5 +1,7 @@
-"""What callers want done on nodes: asked for, approved, rejected, cancelled. Whatever holds the stack, a lock or an
-action: that only keeps node actions from being sent."""
+"""Requests for node actions: create, approve, reject, cancel.
+
+Locks and running stack actions do not refuse them; they only delay the sending.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,9 +51,9 @@ class NodeRequest:
     kind: str
     args: JsonMap
     granted: bool = False
-    """Whether it is approved with this."""
+    """True if the request approves the action, too."""
     id: str | None = None
-    """The caller's own, so that he can ask again without asking twice."""
+    """Id chosen by the caller, which makes a repeated request idempotent."""
 
 
 class NodeRequests:
@@ -121,10 +123,10 @@ class NodeRequests:
         return action
 
     def _known(self, action_id: str, request: NodeRequest, node: NodeRecord) -> NodeActionRecord | None:
-        """What was put with this id, if it is the same. Raises NodeActionExists."""
+        """Return the existing action with this id, if it is the same. Raises NodeActionExists."""
         found = self._store.node_actions.get(action_id)
         if found is None:
-            if self._store.actions.get(action_id) is not None:  # what depends on it could not tell them apart
+            if self._store.actions.get(action_id) is not None:  # dependencies name both kinds by id
                 raise NodeActionExists(id=action_id)
             return None
         before = [found.node_id, found.kind, found.args]
@@ -168,7 +170,7 @@ class NodeRequests:
         return found
 
     def reject(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
-        """End a node action that nobody has approved. Raises InvalidNodeActionState, NodeActionChanged."""
+        """Reject a node action before approval. Raises InvalidNodeActionState, NodeActionChanged."""
         with self._taken(action) as found:
             self._check_unapproved(found, "rejected")
             _check_digest(found, digest)
@@ -177,9 +179,9 @@ class NodeRequests:
         return found
 
     def cancel(self, context: Context, action: NodeActionRecord) -> NodeActionRecord:
-        """End what no agent can have yet; ask the agent to end what it has, or may have. Asking again changes nothing.
+        """Cancel a node action: end it if no agent has it, else ask the agent to end it. Idempotent.
 
-        Raises InvalidNodeActionState where it has ended.
+        Raises InvalidNodeActionState if it has ended.
         """
         with self._taken(action) as found:
             if found.has_ended:

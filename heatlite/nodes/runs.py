@@ -1,7 +1,7 @@
-"""Runs of playbooks: each goes on whenever one of its node actions has changed, or the run itself has been moved.
+"""Playbook runs: each advances when one of its node actions, or the run itself, changes state.
 
-No worker has a run. It is WAITING until the last of its node actions has ended, and ends in the transaction in which
-that did. Whoever ends it otherwise (CANCEL, its time, the deletion of the stack) ends what is left of them with it.
+No worker holds a run. It is WAITING until its last node action ends, and ends in the same transaction. A run that ends
+otherwise (CANCEL, timeout, deletion of the stack) ends its remaining node actions with it.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ Record: TypeAlias = Callable[[Sequence[NodeActionRecord], Sequence[NodeTransitio
 
 
 class Runs:
-    """Has runs go on. Always in the caller's transaction, which holds the run's stack, the root of its tree."""
+    """Advances runs, always in the caller's transaction, which holds the root of the run's tree."""
 
     def __init__(self, store: Store, clock: Clock, record: Record) -> None:
         """`record` writes node actions, with lines of history."""
@@ -63,8 +63,10 @@ class Runs:
     def _change(
         self, steps: Sequence[RunStep], how: Callable[[NodeActionRecord], NodeActionRecord], reason: str = ""
     ) -> None:
-        """Write node actions, with a line of history where there is a reason, and have their nodes looked after. The
-        ledger has `advance` called again, which finds this done."""
+        """Write node actions, with a line of history where there is a reason, and wake the orchestrator.
+
+        The write calls `advance` again, which finds this done.
+        """
         if not steps:
             return
         now = self._clock.now()
@@ -98,7 +100,7 @@ class Runs:
 
 
 def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
-    """What no agent can have is ended; agents are asked to end the rest."""
+    """End the node actions that no agent has; ask agents to end the others."""
     if is_unsent(action):
         return replace(action, state=NodeActionState.CANCELLED, turn=False, error=STOPPED)
     return replace(action, cancel_asked=True)
@@ -116,12 +118,12 @@ def _stages(run: ActionRecord) -> Sequence[PlaybookStage]:
 
 
 def at_once(run: ActionRecord) -> list[int | None]:
-    """How many node actions of each stage may be under way; None: all."""
+    """Return the limit of concurrent node actions of each stage; None: no limit."""
     return [stage.at_once for stage in _stages(run)]
 
 
 def stage_names(run: ActionRecord) -> list[str]:
-    """What the stages are called."""
+    """Return the names of the stages."""
     return [stage.name for stage in _stages(run)]
 
 

@@ -1,4 +1,4 @@
-"""What an orchestration has in its hands: the tree, and the agents of it."""
+"""Session of an orchestration: the claimed tree and its agents."""
 
 import threading
 import time
@@ -30,12 +30,12 @@ Got = TypeVar("Got")
 
 
 class Interrupted(Exception):
-    """The engine stops; somebody else goes on."""
+    """The engine stops; another one continues."""
 
 
 @dataclass
 class Report:
-    """What came of it."""
+    """Result of an orchestration."""
 
     nodes: int = 0
     up: int = 0
@@ -60,7 +60,7 @@ class Report:
 
 
 class Turn:
-    """The tree that this engine has claimed, for as long as nobody else does."""
+    """A tree claimed by this engine, until its lease is lost."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Turn:
         self.root_id = claimed.root_id
         self.report = Report()
         self.names: Mapping[str, str] = {}
-        """What the nodes are called in the report, by id."""
+        """Names of the nodes in the report, by id."""
         self._claimed = claimed
         self._stopping = stopping
         self._renewed = time.monotonic()
@@ -97,7 +97,7 @@ class Turn:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def finish(self, next_at: float) -> None:
-        """Let go of the tree. Raises Fenced."""
+        """Release the tree. Raises Fenced."""
         with self.store.transaction():
             self.store.orchestrations.finish(self._claimed, self.clock.now(), next_at, self.report.json())
 
@@ -116,8 +116,10 @@ class Turn:
     def each(
         self, given: Sequence[Given], call: Callable[[Given], Got]
     ) -> Iterator[tuple[Given, Got | NodeFault]]:
-        """Do something for each with several agents at once; in the order in which they have answered. Meanwhile the
-        lease is renewed. Raises Interrupted."""
+        """Call a function for several agents at once, and yield results in the order of the answers.
+
+        Renews the lease meanwhile. Raises Interrupted.
+        """
         pool = self._pool
         assert pool is not None, "only within asking()"
         results: SimpleQueue[tuple[Given, Future[Got]]] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""What a playbook's run does next, from how its node actions stand. Pure: nothing is read and nothing written."""
+"""Next steps of a playbook run, derived from the states of its node actions. Pure: reads and writes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ STOPPED = "Its run has stopped before it was sent."
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What is to be done now."""
+    """Changes to make now."""
 
     turns: tuple[RunStep, ...] = ()
-    """Those that may be sent from now on."""
+    """Actions that may be sent from now on."""
     cancelled: tuple[RunStep, ...] = ()
-    """Those that no agent can have: they will not be sent any more."""
+    """Actions to end: no agent has them, and they will not be sent."""
     recalled: tuple[RunStep, ...] = ()
-    """Those that were sent, and not seen at their agents yet."""
+    """Actions that were sent and have not appeared at their agents yet."""
     failure: RunStep | None = None
-    """What has stopped the run."""
+    """Reason that stopped the run."""
     has_ended: bool = False
-    """Whether nothing is left to do."""
+    """True if the run is finished."""
 
 
 def next_of(at_once: Sequence[int | None], actions: Sequence[RunStep]) -> Next:
-    """What follows from how the node actions of an approved run stand.
+    """Return the next step of an approved run.
 
-    `at_once` says for each stage how many of it may be under way (None: all). The actions are in the order in which
-    they are to be done. Once one has ended otherwise than well, nothing new begins; what agents have runs to its end.
+    `at_once` holds the limit of concurrent actions per stage (None: no limit); the actions are in their order. After
+    the first failure no action starts; actions at agents run to their end.
     """
     bad = [one for one in actions if one.has_ended and one.state is not NodeActionState.DONE]
     if bad:
@@ -51,10 +51,10 @@ def next_of(at_once: Sequence[int | None], actions: Sequence[RunStep]) -> Next:
 
 
 def held_back(actions: Sequence[RunStep]) -> tuple[RunStep, ...]:
-    """Those that lose their turn where a run is suspended: no agent can have them yet."""
+    """Return the actions to hold back in a suspended run: no agent has them yet."""
     return tuple(one for one in actions if one.turn and is_unsent(one))
 
 
 def is_unsent(action: RunStep | NodeActionRecord) -> bool:
-    """Whether no agent can have it."""
+    """True if no agent can have the action."""
     return action.state in PENDING and action.sent_at is None

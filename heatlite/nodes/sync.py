@@ -1,6 +1,6 @@
-"""What becomes of the server's records when an agent has answered. Pure: nothing is read and nothing is written.
+"""Changes of the server's records after an agent's answer. Pure: reads and writes nothing.
 
-The agent owns what runs on its machine: what it tells overwrites what the server has, as long as that has not ended.
+The agent is the authority on its machine: its report overwrites the server's record until the action has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent tells of what has changed."""
+    """Changes reported by an agent."""
 
     instance: str
     revision: int
@@ -58,33 +58,33 @@ class Answer:
     known: frozenset[str] | None = None
     """The ids of all that it has; None: nothing has changed."""
     actions: Sequence[Told] = ()
-    """Those that have changed."""
+    """Changed node actions."""
     more: bool = False
-    """Whether there is more than fitted into the answer."""
+    """True if more changes did not fit into the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be written."""
+    """Records to write."""
 
     node: NodeRecord
     adopted: list[NodeActionRecord] = field(default_factory=list)
-    """What the server has never heard of."""
+    """Node actions unknown to the server."""
     changed: list[NodeActionRecord] = field(default_factory=list)
     lines: list[NodeTransitionRecord] = field(default_factory=list)
     """The server's own of their histories."""
     told: dict[str, list[NodeTransitionRecord]] = field(default_factory=dict)
-    """What the agent tells of their histories, in place of what it has told before."""
+    """Histories from the agent, which replace earlier ones."""
     others: list[str] = field(default_factory=list)
-    """Ids that are those of other nodes' actions: nobody can change these from here."""
+    """Ids that belong to other nodes' actions: this agent cannot change them."""
 
 
 def compare(
     node: NodeRecord, records: Mapping[str, NodeActionRecord], answer: Answer, digest: Digest, now: float
 ) -> Changes:
-    """What an agent's answer changes.
+    """Return the changes that an agent's answer makes.
 
-    `records` are by their ids all of the node that have not ended, and all that have an id of the answer.
+    `records` holds, by id, all unfinished actions of the node and all actions with an id of the answer.
     """
     if answer.known is None:
         return Changes(_seen(node, replace(node, state=NodeState.UP, reason=""), now))
@@ -161,8 +161,10 @@ def _another(record: NodeActionRecord, merged: NodeActionRecord, now: float) -> 
 
 
 def _overwritten(record: NodeActionRecord, told: Told, digest: Digest) -> NodeActionRecord:
-    """The record as the agent tells it; only back it does not go, where the agent's disk is an older copy. Nobody has
-    approved what is another."""
+    """Return the record as the agent reports it, but never an earlier state: the agent's disk may be an older copy.
+
+    A report with other contents than the approved action drops the approval.
+    """
     is_other = (told.kind, told.args) != (record.kind, record.args)
     return replace(
         record,

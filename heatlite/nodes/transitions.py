@@ -1,5 +1,4 @@
-"""The one place where node actions change: with their history and events, what waits for them, and their playbook's
-run."""
+"""State changes of node actions, with history, events, dependants and playbook runs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,8 +12,10 @@ from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
 EVENT = "NODE_ACTION"
-"""What the states of node actions begin with in the events of their stacks: ``NODE_ACTION_RUNNING``. Such an event has
-the node's name, and the node action's id where others have an object's: nobody takes it for one of the stack."""
+"""Prefix of node action states in stack events: ``NODE_ACTION_RUNNING``.
+
+Such an event has the node's name, and the node action's id in place of an object's.
+"""
 EVENT_TYPE = "OS::Heat::NodeAction"
 
 
@@ -40,9 +41,11 @@ class Ledger:
         lines: Sequence[NodeTransitionRecord] = (),
         told: Mapping[str, Sequence[NodeTransitionRecord]] | None = None,
     ) -> None:
-        """Write node actions that have not ended before. `lines` are the server's own, `told` what agents tell of the
-        history of node actions, by id."""
-        # In the order of their creation, as whoever depends on some takes them: nobody waits crosswise.
+        """Write changed node actions.
+
+        `lines` are the server's history lines; `told` maps ids to histories from agents.
+        """
+        # In order of creation, as everywhere: transactions that lock several actions cannot deadlock.
         changed = sorted(changed, key=lambda action: action.seq)
         before = self._store.node_actions.states([action.id for action in changed])
         moved = [action for action in changed if action.state is not before[action.id]]
@@ -80,7 +83,7 @@ class Ledger:
 
 
 def _reason(action: NodeActionRecord, is_sealed: bool) -> str:
-    """What is done; and what went wrong, but where something is hidden in the stack: nobody knows here what."""
+    """Return the event text: the operation, and its failure unless the stack hides something that it may contain."""
     if not action.error or is_sealed:
         return action.kind
     return f"{action.kind}: {Mask(lambda: named_secrets([action.args, action.outputs])).text(action.error)}"
