@@ -27,7 +27,7 @@ from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.stopping import Stopping
 from heatlite.engine.steps.transitions import Transitions
-from heatlite.engine.steps.walk import Executor
+from heatlite.engine.steps.walk import Walker
 from heatlite.plugin import Change, Resource, Schema, Services, prop
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord
@@ -228,15 +228,15 @@ class World:
 
         stopping = Stopping(Clock(), lambda: None, patience=1e6, rolls_back=False, deadline=None)
         stopping.restore(self.stopped, 0.0)
-        executor = Executor(Clock(), Inline(), transitions, NoChildren(), Meter(), commit, no_park, bool, stopping)
+        walker = Walker(Clock(), Inline(), transitions, NoChildren(), Meter(), commit, no_park, bool, stopping)
         plan = converge(definition, journal.rows.values(), PlannedValues(self.resources))
-        transitions.start_converging(definition, plan)
-        list(executor.walk(plan, transitions.begin_converge))
+        transitions.converging.start(definition, plan)
+        list(walker.walk(plan, transitions.converging.begin))
         if stopping.stop is None:
             stopping.finish_making()
         if stopping.is_made:
-            keep = [row.id for row in transitions.chosen.values()]
-            list(executor.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.begin_delete))
+            keep = [row.id for row in transitions.rows.chosen.values()]
+            list(walker.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.operations.begin_delete))
         commit()  # with what tells how the stack has ended
         return stopping.stop is None
 

@@ -29,11 +29,12 @@ from heatlite.engine.state.unit_of_work import Journal, Writes, moved, stack_eve
 from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
 from heatlite.engine.steps.children import Children, Order, keeps_objects
-from heatlite.engine.steps.orphans import Strays
-from heatlite.engine.steps.step import DIFFERS, DRIFTED, LEFT, Work, drop_saved
+from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT, drop_saved
+from heatlite.engine.steps.orphans import Orphans
+from heatlite.engine.steps.step_execution import HookWait
 from heatlite.engine.steps.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.steps.transitions import Transitions
-from heatlite.engine.steps.walk import Executor
+from heatlite.engine.steps.walk import Walker
 from heatlite.plugin.nested import StackResource
 from heatlite.store.errors import AlreadyCommitted, Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, SnapshotRecord, StackRecord
@@ -102,7 +103,7 @@ class Execution:
         self._transitions = Transitions(
             self._journal, self._resources, self._breakpoints, parts.clock.now, retry_limit
         )
-        self._transitions.keeps_objects = keeps_objects(action)
+        self._transitions.operations.keeps_objects = keeps_objects(action)
         self._children = Children(
             parts.store,
             parts.clock,
@@ -121,7 +122,7 @@ class Execution:
             rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
             deadline=deadline,
         )
-        self._executor = Executor(
+        self._walker = Walker(
             parts.clock,
             parts.pool,
             self._transitions,
@@ -133,11 +134,11 @@ class Execution:
             self._stopping,
         )
         if action.data.checked is not None:
-            self._transitions.tally = action.data.checked.copy()
+            self._transitions.operations.tally = action.data.checked.copy()
         if action.data.stopping is not None:
             # An earlier attempt has failed or was stopped: this one only brings it to its end.
             self._stopping.restore(action.data.stopping, action.suspended)
-            self._executor.failures += action.data.stopping.failures
+            self._walker.failures += action.data.stopping.failures
         self._suspected = action.takeovers
         """How often it was taken over, until this attempt has progressed."""
         self._control: Control | None = None
@@ -152,29 +153,29 @@ class Execution:
 
     def call(self) -> None:
         """Something else is asked of the action now, or it is somebody else's (from any thread)."""
-        self._executor.call()
+        self._walker.notify()
 
     def drain(self) -> None:
         """Give the action back at the next tick, so that another engine goes on with it (from any thread)."""
-        self._executor.drain()
+        self._walker.drain()
 
     @property
     def awaits_nested(self) -> bool:
         """Whether it waits for nested stacks, in which another process may be at work."""
-        return self._executor.awaits_nested
+        return self._walker.awaits_nested
 
     @property
     def nudged(self) -> bool:
         """Whether something has happened that it has not looked at yet."""
-        return self._executor.nudged
+        return self._walker.is_nudged
 
     def nudge(self) -> None:
         """A nested stack has done something (from any thread)."""
-        self._executor.nudge()
+        self._walker.nudge()
 
     def resume(self, action: ActionRecord) -> None:
         """Go on with the action, which has been claimed again; `execute` is advanced after this."""
-        self._stopping.slept(action.suspended - self.action.suspended)
+        self._stopping.extend(action.suspended - self.action.suspended)
         self._stopping.control = action.control
         self._resources.suspended = action.suspended
         self.action = action
@@ -195,7 +196,7 @@ class Execution:
             self._parts.afterwards(self._clear_up)
             raise
         except (DatabaseUnavailable, ActionConflict) as error:
-            self._executor.wait_for_calls()
+            self._walker.wait_for_calls()
             self.reason = error.message
             return Result.RETRY
         return self._result
@@ -208,13 +209,13 @@ class Execution:
 
     def _clear_up(self) -> None:
         """Once no handler is at work any more: remove what nobody knows of."""
-        self._executor.wait_for_calls()
-        strays = Strays(self._parts.store, self._parts.clock, self._stack.project)
-        strays.remove(self._executor.unwritten(), self._parts.stopping)
+        self._walker.wait_for_calls()
+        orphans = Orphans(self._parts.store, self._parts.clock, self._stack.project)
+        orphans.remove(self._walker.unwritten(), self._parts.stopping)
 
     def _run(self) -> Iterator[float | None]:
         self._stopping.control = self.action.control
-        yield from self._executor.rest()
+        yield from self._walker.rest()
         if self.action.failed_dependencies:
             self._end_unbegun()
             return
@@ -222,35 +223,35 @@ class Execution:
         if objection:
             self._end_refused(objection)
             return
-        walk, transitions = self._executor.walk, self._transitions
+        walk, operations = self._walker.walk, self._transitions.operations
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
                 yield from self._converge()
             case Verb.DELETE:
                 yield from self._delete()
             case Verb.CHECK:
-                yield from walk(planner.plan_check(self._undone()), transitions.begin_check)
+                yield from walk(planner.plan_check(self._undone()), operations.begin_check)
                 yield from self._end()
             case Verb.SNAPSHOT if self.action.inputs.deleted_snapshot is not None:
                 self._delete_snapshot(self.action.inputs.deleted_snapshot)
             case Verb.SNAPSHOT:
-                transitions.snapshot = self.action.inputs.snapshot or ""
-                yield from walk(planner.plan_snapshot(self._undone()), transitions.begin_snapshot)
+                operations.snapshot = self.action.inputs.snapshot or ""
+                yield from walk(planner.plan_snapshot(self._undone()), operations.begin_snapshot)
                 yield from self._end()
             case Verb.SUSPEND:
-                yield from walk(planner.plan_suspend(self._undone()), transitions.begin_suspend)
+                yield from walk(planner.plan_suspend(self._undone()), operations.begin_suspend)
                 yield from self._end()
             case Verb.RESUME:
-                yield from walk(planner.plan_resume(self._undone()), transitions.begin_resume)
+                yield from walk(planner.plan_resume(self._undone()), operations.begin_resume)
                 yield from self._end()
             case Verb.LOCK if self.action.inputs.level is LockLevel.ALL:
-                yield from walk(planner.plan_lock(self._undone()), transitions.begin_lock)
+                yield from walk(planner.plan_lock(self._undone()), operations.begin_lock)
                 yield from self._end()
             case Verb.LOCK | Verb.UNLOCK:
                 outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
                 nested = planner.plan_nested(self._nested(self._undone()), outcome)
-                yield from walk(planner.plan_unlock(self._undone()), transitions.begin_unlock)
-                yield from walk(nested, transitions.begin_nested)
+                yield from walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
+                yield from walk(nested, operations.begin_nested)
                 yield from self._end()
             case _:
                 raise NotImplementedError(f"no such operation: {self.action.verb}")
@@ -272,13 +273,13 @@ class Execution:
         if self._stack.verb is not Verb.ROLLBACK:
             entries = self.action.inputs.resources
             if entries is not None and self.action.verb is Verb.ADOPT:
-                self._transitions.adopted = entries
+                self._transitions.converging.adopted = entries
             elif entries is not None:
                 self._resources.restore(entries)
             if self.action.inputs.converge:
                 self._resources.observe(self._rows(), self._parts.pool.map)
             yield from self._make(self._parts.definitions.of(self._stack))
-            yield from self._executor.wait_out()
+            yield from self._walker.wait_out()
             stop = self._stopping.stop
             failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._stopping.rolls_back
             if not failed and stop is not Stop.CANCEL_ROLLBACK:
@@ -304,16 +305,17 @@ class Execution:
         refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
         if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
             # Nothing is begun. What an earlier attempt has begun is seen through; the steps refuse by themselves.
-            self._executor.failures += refused
+            self._walker.failures += refused
             self._stopping.fail()
             return
-        self._transitions.start_converging(definition, plan)
-        yield from self._executor.walk(plan, self._transitions.begin_converge)
+        self._transitions.converging.start(definition, plan)
+        yield from self._walker.walk(plan, self._transitions.converging.begin)
         if self._stopping.stop is None:
             self._stopping.finish_making()
         if self._stopping.is_made:
-            keep = [row.id for row in self._transitions.chosen.values()]
-            yield from self._executor.walk(planner.plan_cleanup(self._rows(), keep), self._transitions.begin_delete)
+            keep = [row.id for row in self._transitions.rows.chosen.values()]
+            cleanup = planner.plan_cleanup(self._rows(), keep)
+            yield from self._walker.walk(cleanup, self._transitions.operations.begin_delete)
 
     def _start_rollback(self) -> None:
         """Tell of the failure, then turn to the previous definition, all in one commit."""
@@ -348,9 +350,9 @@ class Execution:
         self._commit(stack, also=turn_back)
         self._resources.stack = stack
         self._resources.phase = phase_of(self.action, stack)
-        self._transitions.cut_off.clear()
+        self._transitions.rows.interrupted.clear()
         self._stopping.restart(deadline)
-        self._executor.failures.clear()
+        self._walker.failures.clear()
         if self._control is not Control.CANCEL_ROLLBACK:
             self._stopping.control = self._control
 
@@ -360,17 +362,17 @@ class Execution:
         # Whatever a maintenance lock still holds might refuse to go. (Nested stacks see to that themselves.)
         nested = {row.id for row in self._nested(self._rows())}
         own = [row for row in self._undone() if row.id not in nested and not self._deletes(row)]
-        yield from self._executor.walk(planner.plan_unlock(own, optional=True), self._transitions.begin_unlock)
-        yield from self._executor.rest()
-        if self._stopping.stop is None and not self._transitions.keeps_objects:
+        yield from self._walker.walk(planner.plan_unlock(own, optional=True), self._transitions.operations.begin_unlock)
+        yield from self._walker.rest()
+        if self._stopping.stop is None and not self._transitions.operations.keeps_objects:
             kept = self._drop_parts(self._parts.store.snapshots.of(self._stack.id))
-            self._executor.failures += [text for text in kept if text not in self._executor.failures]
+            self._walker.failures += [text for text in kept if text not in self._walker.failures]
             self._left += kept
         gone = [row.id for row in self._rows() if row.verb is Verb.DELETE and row.status is Status.COMPLETE]
         failed = [row.id for row in self._rows() if row.status is Status.FAILED and self._deletes(row)]
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
         plan = planner.plan_cleanup(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
-        yield from self._executor.walk(plan, self._transitions.begin_delete)
+        yield from self._walker.walk(plan, self._transitions.operations.begin_delete)
         if self._stack.parent_id is None and self._outcome() is Result.OK:
             # Before the stack's end is written: there is nobody to do it after that.
             store, clouds = self._parts.store, self._parts.surroundings.services.clouds
@@ -394,7 +396,7 @@ class Execution:
         """Remove a snapshot with all that belongs to it. The stack's state is not concerned."""
         snapshots = self._parts.store.snapshots
         snapshot = snapshots.get(self._stack.id, snapshot_id)
-        self._stopping.look_up()
+        self._stopping.check()
         stop = self._stopping.stop
         if stop is Stop.DRAIN:
             return
@@ -423,7 +425,7 @@ class Execution:
 
     def _end(self) -> Iterator[float | None]:
         """Write the stack's final state and the action's, and let go, in one transaction."""
-        yield from self._executor.wait_out()
+        yield from self._walker.wait_out()
         if self._stopping.stop is Stop.DRAIN:
             return  # The worker gives back whatever it still owns.
         result = self._outcome()
@@ -454,7 +456,7 @@ class Execution:
             return Result.CANCEL
         if stop is Stop.TIMEOUT:
             return Result.TIMEOUT
-        return Result.OK if stop is None and not self._executor.failures else Result.ERROR
+        return Result.OK if stop is None and not self._walker.failures else Result.ERROR
 
     def _end_unbegun(self) -> None:
         """An action that this one depends on has not succeeded: nothing is begun."""
@@ -467,7 +469,7 @@ class Execution:
         """Whether the action asks no cloud about an object, or leaves behind what it cannot reach."""
         if self.action.verb in (Verb.LOCK, Verb.UNLOCK):
             return not any(row.is_locked for row in self._rows()) and self.action.inputs.level is not LockLevel.ALL
-        return self._forced or self._transitions.keeps_objects
+        return self._forced or self._transitions.operations.keeps_objects
 
     def _end_refused(self, reason: str) -> None:
         """End the action before anything is begun."""
@@ -502,7 +504,7 @@ class Execution:
             left = self._left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
             reason += f". {LEFT}{'; '.join(left)}" if left else ""
             for row in self._rows():
-                self._transitions.forget(row)
+                self._transitions.rows.delete(row)
         stack = moved(self._stack, verb, Status.COMPLETE, reason)
         if verb in (Verb.CREATE, Verb.UPDATE, Verb.RESTORE):
             stack = replace(stack, previous_template_id=None, previous_environment=None)
@@ -518,17 +520,17 @@ class Execution:
                 return "Timed out"
             case Stop.CANCEL | Stop.FORCE_CANCEL | Stop.CANCEL_ROLLBACK | Stop.ABORT:
                 return f"Stack {self._stack.verb} cancelled"
-            case _ if self._transitions.tally.unknown:
-                return self._transitions.tally.reason()
+            case _ if self._transitions.operations.tally.unknown:
+                return self._transitions.operations.tally.reason()
             case _:
-                return "; ".join(self._executor.failures)
+                return "; ".join(self._walker.failures)
 
     # -- commits -----------------------------------------------------------------------------------
 
     def _commit_progress(self) -> None:
         """Write what the tick has changed, if anything, and what the next attempt has to know of it."""
         stopped = replace(self._stopping.record(self.action.suspended), failures=self._first_failures())
-        tally = self._transitions.tally
+        tally = self._transitions.operations.tally
         data = replace(
             self._kept_data(),
             stopping=None if stopped == StopRecord() else stopped,
@@ -544,7 +546,7 @@ class Execution:
 
     def _first_failures(self) -> tuple[str, ...]:
         room, found = MOST_OF_FAILURES, list[str]()
-        for text in self._executor.failures:
+        for text in self._walker.failures:
             room -= len(text)
             if room < 0:
                 break
@@ -573,7 +575,7 @@ class Execution:
             self._control = committed.control
         self.action = replace(self.action, data=self._data, commits=self.action.commits + 1)
         self._suspected = 0
-        self._executor.written()
+        self._walker.written()
         self._recorded = budget.to_record()
         budget.written()
         if stack is not None and self._control is not Control.ABORT:
@@ -583,7 +585,7 @@ class Execution:
             self._children.written(orders)
         self._result = ends
 
-    def _park(self, children: int, held: Sequence[Work]) -> bool:
+    def _park(self, children: int, held: Sequence[HookWait]) -> bool:
         """Let go of the action until one of its `children` has ended, or one of the works that are `held` may go on.
 
         False if that has happened already, or if something is asked of the action.
@@ -592,7 +594,7 @@ class Execution:
         with store.transaction():
             now = self._parts.clock.now()
             self._control = store.claims.renew(action, now, self._parts.settings.lease_seconds)
-            stays = self._control is None and not self._breakpoints.let_go(held, now)
+            stays = self._control is None and not self._breakpoints.over(held, now)
             status, wake_at, reason = parked_as(held)
             parked = stays and store.moves.park(action, children, status, now, wake_at, reason)
         self._stopping.control = None if parked else self._control
@@ -659,6 +661,6 @@ class Execution:
             if ends is not None:
                 self._breakpoints.forget()
                 reason = reason if stack is None else stack.status_reason
-                checked = self._transitions.tally if action.verb is Verb.CHECK else None
+                checked = self._transitions.operations.tally if action.verb is Verb.CHECK else None
                 ended = outputs(ends, reason, stack, checked)
                 store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)

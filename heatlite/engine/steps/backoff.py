@@ -1,39 +1,50 @@
-"""What is tried again because the reason of its failure may pass: how often, and when (heat-engine §5, §9).
+"""Retries after transient failures: their number and their times.
 
-How far the attempts have come is in the row's token, beside what the handler keeps there: a crash starts nothing anew.
+The row's token keeps the progress of the retries beside the handler's answer. A crash starts nothing anew.
 """
 
 import secrets
+from dataclasses import dataclass
 
 from heatlite.core.json import JsonMap
-from heatlite.engine.steps.step import Work
 
 JITTER = 2.0
-"""Seconds that chance adds to a back-off at the most, so that many do not come back at the same moment."""
+"""Seconds of random delay at most, so that many retries do not coincide."""
 
 
 def back_off(failed: int) -> float:
-    """Seconds until the next attempt after so many that have failed."""
+    """Return the seconds until the next attempt after `failed` attempts."""
     return 2.0**failed + JITTER * secrets.SystemRandom().random()
 
 
-def kept(work: Work) -> JsonMap:
-    """What the row's token says of the attempts."""
-    token: JsonMap = {}
-    if work.attempts:
-        token["attempts"] = work.attempts
-    if work.clears:
-        token["clears"] = True
-    if work.waits:
-        token["starts_at"] = work.starts_at
-    return token
+@dataclass(slots=True)
+class Retry:
+    """The attempts at one step."""
 
+    attempts: int = 0
+    """The number of attempts that have failed for transient reasons."""
+    cleanup_before_retry: bool = False
+    """Remove the remains of the failed attempt before the next one."""
+    starts_at: float | None = None
+    """The time of the next attempt: seconds since the epoch."""
 
-def take_up(work: Work, token: JsonMap) -> None:
-    """Go on where the token says."""
-    attempts, starts_at = token.get("attempts"), token.get("starts_at")
-    work.attempts = attempts if isinstance(attempts, int) else 0
-    work.clears = token.get("clears") is True
-    work.starts_at = starts_at if isinstance(starts_at, int | float) else None
-    if "token" in token:
-        work.token, work.handled = token["token"], True
+    def to_json(self) -> JsonMap:
+        """Return the part of the row's token that holds the retries."""
+        token: JsonMap = {}
+        if self.attempts:
+            token["attempts"] = self.attempts
+        if self.cleanup_before_retry:
+            token["clears"] = True
+        if self.starts_at is not None:
+            token["starts_at"] = self.starts_at
+        return token
+
+    @classmethod
+    def from_json(cls, token: JsonMap) -> "Retry":
+        """Read the retries from a row's token."""
+        attempts, starts_at = token.get("attempts"), token.get("starts_at")
+        return cls(
+            attempts if isinstance(attempts, int) else 0,
+            token.get("clears") is True,
+            starts_at if isinstance(starts_at, int | float) else None,
+        )

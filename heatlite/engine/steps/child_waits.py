@@ -1,4 +1,4 @@
-"""What a walk waits for in nested stacks: it orders, looks what came of it, and asks them to stop."""
+"""Wait for nested stacks: place their orders, collect the results, and stop them."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -9,20 +9,20 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.state.database_retry import patiently
-from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.engine.steps.children import Children, Order, nested_failure
-from heatlite.engine.steps.step import DIFFERS, DRIFTED, LEFT, Work, failure_text, give_up
+from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT, fail_with, give_up
+from heatlite.engine.steps.step_execution import NestedOperation, Phase
 from heatlite.engine.steps.stopping import AT_ONCE, Stop, Stopping, aborted_text
 from heatlite.engine.steps.transitions import Transitions
 
 log = logging.getLogger(__name__)
 
 CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
-"""What a nested stack is not just told to do, but given a template for."""
+"""Verbs that give a nested stack a template, in one round or several."""
 
 
-class Awaiting:
-    """The works of one walk that stand for nested stacks."""
+class ChildWaits:
+    """The operations of one walk on nested stacks."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class Awaiting:
         transitions: Transitions,
         children: Children,
         stopping: Stopping,
-        is_urgent: Callable[[Work], bool],
-        settle: Callable[[Work], None],
-        pause: Callable[[Work, float], None],
+        is_urgent: Callable[[NestedOperation], bool],
+        settle: Callable[[NestedOperation], None],
+        pause: Callable[[NestedOperation, float], None],
     ) -> None:
         self._clock = clock
         self._transitions = transitions
@@ -41,142 +41,130 @@ class Awaiting:
         self._is_urgent = is_urgent
         self._settle = settle
         self._pause = pause
-        self._orders: dict[int, Order] = {}
-        """By the identity of the work: what it asks of its nested stack once its pause is over."""
-        self._awaited: dict[str, Work] = {}
-        """By the id of the action on its nested stack that a work waits for."""
+        self._delayed: dict[NestedOperation, Order] = {}
+        """Orders to place after a pause."""
+        self._awaited: dict[str, NestedOperation] = {}
+        """Operations by the id of the action on their nested stack."""
         self._stopped: dict[str, Control] = {}
-        """What such an action has been asked for."""
+        """The controls that such actions were sent."""
 
     def __len__(self) -> int:
-        """How many nested stacks are at work."""
+        """Return the number of actions to wait for."""
         return len(self._awaited)
 
-    def forget(self) -> None:
-        """The walk is over."""
-        self._orders.clear()
+    def clear(self) -> None:
+        """Forget all, at the end of a walk."""
+        self._delayed.clear()
         self._awaited.clear()
 
     # -- orders ------------------------------------------------------------------------------------
 
-    def begin(self, work: Work) -> None:
-        """Wait for what an earlier attempt has asked of the nested stack, or ask for the first thing."""
-        if work.handled and isinstance(work.token, dict):
-            work.awaits, work.round = str(work.token["action"]), int(work.token["round"])
-            self._awaited[work.awaits] = work
-            return
-        ordered = None
-        if work.silent:  # its row does not tell of it, nor whether that has ended already
-            ordered = patiently(self._clock, partial(self._children.derived, work.resource.physical_id))
+    def begin(self, operation: NestedOperation) -> None:
+        """Wait for the action that an earlier attempt has ordered, or place the first order."""
+        ordered = operation.action_id
+        if operation.is_recorded:  # its row has no token
+            ordered = patiently(self._clock, partial(self._children.derived, operation.resource.physical_id))
         if ordered is None:
-            self._order(work)
+            self._order(operation)
         else:
-            self._awaited[ordered] = work
+            self._awaited[ordered] = operation
 
-    def _order(self, work: Work) -> None:
-        """Ask for the next thing; with nothing more to ask for, the work is done."""
+    def _order(self, operation: NestedOperation) -> None:
+        """Place the next order; without one the operation is done."""
         order, stop, deadline = None, self._stopping.cause, self._stopping.deadline
         try:
-            if work.verb not in CONVERGING:
-                order = patiently(self._clock, partial(self._children.forward, work, deadline))
+            if operation.verb not in CONVERGING:
+                order = patiently(self._clock, partial(self._children.forward, operation, deadline))
             elif stop is None:
-                urgent, definition = self._is_urgent(work), self._transitions.definition
-                converge = partial(self._children.converge, work, definition, urgent, deadline)
+                urgent, definition = self._is_urgent(operation), self._transitions.definition
+                converge = partial(self._children.converge, operation, definition, urgent, deadline)
                 order = patiently(self._clock, converge)
             else:
-                give_up(work, aborted_text(work.verb, stop))
+                give_up(operation, aborted_text(operation.verb, stop))
         except Exception as error:
-            log.info("resource %s: %s failed", work.row.name, work.verb, exc_info=not isinstance(error, HeatliteError))
-            work.failure = failure_text(work.row.name, error)
-            work.unknown = cause_of(error) if work.verb is Verb.CHECK else ""
+            name, is_fault = operation.row.name, not isinstance(error, HeatliteError)
+            log.info("resource %s: %s failed", name, operation.verb, exc_info=is_fault)
+            fail_with(operation, error)
         if order is None:
-            work.done = work.failure is None
-            self._settle(work)
+            if operation.phase is not Phase.FAILED:
+                operation.phase = Phase.DONE
+            self._settle(operation)
         elif order.pause > 0:
-            self._orders[id(work)] = order
-            self._pause(work, order.pause)
+            self._delayed[operation] = order
+            self._pause(operation, order.pause)
         else:
-            self._place(work, order)
+            self._place(operation, order)
 
-    def go_on(self, work: Work) -> bool:
-        """The pause of a work is over: place its order. False if it has none."""
-        order = self._orders.pop(id(work), None)
-        if order is not None:
-            self._place(work, order)
-        return order is not None
+    def place_delayed(self, operation: NestedOperation) -> None:
+        """Place the order of an operation after its pause."""
+        self._place(operation, self._delayed.pop(operation))
 
-    def _place(self, work: Work, order: Order) -> None:
-        # What was suspended while the order waited has more time.
+    def _place(self, operation: NestedOperation, order: Order) -> None:
+        # A suspension during the pause has extended the deadline.
         order = replace(order, action=replace(order.action, deadline=self._stopping.deadline))
-        work.awaits = order.action.id
-        work.token = {"action": order.action.id, "round": work.round}
-        self._transitions.note_order(work, order.stack.id)
+        operation.action_id = order.action.id
+        self._transitions.note_order(operation, order.stack.id)
         self._children.place(order)
-        self._awaited[work.awaits] = work
+        self._awaited[order.action.id] = operation
 
-    # -- what came of them -------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Go on with the works whose nested stacks have done what was asked of them."""
+    def check(self) -> None:
+        """Continue the operations whose actions have ended."""
         if not self._awaited:
             return
         for action in patiently(self._clock, partial(self._children.ended, list(self._awaited))):
-            work = self._awaited.pop(action.id)
+            operation = self._awaited.pop(action.id)
             self._stopped.pop(action.id, None)
-            if work.verb is Verb.CHECK:
-                work.below = action.outputs.checked
+            reason, is_check = action.status_reason, operation.verb is Verb.CHECK
+            if is_check:
+                operation.tally = action.outputs.checked
             if action.status is not ActionStatus.SUCCEEDED:
-                work.failure = nested_failure(work.row.name, action.status_reason)
-                if work.verb is Verb.CHECK and (work.below is None or not work.below.fails):
-                    work.unknown = action.status_reason
-                self._settle(work)
-            elif work.verb in CONVERGING:
-                work.round += 1
-                self._order(work)
+                is_unknown = is_check and (operation.tally is None or not operation.tally.fails)
+                operation.fail(nested_failure(operation.row.name, reason), reason if is_unknown else "")
+                self._settle(operation)
+            elif operation.verb in CONVERGING:
+                operation.round += 1
+                self._order(operation)
             else:
-                if work.verb is Verb.DELETE and LEFT in action.status_reason:
-                    work.note = action.status_reason[action.status_reason.index(LEFT) :]
-                elif work.verb is Verb.CHECK and DRIFTED in action.status_reason:
-                    work.note = DIFFERS + action.status_reason.partition(DRIFTED)[2]
-                work.done = True
-                self._settle(work)
+                if operation.verb is Verb.DELETE and LEFT in reason:
+                    operation.note = reason[reason.index(LEFT) :]
+                elif is_check and DRIFTED in reason:
+                    operation.note = DIFFERS + reason.partition(DRIFTED)[2]
+                operation.phase = Phase.DONE
+                self._settle(operation)
 
     # -- stopping ----------------------------------------------------------------------------------
 
-    def must_abort(self, work: Work) -> bool:
-        """Whether nobody waits for a work any longer."""
-        # With its order not placed yet it has not begun.
-        return id(work) in self._orders or self._stopping.must_abort(work)
-
-    def drop(self, work: Work) -> None:
-        """Nobody waits for a work any longer: it orders nothing."""
-        self._orders.pop(id(work), None)
+    def drop(self, operation: NestedOperation) -> None:
+        """Discard the operation's order."""
+        self._delayed.pop(operation, None)
 
     def stop(self) -> None:
-        """Ask nested stacks to stop, at once or when what runs in them has ended. They are waited for."""
+        """Ask nested stacks to stop, at once or after their running calls, and keep waiting for them."""
         wanted: dict[Control, list[str]] = {}
-        for action_id, work in self._awaited.items():
-            if self._stopping.must_abort(work):
+        for action_id, operation in self._awaited.items():
+            if self._stopping.must_abort(operation):
                 wanted.setdefault(Control.FORCE_CANCEL, []).append(action_id)
             elif self._stopping.cause in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
                 wanted.setdefault(Control.CANCEL, []).append(action_id)
         for control, action_ids in wanted.items():
-            self._ask(control, action_ids)
+            self._send(control, action_ids)
 
-    def left(self) -> list[str]:
-        """The ids of the actions that were ordered, by whichever attempt, and have not ended."""
+    def running(self) -> list[str]:
+        """Return the ids of the actions that any attempt has ordered and that have not ended."""
         return patiently(self._clock, self._children.running)
 
     def stop_all(self, action_ids: Sequence[str]) -> None:
-        """Ask all of these to stop, at once or when what runs in them has ended."""
+        """Ask all of these to stop, at once or after their running calls."""
         if self._stopping.is_late or self._stopping.cause in AT_ONCE:
-            self._ask(Control.FORCE_CANCEL, action_ids)
+            self._send(Control.FORCE_CANCEL, action_ids)
         elif self._stopping.cause in (Stop.CANCEL, Stop.CANCEL_ROLLBACK):
-            self._ask(Control.CANCEL, action_ids)
+            self._send(Control.CANCEL, action_ids)
 
-    def _ask(self, control: Control, action_ids: Sequence[str]) -> None:
-        """Ask actions on nested stacks to stop, each once."""
-        anew = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
-        if anew:
-            patiently(self._clock, partial(self._children.stop, anew, control))
-            self._stopped.update(dict.fromkeys(anew, control))
+    def _send(self, control: Control, action_ids: Sequence[str]) -> None:
+        """Send a control to actions that were not sent it before."""
+        new = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
+        if new:
+            patiently(self._clock, partial(self._children.stop, new, control))
+            self._stopped.update(dict.fromkeys(new, control))

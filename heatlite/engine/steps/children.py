@@ -25,7 +25,7 @@ from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.template_types import TemplateResource
 from heatlite.engine.state.unit_of_work import moved, stack_event
 from heatlite.engine.state.values import Resources, inherited
-from heatlite.engine.steps.step import Work
+from heatlite.engine.steps.step_execution import NestedOperation
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import Resource, Unhealthy
 from heatlite.plugin.schema import Schema
@@ -82,52 +82,55 @@ class Children:
 
     # -- making orders -------------------------------------------------------------------------------
 
-    def converge(self, work: Work, definition: Definition, urgent: bool, deadline: float | None) -> Order | None:
+    def converge(
+        self, operation: NestedOperation, definition: Definition, urgent: bool, deadline: float | None
+    ) -> Order | None:
         """What the next round of a create or an update asks of the nested stack; None after the last.
 
         Raises what is wrong with it, which is the resource's failure.
         """
-        resource = work.resource
+        resource = operation.resource
         assert isinstance(resource, StackResource)
         resource.facts.nested = self._resources.viewer(resource.physical_id)
-        child = resource.child(work.round) if work.verb is not Verb.ADOPT else self._adopted(work, resource)
+        adopts = operation.verb is Verb.ADOPT
+        child = self._adopted(operation, resource) if adopts else resource.child(operation.round)
         if child is None:
             return None
         view = self._resources.nested(resource.physical_id)
         before = None if view is None else view.stack
         if before is not None and before.lock is not None:
             raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
-        assert work.wanted is not None
-        row = facade_row(work.row, work.wanted)
+        assert operation.wanted is not None
+        row = facade_row(operation.row, operation.wanted)
         stack, template, bound, size = self._bound(row, resource, definition, child, before)
         if not isinstance(resource, TemplateResource):
             urgent = True  # another round may follow
-        inputs = self._inputs(work)
+        inputs = self._inputs(operation)
         action = self._derived(stack, urgent, deadline, inputs)
         if before is not None and not isinstance(resource, TemplateResource):
             action = replace(action, data=self._membership(before, bound))
         return Order(stack, action, view is None, template, bound, child.pause, size)
 
-    def _inputs(self, work: Work) -> ActionInputs:
+    def _inputs(self, operation: NestedOperation) -> ActionInputs:
         """Return the inputs that an action on a nested stack has from the action on its parent."""
         own = self._action.inputs
-        if work.verb is Verb.DELETE:
+        if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
         if own.resources is not None:
-            below = self._entry(work).get("resources")
+            below = self._entry(operation).get("resources")
             return ActionInputs(resources=below if isinstance(below, dict) else {})
         return ActionInputs(converge=own.converge, level=own.level, snapshot=own.snapshot)
 
-    def _entry(self, work: Work) -> JsonMap:
+    def _entry(self, operation: NestedOperation) -> JsonMap:
         """Of an adoption or a restore: what the resource was where it comes from."""
-        entry = (self._action.inputs.resources or {}).get(work.row.name)
+        entry = (self._action.inputs.resources or {}).get(operation.row.name)
         return entry if isinstance(entry, dict) else {}
 
-    def _adopted(self, work: Work, resource: StackResource[Schema]) -> ChildStack | None:
+    def _adopted(self, operation: NestedOperation, resource: StackResource[Schema]) -> ChildStack | None:
         """All at once, and with the members that were there, which a type might name anew."""
-        if work.round > 0:
+        if operation.round > 0:
             return None
-        goal, template = resource.goal(), self._entry(work).get("template")
+        goal, template = resource.goal(), self._entry(operation).get("template")
         return replace(goal, template=template, pause=0.0) if isinstance(template, dict) else goal
 
     def resize(
@@ -212,14 +215,14 @@ class Children:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {self._most_resources}.")
         self._room -= max(0, more)
 
-    def forward(self, work: Work, deadline: float | None) -> Order | None:
+    def forward(self, operation: NestedOperation, deadline: float | None) -> Order | None:
         """Pass the operation on to the nested stack. None where there is nothing to do. Raises NotFound."""
-        verb, inputs = work.verb, self._inputs(work)
-        view = self._resources.nested(work.resource.physical_id)
+        verb, inputs = operation.verb, self._inputs(operation)
+        view = self._resources.nested(operation.resource.physical_id)
         if view is None:
             if verb in (Verb.DELETE, Verb.LOCK, Verb.UNLOCK):
                 return None
-            missing = NotFound(entity="nested stack", name=work.resource.physical_id or work.row.name)
+            missing = NotFound(entity="nested stack", name=operation.resource.physical_id or operation.row.name)
             if verb is Verb.CHECK:
                 raise Unhealthy(missing.message) from missing
             raise missing

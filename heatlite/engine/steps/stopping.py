@@ -1,4 +1,4 @@
-"""Why a walk stops, and what it does not wait for then."""
+"""The reasons for which a walk stops, and the calls that it then abandons."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -7,11 +7,11 @@ from heatlite.core.action_payloads import StopRecord
 from heatlite.core.clock import Clock
 from heatlite.core.status import Control, Verb
 from heatlite.engine.state.database_retry import patiently
-from heatlite.engine.steps.step import Work
+from heatlite.engine.steps.step_execution import StepExecution
 
 
 class Stop(Enum):
-    """Why nothing new is started; the value is what an aborted resource says."""
+    """The reason why no further step begins; the value stands in the reason of an aborted resource."""
 
     FAILURE = "another resource failed"
     TIMEOUT = "Timed out"
@@ -30,24 +30,22 @@ CONTROLS = {
 }
 
 REVISABLE = frozenset({None, Stop.FAILURE, Stop.CANCEL, Stop.CANCEL_ROLLBACK})
-"""While what runs is waited for, a caller may still decide whether there is to be a rollback; the last word counts."""
+"""While running calls end, a caller may still choose whether a rollback follows; the last choice counts."""
 
 AT_ONCE = frozenset({Stop.ABORT, Stop.TIMEOUT, Stop.FORCE_CANCEL})
-"""Why nothing is waited for but calls that are under way."""
+"""Reasons to wait for nothing but running calls."""
 
 
 def aborted_text(verb: Verb, stop: Stop) -> str:
-    """What a resource says that was not waited for."""
+    """Return the reason of a resource that was not waited for."""
     return f"{verb} aborted: {stop.value}"
 
 
 class Stopping:
-    """Whether, why and how patiently one execution stops: a failure, its time, what has been asked of it.
+    """The state of stopping of one execution: a failure, the deadline, or a control of the action.
 
-    `asked` reads that from the action's row, and raises Fenced where the action is somebody else's: what other threads
-    have seen there may be out of date, above all once the operation has turned back.
-
-    `record` is what the next attempt continues with after a crash or a give-back (`restore`).
+    `asked` reads the control from the action's row and raises Fenced if another worker has the action. Controls that
+    other threads have read may be out of date, above all after a rollback has begun.
     """
 
     def __init__(
@@ -59,26 +57,26 @@ class Stopping:
         deadline: float | None,
     ) -> None:
         self.cause: Stop | None = None
-        """Why the operation stops, on whichever engine: never DRAIN."""
+        """The reason why the operation stops, on any engine: never DRAIN."""
         self.deadline = deadline
         self.rolls_back = rolls_back
-        """Whether a failure will be followed by a rollback."""
+        """True if a rollback follows a failure."""
         self.is_made = False
-        """All that was asked for is there, and only the clean-up is left."""
+        """True if all that was wanted exists, and only the clean-up is left."""
         self._clock = clock
         self._patience = patience
         self.patience_ends: float | None = None
-        """When what runs is no longer waited for: seconds since the epoch."""
+        """The end of the time for running calls: seconds since the epoch."""
         self.control: Control | None = None
-        """What is asked, as last read from the action's row."""
+        """The control as last read from the action's row."""
         self._asked = asked
-        self._called = False
+        self._is_notified = False
         self._draining = False
         self._drains = False
 
     @property
     def stop(self) -> Stop | None:
-        """Why nothing new is started here."""
+        """Return the reason why no further step begins here."""
         return Stop.DRAIN if self._drains else self.cause
 
     def record(self, suspended: float) -> StopRecord:
@@ -98,43 +96,43 @@ class Stopping:
             self.cause, self.patience_ends = Stop[stopped.cause], stopped.until + suspended
 
     def finish_making(self) -> None:
-        """Everything that was asked for is there: that an old object does not go is no reason to undo it."""
+        """Note that all that was wanted exists. A failed clean-up is no reason for a rollback."""
         self.is_made, self.rolls_back = True, False
 
     def restart(self, deadline: float | None) -> None:
-        """A rollback begins, with its own time, and is not rolled back itself."""
+        """Begin a rollback: it has its own deadline, and no rollback follows it."""
         self.cause, self.control, self.patience_ends = None, None, None
         self.deadline = deadline
         self.rolls_back = self.is_made = False
 
-    def call(self) -> None:
-        """Something else is asked of the action now, or it is somebody else's (from any thread)."""
-        self._called = True
+    def notify(self) -> None:
+        """Have the control read again: it has changed, or the lease was lost (from any thread)."""
+        self._is_notified = True
 
-    def hear(self) -> None:
-        """Read what is asked, if there is anything new. Raises Fenced."""
-        if self._called:
-            self._called = False
+    def poll_control(self) -> None:
+        """Read the control if it may have changed. Raises Fenced."""
+        if self._is_notified:
+            self._is_notified = False
             self.control = patiently(self._clock, self._asked)
 
-    def slept(self, seconds: float) -> None:
-        """The action was suspended: nobody's time has gone on."""
+    def extend(self, seconds: float) -> None:
+        """Extend all deadlines by the time for which the action was suspended."""
         self.deadline = None if self.deadline is None else self.deadline + seconds
         self.patience_ends = None if self.patience_ends is None else self.patience_ends + seconds
 
     def drain(self) -> None:
-        """The engine stops (from any thread)."""
+        """Leave the action to another engine; this one stops (from any thread)."""
         self._draining = True
 
     def fail(self) -> None:
-        """A resource has failed."""
+        """Stop because a resource has failed."""
         if self.cause is None:
             self._halt(Stop.FAILURE)
 
-    def look_up(self) -> None:
-        """Notice what has been asked from outside, and the time."""
+    def check(self) -> None:
+        """Stop if the control or the deadline demands it."""
         if self._draining:
-            # What it was stopping for is recorded, and what is asked of it is left to the next engine.
+            # The cause is recorded already. The control is left to the next engine.
             self._drains = True
             return
         wanted = None if self.control is None else CONTROLS.get(self.control)
@@ -151,36 +149,36 @@ class Stopping:
 
     @property
     def pauses(self) -> bool:
-        """Whether nothing is to go on until the action is resumed."""
+        """True if nothing may continue until the action is resumed."""
         return self.control is Control.SUSPEND and not self._draining
 
     @property
     def drains(self) -> bool:
-        """Whether the engine stops, so that everything is left to the next one."""
+        """True if the engine stops and leaves everything to another."""
         return self._draining
 
     @property
     def gives_up(self) -> bool:
-        """Whether it stops and what runs elsewhere is no longer waited for."""
+        """True if the operation stops, and not just this engine."""
         return self.cause is not None and not self._drains
 
     @property
     def takes_up(self) -> bool:
-        """Whether it stops, but steps that an earlier attempt has begun are still to end."""
+        """True if the operation stops but completes the steps that an earlier attempt has begun."""
         return self.gives_up and self.cause not in AT_ONCE
 
     @property
     def is_late(self) -> bool:
-        """Whether what runs has been waited for long enough."""
+        """True if the time for running calls is over."""
         return self.patience_ends is not None and self._clock.now() >= self.patience_ends
 
-    def must_abort(self, work: Work) -> bool:
-        """Whether nobody waits for a work any longer that has begun.
+    def must_abort(self, execution: StepExecution) -> bool:
+        """Return whether to abandon an execution that has begun.
 
-        A half-made object is removed by the rollback, or made anew after a cancel; one that changes in place had better
-        finish.
+        A rollback removes a half-made object, and the next operation makes it anew after a cancel. A change in place is
+        better completed.
         """
-        if self.cause in AT_ONCE or work.waits or self.is_late:
+        if self.cause in AT_ONCE or execution.is_delayed or self.is_late:
             return True
         cancelled = self.cause in (Stop.CANCEL, Stop.CANCEL_ROLLBACK)
-        return (cancelled or self.cause is Stop.FAILURE and self.rolls_back) and work.verb is Verb.CREATE
+        return (cancelled or self.cause is Stop.FAILURE and self.rolls_back) and execution.verb is Verb.CREATE

@@ -1,0 +1,234 @@
+"""Begin the steps of a converge: evaluate the values, decide, and create, update or replace."""
+
+import logging
+from dataclasses import dataclass, replace
+
+from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning import planner
+from heatlite.engine.planning.collect import choose_row
+from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason, Step
+from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.state.hooks import PRE_DELETE, waits_at
+from heatlite.engine.state.values import Resources, Values
+from heatlite.engine.steps.breakpoints import Breakpoints
+from heatlite.engine.steps.handlers import failure_text
+from heatlite.engine.steps.operation_steps import OperationSteps
+from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
+from heatlite.engine.steps.step_execution import HandlerCall, StepExecution
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.ports import Change
+from heatlite.store.records import ResourceRecord
+from heatlite.template.document import Definition
+
+log = logging.getLogger(__name__)
+
+CHANGES_ROW = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE, Outcome.UPDATE, Outcome.REBUILD})
+"""Decisions after which a row holds the wanted values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision of a converge step, or the reason why its values cannot be evaluated."""
+
+    wanted: Wanted | None = None
+    decision: Decision | None = None
+    failure: str | None = None
+
+
+class ConvergeSteps:
+    """Begins the steps that make a stack what its definition says."""
+
+    def __init__(
+        self,
+        rows: RowWriter,
+        resources: Resources,
+        breakpoints: Breakpoints,
+        operations: OperationSteps,
+        budget: Budget,
+    ) -> None:
+        self.adopted: JsonMap | None = None
+        """Of an adoption: the recorded resources, by name."""
+        self._rows = rows
+        self._resources = resources
+        self._breakpoints = breakpoints
+        self._operations = operations
+        self._budget = budget
+        self._values = Values(resources, rows.chosen)
+
+    def start(self, definition: Definition, plan: Plan) -> None:
+        """Take over the rows that the plan keeps, and insert a row for every object that it makes.
+
+        A resource whose step never begins stays INIT_COMPLETE, as in Heat.
+        """
+        self._rows.definition = definition
+        self._rows.chosen.clear()
+        self._rows.chosen.update(plan.kept)
+        for step in plan.steps.values():
+            if step.outcome is Outcome.CREATE and step.row is None:
+                self._rows.new(definition.resources[step.name])
+        rows = self._rows.unit_of_work.rows.values()
+        types = {one.mapped_type for one in definition.resources.values()} | {row.mapped_type for row in rows}
+        self._budget.start(rows, self._resources.stack.root_id is not None or self._resources.may_nest(types))
+
+    def continues(self, step: Step) -> bool:
+        """Return whether to begin a step although the walk stops.
+
+        True for a step that an earlier attempt has begun, and for one that only keeps its row: others need its values.
+        """
+        rows = self._rows.unit_of_work.named(step.name)
+        verdict = self._judge(step.name, rows)
+        if verdict.decision is None or any(waits_at(row) is not None for row in rows):
+            return False
+        row, outcome = verdict.decision.row, verdict.decision.outcome
+        if row.id in self._rows.interrupted:
+            return outcome is not Outcome.REPLACE or row.verb is Verb.DELETE and verdict.decision.deletes_first
+        is_free = self._breakpoints.reached("pre-update", row, self._rows.now()) is None
+        return outcome is Outcome.KEEP and row.status is Status.COMPLETE and is_free
+
+    def begin(self, step: Step) -> StepExecution:
+        """Evaluate the values, decide, and begin what was decided; or delete what has to go first."""
+        if step.outcome is Outcome.DELETE:
+            return self._operations.begin_delete(step)
+        rows = self._rows.unit_of_work.named(step.name)
+        wait = self._wait_before(step, rows)
+        if wait is not None:
+            return wait
+        verdict = self._judge(step.name, rows)
+        if verdict.wanted is None or verdict.decision is None:
+            return self._fail_unjudged(step, rows[-1], verdict.failure or "")
+        wanted, decision = verdict.wanted, verdict.decision
+        if step.outcome is Outcome.REFUSE and decision.outcome is Outcome.REPLACE:
+            # Another object is in its way.
+            decision = replace(decision, outcome=Outcome.REFUSE, reason=Reason.BLOCKED, cause=step.cause)
+        if decision.outcome in CHANGES_ROW:
+            # A replaced object counts until it is deleted.
+            key = f"{decision.row.id} anew" if decision.outcome is Outcome.REPLACE else decision.row.id
+            try:
+                self._budget.take(key, wanted)
+            except RequestLimitExceeded as error:
+                return self._fail_unjudged(step, rows[-1], failure_text(step.name, error))
+        return self._begin_decided(step, wanted, decision)
+
+    def _wait_before(self, step: Step, rows: list[ResourceRecord]) -> StepExecution | None:
+        row = next((row for row in rows if waits_at(row) not in (None, PRE_DELETE)), rows[-1])
+        hook = waits_at(row)
+        if hook is None or hook == PRE_DELETE:  # a deletion has a step of its own, or follows from the decision
+            hook = "pre-create" if row.verb is Verb.INIT else "pre-update"
+        return self._operations.wait_at_hook(step, row, hook)
+
+    def _begin_decided(self, step: Step, wanted: Wanted, decision: Decision) -> StepExecution:
+        row, operations = decision.row, self._operations
+        match decision.outcome:
+            case Outcome.KEEP:
+                return self._keep(step, row)
+            case Outcome.CREATE:
+                return self.create(step, row, wanted)
+            case Outcome.CONTINUE:
+                execution = operations.execution(step, row, self._rows.made(row, wanted), row.verb, wanted)
+                operations.resume(execution)
+                return execution
+            case Outcome.REPLACE:
+                log.info("%s is replaced: %s", step.name, decision.cause)
+                return self.replace(step, row, wanted, decision.deletes_first)
+            case Outcome.UPDATE | Outcome.REBUILD:
+                has_metadata = row.metadata != wanted.metadata
+                change = Change(decision.changed, decision.before, wanted.properties, has_metadata)
+                return self._update(step, row, wanted, change, decision.outcome is Outcome.REBUILD)
+            case Outcome.REFUSE:
+                reason = f"NotSupported: resources.{row.name}: {decision.cause}"
+                return operations.failed(step, row, Verb.UPDATE, reason)
+            case Outcome.RESTRICT:
+                return operations.refuse_restricted(step, row, decision.cause)
+            case Outcome.PROTECT:
+                return operations.refuse_protected(step, row, Verb.UPDATE, decision.cause)
+            case _:
+                raise AssertionError(f"converging never decides to {decision.outcome}")
+
+    def _judge(self, name: str, rows: list[ResourceRecord]) -> Verdict:
+        """Evaluate a resource's values and decide about its rows (one at least). Raises DatabaseUnavailable."""
+        try:
+            choice = choose_row(self._rows.definition, name, rows, self._values)
+            return Verdict(choice.wanted, choice.decision)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # whatever a type or a function raises fails this resource only
+            log.info("resource %s: its values failed", name, exc_info=not isinstance(error, HeatliteError))
+            return Verdict(failure=failure_text(name, error))
+
+    def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> StepExecution:
+        verb = Verb.CREATE if row.verb is Verb.INIT else Verb.UPDATE
+        return self._operations.failed(step, row, verb, reason)
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    def _keep(self, step: Step, row: ResourceRecord) -> StepExecution:
+        if row.status is Status.FAILED:
+            # The type has found the real object healthy.
+            row = self._rows.with_state(row, row.verb, Status.COMPLETE, STATE_CHANGED)
+        if planner.bookkeeping_differs(row, self._rows.definition.resources[row.name], self._rows.chosen):
+            row = self._rows.described(row)
+            self._rows.save(row)
+        self._rows.chosen[row.name] = row
+        return self._operations.ended(step, row, row.verb)
+
+    def create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> StepExecution:
+        """Create the object of a row, or adopt it."""
+        external_id = self._rows.definition.resources[row.name].external_id
+        if external_id is not None:
+            return self._adopt(step, replace(row, external_id=external_id), wanted, {"resource_id": external_id})
+        if self.adopted is not None:
+            return self._adopt(step, row, wanted, self.adopted.get(row.name))
+        row = self._rows.converged(row, wanted, Verb.CREATE, Status.IN_PROGRESS, row.physical_id, row.data)
+        resource, done = self._rows.made(row, wanted), not wanted.kind.has("create")
+        return self._operations.execution(step, row, resource, Verb.CREATE, wanted, done)
+
+    def _adopt(self, step: Step, row: ResourceRecord, wanted: Wanted, found: Json) -> StepExecution:
+        """Adopt the object that `found` records; nothing is made."""
+        found = found if isinstance(found, dict) and found.get("resource_id") else {}
+        row = replace(row, physical_name=str(found.get("physical_name") or row.physical_name))
+        data, nested = found.get("resource_data"), issubclass(wanted.kind, StackResource)
+        data = data if isinstance(data, dict) else {}
+        row = self._rows.converged(row, wanted, Verb.ADOPT, Status.IN_PROGRESS, None, data)
+        resource = self._rows.made(row, wanted)
+        execution = self._operations.execution(step, row, resource, Verb.ADOPT, wanted, done=not nested)
+        if nested and row.external_id is not None:
+            execution.fail(f"NotSupported: resources.{row.name}: A nested stack with external_id is not supported.")
+        elif not found:
+            execution.fail(f"Exception: resources.{row.name}: Resource ID was not provided.")
+        elif not nested:
+            resource.physical_id = str(found["resource_id"])
+        return execution
+
+    def replace(self, step: Step, row: ResourceRecord, wanted: Wanted, deletes_first: bool) -> StepExecution:
+        """Create a new object, or delete the old one first; the step then consists of the new one only."""
+        if not deletes_first:
+            return self.create(step, self._rows.new(self._rows.definition.resources[row.name]), wanted)
+        wait = self._operations.wait_at_hook(step, row, PRE_DELETE, replaced_by=wanted)
+        return wait or self._operations.delete_first(step, row, wanted)
+
+    def _update(
+        self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change, rebuild: bool
+    ) -> StepExecution:
+        interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
+        if not interrupted:
+            # Until it succeeds the object may use the old ones, the new ones, or both.
+            new = planner.used_by(self._rows.definition.resources[row.name], self._rows.chosen)
+            row = replace(row, uses=tuple(sorted({*row.uses, *new})))
+            if rebuild:
+                # After an interruption nothing else tells that the object was to be rebuilt.
+                row = replace(row, token={"rebuild": True})
+            row = self._rows.with_state(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
+        resource = self._resources.make(
+            row, wanted.properties, wanted.kind, wanted.update_policy, wanted.definition
+        )
+        # If only metadata differs, a type that cannot update has nothing to do.
+        done = not rebuild and not wanted.kind.has("update")
+        execution = self._operations.execution(step, row, resource, Verb.UPDATE, wanted, done)
+        if isinstance(execution, HandlerCall):
+            execution.change, execution.rebuild = change, rebuild
+        if interrupted:
+            self._operations.resume(execution)
+        return execution

@@ -1,0 +1,240 @@
+"""Begin the steps of operations on existing objects: delete, check, snapshot, suspend, resume, lock and unlock."""
+
+from dataclasses import replace
+from functools import partial
+
+from heatlite.core.check_tally import CheckTally
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning import planner
+from heatlite.engine.planning.decide import is_marked
+from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.plan import Outcome, Step
+from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
+from heatlite.engine.state.values import Resources
+from heatlite.engine.steps import check_verdicts
+from heatlite.engine.steps.backoff import Retry
+from heatlite.engine.steps.breakpoints import Breakpoints
+from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
+from heatlite.engine.steps.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.plugin.nested import StackResource
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ResourceRecord
+
+
+class OperationSteps:
+    """Begins steps on existing objects, and the handler calls of all steps."""
+
+    def __init__(self, rows: RowWriter, resources: Resources, breakpoints: Breakpoints) -> None:
+        self.keeps_objects = False
+        """Forget objects instead of deleting them, whatever their policies."""
+        self.snapshot = ""
+        """The id of the snapshot to take."""
+        self.tally = CheckTally()
+        """The verdicts of this action's checks."""
+        self._rows = rows
+        self._resources = resources
+        self._breakpoints = breakpoints
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def begin_delete(self, step: Step) -> StepExecution:
+        """Delete the object unless its policy retains it, then the row."""
+        row = self._rows.of(step)
+        if row.verb is Verb.INIT:
+            return self.ended(step, row, Verb.DELETE)
+        keeps = None if self.keeps_objects else self._resources.protected(row)
+        if keeps is not None:
+            return self.refuse_protected(step, row, Verb.DELETE, planner.unremovable(keeps))
+        return self.wait_at_hook(step, row, waits_at(row) or PRE_DELETE) or self.delete(step, row)
+
+    def delete(self, step: Step, row: ResourceRecord) -> StepExecution:
+        """Delete an object that waits at no hook any more."""
+        if self.keeps_objects:
+            # Deletes a nested stack itself: its members are kept.
+            retained = not issubclass(self._resources.type_of(row), StackResource)
+        else:
+            retained = row.deletion_policy.lower() == "retain"
+        half_made = row.verb is Verb.CREATE and row.status is not Status.COMPLETE
+        execution = self.begin(step, row, Verb.DELETE, skip=retained)
+        if self._rows.is_replaced_later(row):
+            execution.resource.facts.users = partial(self._rows.users, row.id)
+        if isinstance(execution, HandlerCall):
+            execution.snapshot_first = row.deletion_policy.lower() == "snapshot" and not half_made
+            # The row of an interrupted create has no id of its object.
+            execution.find_first = True
+        return execution
+
+    def delete_first(self, step: Step, row: ResourceRecord, replaced_by: Wanted) -> StepExecution:
+        """Delete an object before its replacement is made."""
+        execution = self.begin(step, row, Verb.DELETE)
+        execution.replaced_by = replaced_by
+        execution.resource.facts.users = partial(self._rows.users, row.id)
+        if isinstance(execution, HandlerCall):
+            execution.find_first = True
+        return execution
+
+    def begin_check(self, step: Step) -> StepExecution:
+        """Check the object, if its type can."""
+        row = self._rows.of(step)
+        unmade = row.before_check is not None and row.before_check.verb is Verb.INIT  # and marked nevertheless
+        if self._resources.type_of(row).has("check") and not unmade:
+            if row.verb is not Verb.CHECK or row.status is not Status.IN_PROGRESS:
+                row = check_verdicts.begun(row, self._is_marked(row))
+            return self.begin(step, row, Verb.CHECK)
+        self.tally.unsupported += 1
+        if row.status is not Status.FAILED:
+            execution = self.ended(step, row, Verb.CHECK)
+            self._rows.with_state(row, Verb.CHECK, Status.COMPLETE, f"CHECK not supported for {row.type}")
+            return execution
+        # Without a check the failure stands.
+        self._rows.save(replace(row, moved_in=self._resources.phase))
+        self.tally.stale.append(row.name)
+        return self.ended(step, row, Verb.CHECK, f"{row.name}: {row.status_reason}")
+
+    def _is_marked(self, row: ResourceRecord) -> bool:
+        """Return whether the resource of a nested stack is CHECK_FAILED by a mark on itself."""
+        if row.status is not Status.FAILED or not issubclass(self._resources.type_of(row), StackResource):
+            return False
+        nested = self._resources.nested(row.physical_id)
+        return nested is not None and is_marked(row, nested.stack.state_without_lock)
+
+    def begin_snapshot(self, step: Step) -> StepExecution:
+        """Take a snapshot of the object, if its type can. A broken object cannot be restored, so it is refused."""
+        row = self._rows.of(step)
+        if row.verb is Verb.SNAPSHOT or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
+            execution = self.begin(step, row, Verb.SNAPSHOT)
+            if isinstance(execution, HandlerCall):
+                execution.snapshot_name = f"{row.physical_name}-{self.snapshot[-12:]}"
+            return execution
+        return self._refuse_state(step, row, Verb.SNAPSHOT)
+
+    def begin_suspend(self, step: Step) -> StepExecution:
+        """Suspend the object, if its type can."""
+        row = self._rows.of(step)
+        if row.verb is Verb.SUSPEND or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
+            return self.begin(step, row, Verb.SUSPEND)
+        return self._refuse_state(step, row, Verb.SUSPEND)
+
+    def begin_resume(self, step: Step) -> StepExecution:
+        """Resume the object, if its type can."""
+        row = self._rows.of(step)
+        if row.verb is Verb.RESUME or row.verb is Verb.SUSPEND and row.status is Status.COMPLETE:
+            return self.begin(step, row, Verb.RESUME)
+        hidden = row.state_without_lock.verb in (Verb.CHECK, Verb.SNAPSHOT) and row.status is Status.COMPLETE
+        hint = ". Suspend the stack once more, then resume it" if hidden else ""
+        return self._refuse_state(step, row, Verb.RESUME, hint)
+
+    def begin_lock(self, step: Step) -> StepExecution:
+        """Lock the object, if its type can, and keep the present state for the unlock."""
+        row = self._rows.of(step)
+        if row.before_lock is None:
+            row = replace(row, before_lock=row.state_without_lock)
+        return self.begin(step, row, Verb.LOCK)
+
+    def begin_unlock(self, step: Step) -> StepExecution:
+        """Restore the state of the object's lock from before the lock."""
+        return self.begin(step, self._rows.of(step), Verb.UNLOCK)
+
+    def begin_nested(self, step: Step) -> StepExecution:
+        """Pass a lock or an unlock on to a nested stack; the resource stays as it is."""
+        row = self._rows.of(step)
+        verb = Verb.LOCK if step.outcome is Outcome.LOCK else Verb.UNLOCK
+        return NestedOperation(step, row, self._resources.make(row), verb, is_recorded=True)
+
+    # -- executions --------------------------------------------------------------------------------
+
+    def begin(self, step: Step, row: ResourceRecord, verb: Verb, skip: bool = False) -> HandlerCall | NestedOperation:
+        """Write the intent of a call, or resume an interrupted one. Done at once if there is nothing to call."""
+        interrupted = row.verb is verb and row.status is Status.IN_PROGRESS
+        if not interrupted:
+            row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED)
+        resource = self._resources.make(row)
+        execution = self.execution(step, row, resource, verb, done=skip or not resource.has(verb.lower()))
+        if interrupted:
+            self.resume(execution)
+        return execution
+
+    def execution(
+        self,
+        step: Step,
+        row: ResourceRecord,
+        resource: Resource[Schema],
+        verb: Verb,
+        wanted: Wanted | None = None,
+        done: bool = False,
+    ) -> HandlerCall | NestedOperation:
+        """Return the execution of a step: an operation on a nested stack, or the call of a handler."""
+        phase = Phase.DONE if done else Phase.READY
+        if isinstance(resource, StackResource):
+            return NestedOperation(step, row, resource, verb, wanted, phase)
+        return HandlerCall(step, row, resource, verb, wanted, phase)
+
+    def resume(self, execution: HandlerCall | NestedOperation) -> None:
+        """Continue from the row's token; without one, look for the object first."""
+        self._rows.interrupted.discard(execution.row.id)
+        if isinstance(execution, HandlerCall):
+            execution.find_first = True
+        token = execution.row.token
+        if token is None:
+            return
+        if isinstance(execution, HandlerCall):
+            execution.retry = Retry.from_json(token)
+        if "token" not in token:
+            return
+        if isinstance(execution, HandlerCall):
+            execution.token = token["token"]
+        else:
+            execution.resume(token["token"])
+        if not execution.has_ended:
+            execution.phase = Phase.CHECKING
+
+    def ended(self, step: Step, row: ResourceRecord, verb: Verb, failure: str | None = None) -> StepExecution:
+        """Return an execution that has ended before any call, and whose row is complete."""
+        execution = StepExecution(step, row, self._resources.make(row), verb, phase=Phase.DONE, is_recorded=True)
+        if failure is not None:
+            execution.fail(failure)
+        return execution
+
+    def failed(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> StepExecution:
+        """Begin an execution that fails before its handler is called."""
+        row = self._rows.with_state(row, verb, Status.IN_PROGRESS, STATE_CHANGED)
+        execution = StepExecution(step, row, self._resources.make(row), verb)
+        execution.fail(reason)
+        return execution
+
+    # -- refusals ----------------------------------------------------------------------------------
+
+    def _refuse_state(self, step: Step, row: ResourceRecord, verb: Verb, hint: str = "") -> StepExecution:
+        """Fail because the operation cannot begin in the row's state. The row stays in it."""
+        text = f"Error: resources.{row.name}: State ('{row.verb}', '{row.status}') invalid for {verb.lower()}{hint}"
+        return self.ended(step, row, verb, text)
+
+    def refuse_restricted(self, step: Step, row: ResourceRecord, cause: str) -> StepExecution:
+        """Fail because of a restricted action. The row and the object stay as they are."""
+        return self._refuse(step, row, Verb.UPDATE, f"ResourceActionRestricted: resources.{row.name}: {cause}")
+
+    def refuse_protected(self, step: Step, row: ResourceRecord, verb: Verb, cause: str) -> StepExecution:
+        """Fail because of deletion protection. The row and the object stay as they are."""
+        return self._refuse(step, row, verb, f"DeletionProtected: resources.{row.name}: {cause}")
+
+    def _refuse(self, step: Step, row: ResourceRecord, verb: Verb, reason: str) -> StepExecution:
+        self._rows.record_state(row, verb, Status.FAILED, reason)
+        return self.ended(step, row, verb, reason)
+
+    # -- hooks -------------------------------------------------------------------------------------
+
+    def wait_at_hook(
+        self, step: Step, row: ResourceRecord, hook: str, replaced_by: Wanted | None = None
+    ) -> HookWait | None:
+        """Return a wait at the hook; None if the resource does not wait there."""
+        if waits_at(row) != hook:
+            token = self._breakpoints.reached(hook, row, self._rows.now())
+            if token is None:
+                return None
+            row = replace(row, token=token)
+            self._rows.save(row)
+            self._rows.record_event(replace(row, status_reason=reached_text(hook)))
+        wait = HookWait(step, row, self._resources.make(row), verb_of(hook), hook=hook)
+        wait.replaced_by = replaced_by
+        return wait

@@ -1,0 +1,181 @@
+"""Write the rows of one stack's resources, and the events of their states."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from heatlite.core.ids import new_id
+from heatlite.core.json import JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.planning import planner
+from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.plan import Step
+from heatlite.engine.state.unit_of_work import Journal, resource_event, row_moved
+from heatlite.engine.state.values import Resources
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Schema
+from heatlite.store.records import ResourceRecord
+from heatlite.template.definitions import ResourceDefinition
+from heatlite.template.document import Definition
+
+STATE_CHANGED = "state changed"
+
+
+class RowWriter:
+    """Changes the rows of one stack in the unit of work."""
+
+    def __init__(self, unit_of_work: Journal, resources: Resources, now: Callable[[], float]) -> None:
+        self.chosen: dict[str, ResourceRecord] = {}
+        """To converge: the row of each name that is complete."""
+        self.interrupted = {key for key, row in unit_of_work.rows.items() if row.status is Status.IN_PROGRESS}
+        """The ids of rows that an earlier attempt has left in progress and this one has not taken up."""
+        self.unit_of_work = unit_of_work
+        self.resources = resources
+        self.now = now
+        self._definition: Definition | None = None
+        resources.chosen = self.chosen
+
+    @property
+    def definition(self) -> Definition:
+        """Return the definition to converge to."""
+        assert self._definition is not None
+        return self._definition
+
+    @definition.setter
+    def definition(self, definition: Definition) -> None:
+        self._definition = definition
+
+    def of(self, step: Step) -> ResourceRecord:
+        """Return the present row of a step that has one."""
+        assert step.row is not None
+        return self.unit_of_work.rows[step.row.id]
+
+    def made(self, row: ResourceRecord, wanted: Wanted) -> Resource[Schema]:
+        """Return the resource object of a row that is to have the wanted values."""
+        return self.resources.make(
+            row, kind=wanted.kind, update_policy=wanted.update_policy, definition=wanted.definition
+        )
+
+    def users(self, row_id: str) -> list[Resource[Schema]]:
+        """Return the resources that use a row whose object is about to be deleted (from any thread).
+
+        Of a nested stack that uses it, all members: its row does not tell which of them do.
+        """
+        found = []
+        for row in list(self.unit_of_work.rows.values()):
+            if row_id in row.uses and row.physical_id is not None and row.external_id is None:
+                user = self.resources.make(row)
+                user.facts.users = partial(self.users, row.id)
+                found += [user, *self.resources.members(row)]
+        return found
+
+    def is_replaced_later(self, row: ResourceRecord) -> bool:
+        """Return whether the row's object is deleted before its replacement exists."""
+        defined = self._definition is not None and row.name in self._definition.resources
+        return defined and row.name not in self.chosen
+
+    # -- new rows ----------------------------------------------------------------------------------
+
+    def new(self, definition: ResourceDefinition, physical_name: str | None = None) -> ResourceRecord:
+        """Insert a row for an object that does not exist yet. Its physical name is final; None: a new one."""
+        identifier = new_id()
+        row = ResourceRecord(
+            id=identifier,
+            stack_id=self.resources.stack.id,
+            name=definition.name,
+            type=definition.type,
+            mapped_type=definition.mapped_type,
+            verb=Verb.INIT,
+            status=Status.COMPLETE,
+            status_reason="",
+            created_at=self.now(),
+            physical_name=physical_name or self.resources.physical_name(definition, identifier),
+            requires=tuple(sorted(definition.requires)),
+            deletion_policy=definition.deletion_policy,
+            description=definition.description,
+        )
+        self.unit_of_work.insert(row)
+        return row
+
+    def successor(self, row: ResourceRecord, keeps_name: bool) -> ResourceRecord:
+        """Insert a row for the replacement of a deleted object, with the same physical name if `keeps_name`."""
+        return self.new(self.definition.resources[row.name], row.physical_name if keeps_name else None)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def save(self, row: ResourceRecord) -> None:
+        """Write a row without an event."""
+        self.unit_of_work.save(row)
+
+    def delete(self, row: ResourceRecord) -> None:
+        """Delete a row."""
+        self.unit_of_work.delete(row)
+
+    def described(self, row: ResourceRecord) -> ResourceRecord:
+        """Return the row with the parts of its definition that no type sees."""
+        definition = self.definition.resources[row.name]
+        return replace(
+            row,
+            type=definition.type,
+            requires=tuple(sorted(definition.requires)),
+            uses=planner.used_by(definition, self.chosen),
+            deletion_policy=definition.deletion_policy,
+            description=definition.description,
+        )
+
+    def converged(
+        self,
+        row: ResourceRecord,
+        wanted: Wanted,
+        verb: Verb,
+        status: Status,
+        physical_id: str | None,
+        data: JsonMap,
+    ) -> ResourceRecord:
+        """Write the row with the values of its definition, in a new state, and the event.
+
+        Repeats `described`: one copy of a row is cheaper than two.
+        """
+        definition, now = self.definition.resources[row.name], self.now()
+        row = replace(
+            row,
+            type=definition.type,
+            requires=tuple(sorted(definition.requires)),
+            uses=planner.used_by(definition, self.chosen),
+            deletion_policy=definition.deletion_policy,
+            description=definition.description,
+            properties=wanted.properties,
+            metadata=wanted.metadata,
+            verb=verb,
+            status=status,
+            status_reason=STATE_CHANGED,
+            updated_at=now,
+            physical_id=physical_id,
+            data=data,
+            token=None,
+            before_lock=None,
+            before_check=None,
+            health=row.health if status is Status.IN_PROGRESS else None,
+            moved_in=self.resources.phase,
+        )
+        return self._emitted(row, now)
+
+    def with_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> ResourceRecord:
+        """Write a new state and its event."""
+        now = self.now()
+        return self._emitted(row_moved(row, verb, status, reason, now, self.resources.phase), now)
+
+    def _emitted(self, row: ResourceRecord, now: float) -> ResourceRecord:
+        self.unit_of_work.save(row)
+        self.unit_of_work.tell(resource_event(row, now))
+        return row
+
+    # -- events only -------------------------------------------------------------------------------
+
+    def record_event(self, row: ResourceRecord) -> None:
+        """Write an event of the row as given; the row itself stays."""
+        self.unit_of_work.tell(resource_event(row, self.now()))
+
+    def record_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> None:
+        """Write the event of a state that the row only passes through."""
+        self.record_event(replace(row, verb=verb, status=status, status_reason=reason))
