@@ -95,7 +95,7 @@ def fill(database: Database) -> None:
         for index in Action._meta.fields_to_index():
             database.peewee.execute_sql(f"DROP INDEX {index._name}{of_table}")
         with database.transaction():
-            database.write(insert.replace("%", "%%") if database.mark == "%s" else insert)
+            database.write(insert if database.dialect is Dialect.SQLITE else insert.replace("%", "%%"))
         Action._schema.create_indexes()
     if database.dialect is Dialect.POSTGRESQL:
         database.peewee.execute_sql("ANALYZE action")  # as autovacuum does, which knows of the rows a minute later

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import peewee
 
 from heatlite.store.database.database import Dialect, Row, Value
-from heatlite.store.secrets.field_encryption import IN_LIMIT, FieldEncryption
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import ContentField, EncryptedField
 
 
@@ -59,7 +60,7 @@ class Table:
                 f"AS given ({quote(*mutable, key)}) WHERE {self.name}.{self._key} = given.{self._key}"
             )
         else:
-            self._insert += f"VALUES ({', '.join([database.mark] * len(self.columns))})"
+            self._insert += f"VALUES ({marks(self.columns)})"
             if database.dialect is Dialect.MARIADB:
                 changes = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in mutable)
                 self._update = f"{self._insert} ON DUPLICATE KEY UPDATE {changes}"
@@ -92,12 +93,11 @@ class Table:
     def delete(self, keys: Sequence[str]) -> None:
         """Remove rows by their keys."""
         for some in chunks(keys):
-            marks = ", ".join([self._database.mark] * len(some))
-            self._database.write(f"DELETE FROM {self.name} WHERE {self._key} IN ({marks})", some)
+            self._database.write(f"DELETE FROM {self.name} WHERE {self._key} IN ({marks(some)})", some)
 
     def select(self, rest: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
         """Return whole rows. `rest` is the SQL after FROM, with ``?`` for each parameter."""
-        rows = self._database.read(self._select + rest.replace("?", self._database.mark), parameters)
+        rows = self._database.read(self._select + rest, parameters)
         return [self._encryption.decrypt_columns(row, self._content) for row in rows] if self._content else rows
 
     def _closed(self, rows: Sequence[tuple[Value, ...]]) -> Sequence[tuple[Value, ...]]:
@@ -118,11 +118,6 @@ class Table:
                 # psycopg makes no array of mixed ints and floats.
                 columns[at] = [value if value is None else float(value) for value in columns[at]]
         return columns
-
-
-def chunks(values: Sequence[str]) -> list[Sequence[str]]:
-    """Split values into lists that one IN (…) can hold."""
-    return [values[start : start + IN_LIMIT] for start in range(0, len(values), IN_LIMIT)]
 
 
 def _array_type(field: "peewee.Field[object]") -> str:

@@ -187,8 +187,7 @@ class Client(threading.Thread):
 
     def _count(self, verb: str) -> int:
         """How many actions of a verb the stack has had."""
-        mark = self.store.database.mark
-        sql = f"SELECT COUNT(*) FROM action WHERE stack_id = {mark} AND verb = {mark}"
+        sql = "SELECT COUNT(*) FROM action WHERE stack_id = ? AND verb = ?"
         while not self.stopping.is_set():
             with suppress(DatabaseUnavailable):
                 ((count,),) = self.store.database.read(sql, (self.stack_id, verb))

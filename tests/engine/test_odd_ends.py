@@ -186,7 +186,7 @@ class TestProcess:
             assert final(stack) == "CREATE_FAILED"
             assert stack.status_reason == "Internal error of the engine; its log has the details"
             assert final(engine.delete(stack)) == "DELETE_COMPLETE"
-        marks = ", ".join([engine.store.database.mark] * len(lost[0]))
+        marks = ", ".join("?" * len(lost[0]))
         with engine.store.transaction():
             engine.store.database.write_many(f"INSERT INTO template VALUES ({marks})", lost)
 

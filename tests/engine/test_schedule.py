@@ -24,8 +24,7 @@ def stack(engine: Engine) -> StackRecord:
 
 def actions(engine: Engine, stack: StackRecord) -> list[ActionRecord]:
     """All checks, suspends and resumes of the stack, oldest first."""
-    mark = engine.store.database.mark
-    sql = f"SELECT id FROM action WHERE stack_id = {mark} AND verb IN ('CHECK', 'SUSPEND', 'RESUME') ORDER BY seq"
+    sql = "SELECT id FROM action WHERE stack_id = ? AND verb IN ('CHECK', 'SUSPEND', 'RESUME') ORDER BY seq"
     found = [engine.store.actions.get(one) for (one,) in engine.store.database.read(sql, (stack.id,))]
     return [one for one in found if one is not None]
 

@@ -75,7 +75,7 @@ def run(
 
 def wait(server: Embedded, zone: str) -> None:
     """Until all work of the zone has ended."""
-    sql = f"SELECT 1 FROM action WHERE zone = {server.store.database.mark} AND {LIVE} LIMIT 1"
+    sql = f"SELECT 1 FROM action WHERE zone = ? AND {LIVE} LIMIT 1"
     end = time.monotonic() + 120
     while server.store.database.read(sql, (zone,)):
         assert time.monotonic() < end, "an action never ended"

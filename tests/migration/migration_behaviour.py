@@ -103,7 +103,7 @@ def before(store: Store, migration: str) -> None:
 
 def change(store: Store, sql: str, *values: Value) -> None:
     with store.transaction():
-        store.database.write(sql.replace("?", store.database.mark), values)
+        store.database.write(sql, values)
 
 
 def put_old(store: Store, stack_id: str, status: str, **columns: Value) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.actions.table import LIVE, OPEN, ActionTable
-from heatlite.store.batch import chunks
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, TransitionRecord
 
 _REMOVABLE = (
@@ -24,6 +24,7 @@ class Actions:
 
     def __init__(self, actions: ActionTable) -> None:
         self._actions = actions
+        self._database = actions.database
         columns = ("action_id", "time", "before", "after", "attempt", "owner", "reason")
         self._history = f"SELECT {actions.database.quote(*columns)} FROM transition WHERE action_id = ? ORDER BY id"
 
@@ -39,7 +40,7 @@ class Actions:
         """Return those of the ids that belong to actions."""
         found: set[str] = set()
         for some in chunks(ids):
-            rows = self._actions.read(f"SELECT id FROM action WHERE id IN ({', '.join('?' * len(some))})", some)
+            rows = self._database.read(f"SELECT id FROM action WHERE id IN ({marks(some)})", some)
             found.update(one for (one,) in rows)
         return found
 
@@ -47,7 +48,7 @@ class Actions:
         """Return the live actions of the stacks, oldest first."""
         out: list[ActionRecord] = []
         for some in chunks(stack_ids):
-            out += self._actions.select(f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {LIVE}", some)
+            out += self._actions.select(f"WHERE stack_id IN ({marks(some)}) AND {LIVE}", some)
         return sorted(out, key=lambda found: found.seq)
 
     def live_of_root(self, root_id: str) -> list[ActionRecord]:
@@ -57,11 +58,11 @@ class Actions:
     def count_live(self) -> dict[tuple[Verb, ActionStatus], int]:
         """Return the numbers of live actions by verb and status. Reads no ended ones."""
         sql = f"SELECT verb, status, COUNT(*) FROM action WHERE {LIVE} GROUP BY verb, status"
-        return {(Verb(verb), ActionStatus(status)): count for verb, status, count in self._actions.read(sql)}
+        return {(Verb(verb), ActionStatus(status)): count for verb, status, count in self._database.read(sql)}
 
     def oldest_ready(self, now: float) -> float | None:
         """Return the time when the oldest claimable action became READY, or None."""
-        ((found,),) = self._actions.read(_OLDEST_READY, (now,))
+        ((found,),) = self._database.read(_OLDEST_READY, (now,))
         return None if found is None else float(found)
 
     def running(self) -> list[ActionRecord]:
@@ -72,7 +73,7 @@ class Actions:
         """Return those of the actions that have ended."""
         out: list[ActionRecord] = []
         for some in chunks(action_ids):
-            out += self._actions.select(f"WHERE id IN ({', '.join('?' * len(some))}) AND NOT {OPEN}", some)
+            out += self._actions.select(f"WHERE id IN ({marks(some)}) AND NOT {OPEN}", some)
         return out
 
     def children(self, parent_id: str) -> list[ActionRecord]:
@@ -92,7 +93,7 @@ class Actions:
         """Return the moves of an action, oldest first."""
         return [
             TransitionRecord(row[0], row[1], ActionStatus(row[2]), ActionStatus(row[3]), *row[4:])
-            for row in self._actions.read(self._history, (action_id,))
+            for row in self._database.read(self._history, (action_id,))
         ]
 
     # -- retention ---------------------------------------------------------------------------------
@@ -100,17 +101,17 @@ class Actions:
     def older_than(self, moment: float, limit: int) -> list[str]:
         """Return the ids of removable actions that ended before a moment, by age."""
         sql = f"SELECT id, finished_at FROM action WHERE {_REMOVABLE} ORDER BY seq LIMIT {limit}"
-        return [one for one, ended in self._actions.read(sql) if ended is not None and ended < moment]
+        return [one for one, ended in self._database.read(sql) if ended is not None and ended < moment]
 
     def over_limit(self, most: int, limit: int) -> list[str]:
         """Return the oldest removable actions of a stack with more than `most`, as ids."""
         sql = "SELECT stack_id FROM action GROUP BY stack_id HAVING COUNT(*) > ? ORDER BY stack_id"
-        for (stack_id,) in self._actions.read(sql, (most,)):
+        for (stack_id,) in self._database.read(sql, (most,)):
             kept = "SELECT seq FROM action WHERE stack_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
-            for (first,) in self._actions.read(kept, (stack_id, most - 1)):
+            for (first,) in self._database.read(kept, (stack_id, most - 1)):
                 old = f"stack_id = ? AND seq < ? AND {_REMOVABLE}"
                 sql = f"SELECT id FROM action WHERE {old} ORDER BY seq LIMIT {limit}"
-                found = self._actions.read(sql, (stack_id, first))
+                found = self._database.read(sql, (stack_id, first))
                 if found:  # else none of this stack can go yet
                     return [one for (one,) in found]
         return []
@@ -118,7 +119,6 @@ class Actions:
     def remove(self, action_ids: Sequence[str]) -> None:
         """Remove ended actions with their history and dependencies."""
         for some in chunks(action_ids):
-            marks = ", ".join("?" * len(some))
-            self._actions.write(f"DELETE FROM transition WHERE action_id IN ({marks})", some)
-            self._actions.write(f"DELETE FROM dependency WHERE dependent IN ({marks})", some)
-            self._actions.write(f"DELETE FROM action WHERE id IN ({marks})", some)
+            self._database.write(f"DELETE FROM transition WHERE action_id IN ({marks(some)})", some)
+            self._database.write(f"DELETE FROM dependency WHERE dependent IN ({marks(some)})", some)
+            self._database.write(f"DELETE FROM action WHERE id IN ({marks(some)})", some)

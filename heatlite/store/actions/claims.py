@@ -8,6 +8,7 @@ from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ActionTable, held
 from heatlite.store.database.database import Value
+from heatlite.store.database.sql import marks
 from heatlite.store.errors import AlreadyCommitted, Fenced
 from heatlite.store.records import ActionRecord
 
@@ -86,7 +87,7 @@ class Claims:
         """Return whether `_claimable` would find an action. Takes no locks."""
         sql = " OR ".join(f"EXISTS (SELECT 1 FROM action WHERE {one}{only})" for one in (_EXPIRED, _READY))
         parameters = (now, owner, *values, now, most_takeovers, *values)
-        ((has,),) = self._actions.read(f"SELECT CASE WHEN {sql} THEN 1 ELSE 0 END", parameters)
+        ((has,),) = self._database.read(f"SELECT CASE WHEN {sql} THEN 1 ELSE 0 END", parameters)
         return bool(has)
 
     def _claim(self, found: ActionRecord, owner: str, now: float, lease: float) -> ActionRecord:
@@ -100,7 +101,7 @@ class Claims:
             updated_at=now,
             takeovers=found.takeovers + (found.owner is not None),
         )
-        self._actions.write(
+        self._database.write(
             _CLAIM,
             (owner, claimed.attempt, claimed.lease_until, claimed.started_at, now, claimed.takeovers, claimed.seq),
         )
@@ -114,7 +115,7 @@ class Claims:
         The action may have ended its worker.
         """
         pause = takeover_delay(action.takeovers)
-        self._actions.write(_DELAY, (now + pause, now, action.seq))
+        self._database.write(_DELAY, (now + pause, now, action.seq))
         reason = f"the lease of {action.owner} has run out, after {action.takeovers} takeovers without progress"
         self._actions.record_move(action, ActionStatus.READY, now, f"{reason}; next in {pause:g} s")
 
@@ -126,7 +127,7 @@ class Claims:
         Until the end of the caller's transaction no other worker can take the action over.
         """
         self._actions.lock_stack(action.id)
-        if self._actions.write(f"UPDATE action SET lease_until = ? {HELD}", (now + lease, *held(action))) == 0:
+        if self._database.write(f"UPDATE action SET lease_until = ? {HELD}", (now + lease, *held(action))) == 0:
             raise Fenced(action.id)
         return self._control(action.id)
 
@@ -143,9 +144,9 @@ class Claims:
         also = ", data = ?, updated_at = ?" if stored else ""
         changes = f"lease_until = ?, commits = commits + 1, takeovers = 0{also}"
         sql = f"UPDATE action SET {changes} {HELD} AND commits = ?"
-        if self._actions.write(sql, (now + lease, *stored, *held(action), action.commits)) == 0:
+        if self._database.write(sql, (now + lease, *stored, *held(action), action.commits)) == 0:
             sql = "SELECT 1 FROM action WHERE id = ? AND attempt = ? AND commits = ?"
-            if self._actions.read(sql, (action.id, action.attempt, action.commits + 1)):
+            if self._database.read(sql, (action.id, action.attempt, action.commits + 1)):
                 raise AlreadyCommitted(self._control(action.id))
             raise Fenced(action.id)
         return self._control(action.id)
@@ -156,15 +157,15 @@ class Claims:
         Call it before `renew` if `Moves.finish` follows. Then the parent either sees this action ended or is woken.
         """
         if self._actions.has_row_locks and action.parent_id is not None:
-            self._actions.read(f"SELECT id FROM action WHERE id = ?{self._actions.for_update}", (action.parent_id,))
+            self._database.read(f"SELECT id FROM action WHERE id = ?{self._actions.for_update}", (action.parent_id,))
 
     def set_takeovers(self, action: ActionRecord, number: int) -> None:
         """Write the number of takeovers of a held action, in its own transaction."""
         with self._database.transaction():
-            self._actions.write(f"UPDATE action SET takeovers = ? {HELD}", (number, *held(action)))
+            self._database.write(f"UPDATE action SET takeovers = ? {HELD}", (number, *held(action)))
 
     def _control(self, action_id: str) -> Control | None:
-        ((control,),) = self._actions.read("SELECT control FROM action WHERE id = ?", (action_id,))
+        ((control,),) = self._database.read("SELECT control FROM action WHERE id = ?", (action_id,))
         return None if control is None else Control(control)
 
     # -- a worker's leases -------------------------------------------------------------------------
@@ -172,18 +173,18 @@ class Claims:
     def held_by(self, owner: str) -> list[str]:
         """Return the ids of the actions that a worker runs."""
         sql = "SELECT id FROM action WHERE status = 'RUNNING' AND owner = ?"
-        return [action_id for (action_id,) in self._actions.read(sql, (owner,))]
+        return [action_id for (action_id,) in self._database.read(sql, (owner,))]
 
     def control_of(self, action: ActionRecord) -> Control | None:
         """Return the control signal of a held action. Raises Fenced."""
-        for (control,) in self._actions.read(f"SELECT control FROM action {HELD}", held(action)):
+        for (control,) in self._database.read(f"SELECT control FROM action {HELD}", held(action)):
             return None if control is None else Control(control)
         raise Fenced(action.id)
 
     def controls(self, owner: str) -> dict[str, Control]:
         """Return the control signals of the actions that a worker runs, by action id."""
         sql = "SELECT id, control FROM action WHERE status = 'RUNNING' AND owner = ? AND control IS NOT NULL"
-        return {action_id: Control(control) for action_id, control in self._actions.read(sql, (owner,))}
+        return {action_id: Control(control) for action_id, control in self._database.read(sql, (owner,))}
 
     def heartbeat(self, owner: str, action_id: str, until: float) -> None:
         """Extend the lease of an action that a worker runs.
@@ -191,7 +192,7 @@ class Claims:
         Call it for one action per transaction: locks on several rows could deadlock with others' lock order.
         """
         sql = "UPDATE action SET lease_until = ? WHERE id = ? AND status = 'RUNNING' AND owner = ?"
-        self._actions.write(sql, (until, action_id, owner))
+        self._database.write(sql, (until, action_id, owner))
 
     def release(self, owner: str, now: float, reason: str, keeps: Collection[str] = ()) -> None:
         """Make READY what a worker runs, except the actions that it `keeps`."""
@@ -201,7 +202,7 @@ class Claims:
 
     def expire_all(self, now: float) -> None:
         """Expire every lease. Only for an engine that holds the engine lock."""
-        self._actions.write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING'", (now,))
+        self._database.write("UPDATE action SET lease_until = ? WHERE status = 'RUNNING'", (now,))
 
 
 def takeover_delay(takeovers: int) -> float:
@@ -230,7 +231,7 @@ def _restriction(
         sql += " AND id = ?"
         values.append(action_id)
     if kinds is not None:
-        sql += f" AND kind IN ({', '.join('?' * len(kinds))})"
+        sql += f" AND kind IN ({marks(kinds)})"
         values += sorted(kinds)
     if zones is not None:
         sql += f" AND (zone IS NULL{''.join(' OR zone = ?' for _ in zones)})"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heatlite.core.status import ENDED_ACTIONS, LIVE_ACTIONS, PARKED_ACTIONS, ActionStatus, Control, Verb
 from heatlite.store.actions.moves import Moves
 from heatlite.store.actions.table import LIVE, OPEN, UNCLAIMED, ActionTable
-from heatlite.store.batch import chunks
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord
 
 STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
@@ -20,6 +20,7 @@ class Controls:
 
     def __init__(self, actions: ActionTable, moves: Moves) -> None:
         self._actions = actions
+        self._database = actions.database
         self._moves = moves
 
     def signal(self, action_id: str, control: Control, now: float) -> bool:
@@ -31,7 +32,7 @@ class Controls:
         stronger = _OVERRIDES.get(control, tuple(_OVERRIDES))
         unless = "".join(f" AND (control IS NULL OR control <> '{one}')" for one in stronger)
         sql = f"UPDATE action SET control = ?, updated_at = ? WHERE id = ? AND {LIVE}{unless}"
-        if self._actions.write(sql, (control, now, action_id)) == 0:
+        if self._database.write(sql, (control, now, action_id)) == 0:
             return False
         record = self._actions.get(action_id)
         assert record is not None
@@ -47,7 +48,7 @@ class Controls:
         elif record.status is ActionStatus.READY:
             # A retry may be delayed; a stop is not.
             sql = "UPDATE action SET not_before = ? WHERE id = ? AND not_before > ?"
-            self._actions.write(sql, (now, action_id, now))
+            self._database.write(sql, (now, action_id, now))
             self._actions.announce(record, is_ready=True)
         return True
 
@@ -59,7 +60,7 @@ class Controls:
         if action.status is ActionStatus.RUNNING:
             unless = "AND status = 'RUNNING' AND control IS NULL"
             sql = f"UPDATE action SET control = 'SUSPEND', updated_at = ? WHERE id = ? {unless}"
-            if self._actions.write(sql, (now, action.id)):
+            if self._database.write(sql, (now, action.id)):
                 self._actions.announce(action, is_ready=False)
         elif action.status in LIVE_ACTIONS - {ActionStatus.SUSPENDED} and action.control is None:
             self._actions.move(action, ActionStatus.SUSPENDED, now, "asked to SUSPEND", suspended_at=now)
@@ -73,7 +74,7 @@ class Controls:
             self._wake_suspended(action, now, "asked to RESUME")
         else:
             sql = "UPDATE action SET control = NULL, updated_at = ? WHERE id = ? AND control = 'SUSPEND'"
-            if self._actions.write(sql, (now, action.id)):
+            if self._database.write(sql, (now, action.id)):
                 self._actions.announce(action, is_ready=False)
 
     def _wake_suspended(self, action: ActionRecord, now: float, reason: str) -> None:
@@ -87,7 +88,7 @@ class Controls:
         """Cancel the unclaimed actions of the stacks, and return their ids."""
         ended: list[str] = []
         for some in chunks(stack_ids):
-            queued = f"WHERE stack_id IN ({', '.join('?' * len(some))}) AND {OPEN} AND {UNCLAIMED} ORDER BY seq"
+            queued = f"WHERE stack_id IN ({marks(some)}) AND {OPEN} AND {UNCLAIMED} ORDER BY seq"
             # All are locked, by creation, before one is ended: the end of an action writes to its dependents.
             locked = [self._actions.lock(found.id) for found in self._actions.select(queued, some)]
             for found in filter(None, locked):

@@ -7,7 +7,8 @@ from heatlite.core.nodes import ENDED as ENDED_NODE_ACTIONS
 from heatlite.core.nodes import NodeActionState
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
 from heatlite.store.actions.table import ActionTable
-from heatlite.store.batch import Table, chunks
+from heatlite.store.batch import Table
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, DependencyRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Dependency
@@ -26,6 +27,7 @@ class Dependencies:
 
     def __init__(self, encryption: FieldEncryption, actions: ActionTable) -> None:
         self._actions = actions
+        self._database = actions.database
         self._table = Table(encryption, Dependency, (), key="dependent", fixed=("depended", "needs", "state"))
         self._columns = encryption.database.quote("dependent", "depended", "needs", "state")
 
@@ -60,14 +62,14 @@ class Dependencies:
         found: dict[str, bool | None] = {}
         elsewhere: list[tuple[int, str]] = []
         for some in chunks(ids):
-            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
-            for one, root_id, state, seq in self._actions.read(sql, some):
+            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({marks(some)})"
+            for one, root_id, state, seq in self._database.read(sql, some):
                 found[one] = _node_action_succeeded(state)
                 if root_id != record.root_id:
                     elsewhere.append((seq, one))
         for _, one in sorted(elsewhere):
             sql = f"SELECT state FROM node_action WHERE id = ?{self._actions.for_update}"
-            for (state,) in self._actions.read(sql, (one,)):
+            for (state,) in self._database.read(sql, (one,)):
                 found[one] = _node_action_succeeded(state)
         return found
 
@@ -78,16 +80,15 @@ class Dependencies:
     def of(self, action_id: str) -> list[DependencyRecord]:
         """Return the dependencies of an action and those on it."""
         sql = f"SELECT {self._columns} FROM dependency WHERE dependent = ? OR depended = ? ORDER BY 1, 2"
-        rows = self._actions.read(sql, (action_id, action_id))
+        rows = self._database.read(sql, (action_id, action_id))
         return [DependencyRecord(one, other, Needs(needs), state) for one, other, needs, state in rows]
 
     def waited_for(self, action_ids: Sequence[str]) -> set[str]:
         """Return the ids of the open dependencies of the actions."""
         found: set[str] = set()
         for some in chunks(action_ids):
-            marks = ", ".join("?" * len(some))
-            sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks}) AND state = 'open'"
-            found.update(one for (one,) in self._actions.read(sql, some))
+            sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks(some)}) AND state = 'open'"
+            found.update(one for (one,) in self._database.read(sql, some))
         return found
 
     def resolve(self, action_id: str, succeeded: bool, now: float) -> None:
@@ -102,14 +103,14 @@ class Dependencies:
         self._resolve(action_id, False, now, " AND needs = 'end'")
 
     def _resolve(self, action_id: str, succeeded: bool, now: float, only: str) -> None:
-        for dependent, needs in self._actions.read(_OPEN_DEPENDENTS.format(only=only), (action_id,)):
+        for dependent, needs in self._database.read(_OPEN_DEPENDENTS.format(only=only), (action_id,)):
             satisfied = succeeded or needs == Needs.END
-            self._actions.write(
+            self._database.write(
                 "UPDATE dependency SET state = ? WHERE dependent = ? AND depended = ?",
                 ("ok" if satisfied else "failed", dependent, action_id),
             )
             count = "pending = pending - 1" if satisfied else "pending = 0, failed_dependencies = 1"
-            self._actions.write(f"UPDATE action SET {count} WHERE id = ? AND pending > 0", (dependent,))
+            self._database.write(f"UPDATE action SET {count} WHERE id = ? AND pending > 0", (dependent,))
             record = self._actions.get(dependent)
             if record is not None and record.pending == 0 and _waits_to_start(record):
                 self._actions.move(record, ActionStatus.READY, now)

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.actions.table import COLUMNS, record_of
-from heatlite.store.batch import chunks
 from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, Relations
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -77,7 +77,8 @@ class ActionList:
 
     def _keys(self, project: str, marker: str, order: Order) -> Row:
         columns = ", ".join(column for column, _ in order)
-        for keys in self._read(f"SELECT {columns} FROM action WHERE project = ? AND id = ?", (project, marker)):
+        sql = f"SELECT {columns} FROM action WHERE project = ? AND id = ?"
+        for keys in self._database.read(sql, (project, marker)):
             return keys
         raise HTTPBadRequest(f"marker has to be the id of an action of this project: there is no {marker}.")
 
@@ -137,14 +138,15 @@ class ActionList:
         on: dict[str, list[str]] = {action.id: [] for action in actions}
         by: dict[str, list[str]] = {action.id: [action.parent_id] if action.parent_id else [] for action in actions}
         for some in chunks(list(on)):
-            marks = ", ".join("?" * len(some))
-            pairs = "SELECT dependent, depended FROM dependency"
-            for dependent, depended in self._read(f"{pairs} WHERE dependent IN ({marks}) ORDER BY depended", some):
+            pairs = "SELECT dependent, depended FROM dependency WHERE"
+            forward = f"{pairs} dependent IN ({marks(some)}) ORDER BY depended"
+            for dependent, depended in self._database.read(forward, some):
                 on[dependent].append(depended)
-            for dependent, depended in self._read(f"{pairs} WHERE depended IN ({marks}) ORDER BY dependent", some):
+            backward = f"{pairs} depended IN ({marks(some)}) ORDER BY dependent"
+            for dependent, depended in self._database.read(backward, some):
                 by[depended].append(dependent)
-            derived = f"SELECT parent_id, id FROM action WHERE parent_id IN ({marks}) ORDER BY seq"
-            for parent, child in self._read(derived, some):
+            derived = f"SELECT parent_id, id FROM action WHERE parent_id IN ({marks(some)}) ORDER BY seq"
+            for parent, child in self._database.read(derived, some):
                 on[parent].append(child)
         return {action_id: Relations(tuple(on[action_id]), tuple(by[action_id])) for action_id in on}
 
@@ -160,14 +162,11 @@ class ActionList:
         if order:
             sql += f" ORDER BY {', '.join(f'{column} DESC' if down else column for column, down in order)}"
         values = [value for _, values in conditions for value in values]
-        return [record_of(row, self._encryption) for row in self._read(f"{sql} LIMIT {limit}", values)]
-
-    def _read(self, sql: str, values: Sequence[Value]) -> Sequence[Row]:
-        return self._database.read(sql.replace("?", self._database.mark), values)
+        return [record_of(row, self._encryption) for row in self._database.read(f"{sql} LIMIT {limit}", values)]
 
 
 def _in(column: str, values: Sequence[str]) -> Condition:
-    return f"{column} IN ({', '.join('?' * len(values))})", values
+    return f"{column} IN ({marks(values)})", values
 
 
 def _order(sort: Sequence[tuple[str, bool]]) -> Order:

@@ -53,6 +53,7 @@ class Moves:
     ) -> None:
         """`nudge_nodes` takes a root and the time, and makes the tree's nodes due."""
         self._actions = actions
+        self._database = actions.database
         self._dependencies = dependencies
         self._queue = queue
         self._nudge_nodes = nudge_nodes
@@ -100,7 +101,7 @@ class Moves:
         taken_away: bool,
     ) -> bool:
         stored = self._actions.encrypted(action, dump(outputs.to_json()))
-        if self._actions.write(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters)) == 0:
+        if self._database.write(_END + where, (status, reason, stored, now, now, int(taken_away), *parameters)) == 0:
             return False
         self._actions.record_move(action, status, now, reason)
         self._dependencies.resolve(action.id, status is ActionStatus.SUCCEEDED, now)
@@ -114,12 +115,12 @@ class Moves:
 
     def _was_asked_to_stop(self, action_id: str) -> bool:
         """Return whether a stop was requested, even if the worker did not notice."""
-        ((control,),) = self._actions.read("SELECT control FROM action WHERE id = ?", (action_id,))
+        ((control,),) = self._database.read("SELECT control FROM action WHERE id = ?", (action_id,))
         return control not in (None, Control.SUSPEND)
 
     def _wake_parent(self, action_id: str, at_once: bool, now: float) -> None:
         sql = f"SELECT 1 FROM action WHERE parent_id = ? AND {LIVE} LIMIT 1"
-        if at_once or not self._actions.read(sql, (action_id,)):
+        if at_once or not self._database.read(sql, (action_id,)):
             self.wake(action_id, now)
 
     # -- give up the lease -------------------------------------------------------------------------
@@ -138,8 +139,8 @@ class Moves:
         Returns False if a child has ended already, or a control signal came. `status` is one of PARKED_ACTIONS.
         `wake_parked` wakes the action at `wake_at`. Call it in a transaction, after `Claims.renew`.
         """
-        ((count,),) = self._actions.read(f"SELECT COUNT(*) FROM action WHERE parent_id = ? AND {LIVE}", (action.id,))
-        if count < children or self._actions.write(_PARK, (status, count, wake_at, now, *held(action))) == 0:
+        ((count,),) = self._database.read(f"SELECT COUNT(*) FROM action WHERE parent_id = ? AND {LIVE}", (action.id,))
+        if count < children or self._database.write(_PARK, (status, count, wake_at, now, *held(action))) == 0:
             return False
         self._actions.record_move(action, status, now, reason)
         return True
@@ -149,21 +150,21 @@ class Moves:
 
         Returns False if its control has changed since. Call it in a transaction, after `Claims.renew`.
         """
-        if self._actions.write(_SUSPEND, (now, now, *held(action))) == 0:
+        if self._database.write(_SUSPEND, (now, now, *held(action))) == 0:
             return False
         self._actions.record_move(action, ActionStatus.SUSPENDED, now, "asked to SUSPEND")
         return True
 
     def requeue(self, action: ActionRecord, reason: str, now: float, not_before: float) -> None:
         """Make a held action READY again, for a retry not before that time. Raises Fenced."""
-        if self._actions.write(_REQUEUE, (not_before, now, *held(action))) == 0:
+        if self._database.write(_REQUEUE, (not_before, now, *held(action))) == 0:
             raise Fenced(action.id)
         self._actions.record_move(action, ActionStatus.READY, now, reason)
         self._actions.announce(action, is_ready=True)
 
     def start_rollback(self, action_id: str, deadline: float) -> None:
         """Set the deadline of a rollback, and clear the control that asked for it."""
-        self._actions.write(_START_ROLLBACK, (deadline, action_id))
+        self._database.write(_START_ROLLBACK, (deadline, action_id))
 
     # -- wake --------------------------------------------------------------------------------------
 
@@ -178,8 +179,8 @@ class Moves:
         Each is woken in a transaction of its own.
         """
         woken = 0
-        for (action_id,) in self._actions.read(_TO_WAKE, (now, now)):
-            with self._actions.database.transaction():
+        for (action_id,) in self._database.read(_TO_WAKE, (now, now)):
+            with self._database.transaction():
                 for found in self._actions.select(f"WHERE id = ? AND status {any_of(PARKED_ACTIONS)}", (action_id,)):
                     woken += self._actions.move(found, ActionStatus.READY, now)
         return woken

@@ -25,6 +25,7 @@ class ActionQueue:
 
     def __init__(self, actions: ActionTable, dependencies: Dependencies) -> None:
         self._actions = actions
+        self._database = actions.database
         self._dependencies = dependencies
         self._interval = actions.database.quote("interval")
 
@@ -90,7 +91,7 @@ class ActionQueue:
         key = exclusive_key(replace(record, status=after))
         times = (record.deadline, record.started_at, record.updated_at)
         try:
-            self._actions.write(_ADMIT, (after, key, record.zone, *times, record.pending, record.id))
+            self._database.write(_ADMIT, (after, key, record.zone, *times, record.pending, record.id))
         except Duplicate as error:
             raise ActionConflict(f"Stack {record.stack_id} has an action already. Try again later.") from error
         self._actions.record_move(record, after, record.updated_at or record.created_at)
@@ -106,7 +107,7 @@ class ActionQueue:
     def count_scheduled(self, stack_id: str) -> int:
         """Return the number of scheduled actions of a stack."""
         sql = "SELECT COUNT(*) FROM action WHERE stack_id = ? AND status = 'INIT'"
-        ((count,),) = self._actions.read(sql, (stack_id,))
+        ((count,),) = self._database.read(sql, (stack_id,))
         return int(count)
 
     def due(self, now: float) -> list[ActionRecord]:

@@ -92,26 +92,16 @@ class ActionTable:
         """
         if self.has_row_locks:
             stack = "(SELECT stack_id FROM action WHERE id = ?)"
-            self.read(f"SELECT id FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
+            self.database.read(f"SELECT id FROM stack WHERE id = {stack}{self.for_update}", (action_id,))
 
     def select(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
-        return [record_of(row, self._encryption) for row in self.read(self._select + rest, parameters)]
-
-    def read(self, sql: str, parameters: Sequence[Value] = ()) -> Sequence[Row]:
-        """Return the rows of any SELECT, with ``?`` for each parameter."""
-        return self.database.read(self._marked(sql), parameters)
-
-    def write(self, sql: str, parameters: Sequence[Value]) -> int:
-        """Run a statement with ``?`` for each parameter; return the number of rows met."""
-        return self.database.write(self._marked(sql), parameters)
+        return [record_of(row, self._encryption) for row in self.database.read(self._select + rest, parameters)]
 
     def encrypted(self, action: ActionRecord, text: str) -> str:
         """Return a text as the action's row stores it: encrypted if its stack is sealed."""
         return self._encryption.encrypt(text) if self._encryption.sealed_stacks([action.stack_id]) else text
 
-    def _marked(self, sql: str) -> str:
-        return sql.replace("?", self.database.mark)
 
     # -- moves -------------------------------------------------------------------------------------
 
@@ -135,7 +125,7 @@ class ActionTable:
         values: dict[str, Value] = {"status": after, "updated_at": now, **columns}
         changes = ", ".join(f"{name} = ?" for name in values)
         sql = f"UPDATE action SET {changes} WHERE id = ? AND status = ? AND attempt = ?"
-        if self.write(sql, (*values.values(), action.id, action.status, action.attempt)) == 0:
+        if self.database.write(sql, (*values.values(), action.id, action.status, action.attempt)) == 0:
             return False
         self.record_move(action, after, now, reason)
         if after is ActionStatus.READY:

@@ -243,7 +243,7 @@ def inconsistencies(database: Database, now: float, grace: float) -> list[Incons
     found: list[Inconsistency] = []
     for rule in RULES:
         values: list[Value] = [now - grace] * rule.sql.count("{late}")
-        sql = rule.sql.format(late=database.mark, after=database.quote("after"))
+        sql = rule.sql.format(late="?", after=database.quote("after"))
         for identifier, detail in database.read(sql, values):
             found.append(Inconsistency(rule.text, rule.entity, str(identifier), str(detail)))
     return found

@@ -86,9 +86,8 @@ def rotate(encryption: FieldEncryption) -> RotationResult:
 def seal_tree(encryption: FieldEncryption, root_id: str) -> None:
     """Seal a tree of stacks: encrypt all its content. Call it in a transaction."""
     database = encryption.database
-    mark = database.mark
-    members = f"id = {mark} OR root_id = {mark}"
-    database.write(f"UPDATE stack SET sealed = {mark} WHERE {members}", (True, root_id, root_id))
+    members = "id = ? OR root_id = ?"
+    database.write(f"UPDATE stack SET sealed = ? WHERE {members}", (True, root_id, root_id))
     for (stack_id,) in database.read(f"SELECT id FROM stack WHERE {members}", (root_id,) * 2):
         encryption.remember(stack_id, sealed=True)
     if encryption.cipher is None:
@@ -131,7 +130,7 @@ def _rewrite(
     last: list[str | int] = []
     while True:
         after = f"{table.key} > ? AND" if last else ""
-        rows = database.read(sql.format(last=after).replace("?", database.mark), [*last, *given])
+        rows = database.read(sql.format(last=after), [*last, *given])
         if not rows:
             return
         last = [rows[-1][0]]
@@ -173,7 +172,7 @@ def _write(
     changes = ", ".join(f"{quoted[name]} = ?" for name in new)
     same = " AND ".join(f"{quoted[name]} = ?" for name in new)
     name = database.quote(table.model._meta.table_name)
-    sql = f"UPDATE {name} SET {changes} WHERE {table.key} = ? AND {same}".replace("?", database.mark)
+    sql = f"UPDATE {name} SET {changes} WHERE {table.key} = ? AND {same}"
     return database.write(sql, [*new.values(), key, *(old[one] for one in new)])
 
 

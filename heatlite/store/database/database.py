@@ -137,7 +137,6 @@ class Database:
         self._own_errors = (driver.ProgrammingError, peewee.ProgrammingError)
         self._errors = (driver.Error, peewee.PeeweeException, *self._data_errors)
         self._by_pace = {pace: self._new(limits(pace, self._lease)) for pace in Pace}
-        self.mark = self._by_pace[self._pace].param
         self._state = _ThreadState()
         self._writing = threading.Lock()
         self._silent: float | None = None
@@ -211,7 +210,8 @@ class Database:
     # -- statements ------------------------------------------------------------------------------
 
     def read(self, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
-        """Return all rows of a SELECT. Raises DatabaseUnavailable."""
+        """Return all rows of a SELECT, with ``?`` for each parameter. Raises DatabaseUnavailable."""
+        sql = self._with_marks(sql)
         if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
             return self._locked(sql, parameters)
         return self._run(sql, parameters).fetchall()
@@ -247,17 +247,21 @@ class Database:
         return sql, parameters
 
     def write(self, sql: str, parameters: Parameters = ()) -> int:
-        """Change rows and return their number. Only inside a transaction."""
+        """Change rows, with ``?`` for each parameter, and return their number. Only inside a transaction."""
         self._check_open()
-        return self._run(sql, parameters).rowcount
+        return self._run(self._with_marks(sql), parameters).rowcount
 
     def write_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
         """Run a statement once for each row. Only inside a transaction."""
         self._check_open()
         try:
-            self._connection().cursor().executemany(sql, rows)
+            self._connection().cursor().executemany(self._with_marks(sql), rows)
         except self._errors as error:
             raise self.translate_error(error) from error
+
+    def _with_marks(self, sql: str) -> str:
+        """Return SQL with the driver's parameter marks; the SQL of peewee has them already."""
+        return sql if self.dialect is Dialect.SQLITE else sql.replace("?", "%s")
 
     def _check_open(self) -> None:
         if not self._state.open:

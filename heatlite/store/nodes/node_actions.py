@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.core.nodes import AT_AGENT, OPEN, NodeActionState, Origin, Requester
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
-from heatlite.store.batch import Table, chunks
+from heatlite.store.batch import Table
 from heatlite.store.database.database import Dialect, Row, Value
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import NodeAction, NodeTransition
@@ -68,9 +69,8 @@ class NodeActions:
     def replace_agent_history(self, lines_of: Mapping[str, Sequence[NodeTransitionRecord]]) -> None:
         """Replace the lines from agents in the histories of node actions, by id."""
         for some in chunks(list(lines_of)):
-            marks = ", ".join("?" * len(some))
-            sql = f"DELETE FROM node_transition WHERE action_id IN ({marks}) AND origin = 'agent'"
-            self._database.write(self._marked(sql), some)
+            sql = f"DELETE FROM node_transition WHERE action_id IN ({marks(some)}) AND origin = 'agent'"
+            self._database.write(sql, some)
         self.add_history([line for lines in lines_of.values() for line in lines])
 
     def history(self, action_id: str) -> list[NodeTransitionRecord]:
@@ -98,22 +98,22 @@ class NodeActions:
         """Return the existing node actions of the ids, by creation."""
         found: list[NodeActionRecord] = []
         for some in chunks(action_ids):
-            found += self._select(f"WHERE id IN ({', '.join('?' * len(some))})", some)
+            found += self._select(f"WHERE id IN ({marks(some)})", some)
         return sorted(found, key=lambda action: action.seq)
 
     def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
         """Return the states of the existing node actions of the ids."""
         found: dict[str, NodeActionState] = {}
         for some in chunks(action_ids):
-            sql = f"SELECT id, state FROM node_action WHERE id IN ({', '.join('?' * len(some))})"
-            rows = self._database.read(self._marked(sql), some)
+            sql = f"SELECT id, state FROM node_action WHERE id IN ({marks(some)})"
+            rows = self._database.read(sql, some)
             found.update((action_id, NodeActionState(state)) for action_id, state in rows)
         return found
 
     def count_open(self, node_id: str) -> int:
         """Return the number of open node actions of a node."""
         sql = f"SELECT COUNT(*) FROM node_action WHERE node_id = ? AND {_OPEN}"
-        ((count,),) = self._database.read(self._marked(sql), (node_id,))
+        ((count,),) = self._database.read(sql, (node_id,))
         return int(count)
 
     def open_of_root(self, root_id: str) -> list[NodeActionRecord]:
@@ -127,7 +127,7 @@ class NodeActions:
             f" AND node_action.{_OPEN} AND (sent_at IS NOT NULL OR node_action.{_any_of(AT_AGENT)})"
             " AND node.state <> 'UNREACHABLE' ORDER BY seq"
         )
-        return [found for (found,) in self._database.read(self._marked(sql), (root_id,))]
+        return [found for (found,) in self._database.read(sql, (root_id,))]
 
     def open_deployed(self, root_id: str) -> list[NodeActionRecord]:
         """Return the open node actions of a tree that carry out software deployments."""
@@ -137,7 +137,7 @@ class NodeActions:
         """Return the open node actions of some nodes, by creation."""
         found: list[NodeActionRecord] = []
         for some in chunks(node_ids):
-            found += self._select(f"WHERE node_id IN ({', '.join('?' * len(some))}) AND {_OPEN}", some)
+            found += self._select(f"WHERE node_id IN ({marks(some)}) AND {_OPEN}", some)
         return sorted(found, key=lambda action: action.seq)
 
     def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
@@ -145,10 +145,10 @@ class NodeActions:
         found: dict[str, dict[NodeActionState, int]] = {}
         for some in chunks(node_ids):
             sql = (
-                f"SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ({', '.join('?' * len(some))})"
+                f"SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ({marks(some)})"
                 f" AND {_OPEN} GROUP BY node_id, state"
             )
-            for node_id, state, count in self._database.read(self._marked(sql), some):
+            for node_id, state, count in self._database.read(sql, some):
                 found.setdefault(node_id, {})[NodeActionState(state)] = int(count)
         return found
 
@@ -166,7 +166,7 @@ class NodeActions:
                 json.loads(self._encryption.decrypt(error)),
             )
             for one, node, kind, state, stage, turn, sent_at, asked, error in self._database.read(
-                self._marked(sql), (run_id,)
+                sql, (run_id,)
             )
         ]  # fmt: skip
 
@@ -189,7 +189,7 @@ class NodeActions:
             if not wanted:
                 return []
             columns = ("node", "node_id") if column == "node" else (column,)
-            one_of = f"IN ({', '.join('?' * len(wanted))})"
+            one_of = f"IN ({marks(wanted)})"
             where.append(f"({' OR '.join(f'{self._database.quote(one)} {one_of}' for one in columns)})")
             values += [*wanted] * len(columns)
         keys = [*sort, *([] if any(column == "seq" for column, _ in sort) else [("seq", True)])]
@@ -208,16 +208,16 @@ class NodeActions:
     def older_than(self, moment: float, limit: int) -> list[str]:
         """Return the ids of removable node actions without changes since a moment."""
         sql = f"SELECT id FROM node_action WHERE {_REMOVABLE} AND updated_at < ? ORDER BY seq LIMIT {int(limit)}"
-        return [found for (found,) in self._database.read(self._marked(sql), (moment,))]
+        return [found for (found,) in self._database.read(sql, (moment,))]
 
     def over_limit(self, most: int, limit: int) -> list[str]:
         """Return the ids of the oldest removable node actions of a node with too many."""
         sql = "SELECT node_id FROM node_action GROUP BY node_id HAVING COUNT(*) > ? ORDER BY node_id"
-        for (node_id,) in self._database.read(self._marked(sql), (most,)):
+        for (node_id,) in self._database.read(sql, (most,)):
             kept = "SELECT seq FROM node_action WHERE node_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
-            for (first,) in self._database.read(self._marked(kept), (node_id, most - 1)):
+            for (first,) in self._database.read(kept, (node_id, most - 1)):
                 old = f"node_id = ? AND seq < ? AND {_REMOVABLE} ORDER BY seq LIMIT {int(limit)}"
-                found = self._database.read(self._marked(f"SELECT id FROM node_action WHERE {old}"), (node_id, first))
+                found = self._database.read(f"SELECT id FROM node_action WHERE {old}", (node_id, first))
                 if found:  # else none of this node can go yet
                     return [one for (one,) in found]
         return []
@@ -225,16 +225,13 @@ class NodeActions:
     def remove(self, action_ids: Sequence[str]) -> None:
         """Remove node actions with their histories."""
         for some in chunks(action_ids):
-            marks = ", ".join("?" * len(some))
-            self._database.write(self._marked(f"DELETE FROM node_transition WHERE action_id IN ({marks})"), some)
-            self._database.write(self._marked(f"DELETE FROM node_action WHERE id IN ({marks})"), some)
+            self._database.write(f"DELETE FROM node_transition WHERE action_id IN ({marks(some)})", some)
+            self._database.write(f"DELETE FROM node_action WHERE id IN ({marks(some)})", some)
 
     def _select(self, rest: str, parameters: Sequence[Value]) -> list[NodeActionRecord]:
-        rows = self._database.read(self._read + self._marked(rest), parameters)
+        rows = self._database.read(self._read + rest, parameters)
         return [_record(self._encryption.decrypt_columns(row, self._sealed)) for row in rows]
 
-    def _marked(self, sql: str) -> str:
-        return sql.replace("?", self._database.mark)
 
 
 def _row(record: NodeActionRecord) -> tuple[Value, ...]:

@@ -8,8 +8,9 @@ import peewee
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.nodes import NodeState
-from heatlite.store.batch import Table, chunks
+from heatlite.store.batch import Table
 from heatlite.store.database.database import Row, Value
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.errors import Fenced
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -45,7 +46,7 @@ class Nodes:
         """Return the existing nodes of the ids, by id."""
         found: list[NodeRecord] = []
         for some in chunks(node_ids):
-            found += map(_record, self._table.select(f"WHERE id IN ({', '.join('?' * len(some))})", some))
+            found += map(_record, self._table.select(f"WHERE id IN ({marks(some)})", some))
         return {node.id: node for node in found}
 
     def roots_of_server(self, project: str, server_id: str) -> list[str]:
@@ -62,8 +63,7 @@ class Nodes:
         """Return the nodes of some stacks, in the same order."""
         found: list[NodeRecord] = []
         for some in chunks(stack_ids):
-            marks = ", ".join("?" * len(some))
-            found += map(_record, self._table.select(f"WHERE stack_id IN ({marks})", some))
+            found += map(_record, self._table.select(f"WHERE stack_id IN ({marks(some)})", some))
         return sorted(found, key=lambda node: node.id)
 
     def delete_many(self, node_ids: Sequence[str]) -> None:

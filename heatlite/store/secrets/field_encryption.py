@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from heatlite.store.database.database import Database, Row
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
 from heatlite.store.tables import MODELS, ContentField, EncryptedField
@@ -17,8 +18,6 @@ from heatlite.store.tables import MODELS, ContentField, EncryptedField
 EMPTY = frozenset({"{}", "[]", "null", '""'})
 """Texts that are stored as they are."""
 
-IN_LIMIT = 500
-"""Values in one IN (…). SQLite before 3.32 takes 999 parameters."""
 MAX_KNOWN = 100_000
 
 
@@ -137,10 +136,8 @@ class FieldEncryption:
         wanted = set(stack_ids)
         sealed = wanted & self._known
         unknown = [*(wanted - sealed - self.database.transaction_memo)]
-        for start in range(0, len(unknown), IN_LIMIT):
-            some = unknown[start : start + IN_LIMIT]
-            marks = ", ".join([self.database.mark] * len(some))
-            found = self.database.read(f"SELECT id, sealed FROM stack WHERE id IN ({marks})", some)
+        for some in chunks(unknown):
+            found = self.database.read(f"SELECT id, sealed FROM stack WHERE id IN ({marks(some)})", some)
             sealed |= {stack_id for stack_id, is_sealed in found if is_sealed}
         for stack_id in unknown:
             self.remember(stack_id, stack_id in sealed)

@@ -9,9 +9,10 @@ import peewee
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.masking import MASK
-from heatlite.store.batch import Table, chunks
+from heatlite.store.batch import Table
 from heatlite.store.database.database import Row, Value
 from heatlite.store.database.paging import after, directed
+from heatlite.store.database.sql import chunks
 from heatlite.store.records import EventRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Event
@@ -143,7 +144,7 @@ class Events:
 
     def _read(self, sql: str, *parameters: Value) -> Sequence[Row]:
         """Rows of plain SQL. Each sweep asks: peewee would take longer to write it than the database to answer."""
-        return self._database.read(sql.replace("?", self._database.mark), parameters)
+        return self._database.read(sql, parameters)
 
     def remove(self, numbers: Numbers) -> None:
         """Remove events by their ids."""

@@ -6,8 +6,9 @@ from typing import Any
 
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import Status, Verb
-from heatlite.store.batch import Table, chunks
+from heatlite.store.batch import Table
 from heatlite.store.database.database import Row, Value
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import Resource, Stack
@@ -56,8 +57,7 @@ class Resources:
         """Return the rows of a stack with one of the names, oldest first."""
         out: list[ResourceRecord] = []
         for some in chunks(names):
-            marks = ", ".join("?" * len(some))
-            rest = f"WHERE stack_id = ? AND name IN ({marks}) ORDER BY id"
+            rest = f"WHERE stack_id = ? AND name IN ({marks(some)}) ORDER BY id"
             out += map(_record, self._table.select(rest, (stack_id, *some)))
         return out
 
@@ -65,8 +65,7 @@ class Resources:
         """Return the rows of some stacks whose handler's check is open."""
         out: list[ResourceRecord] = []
         for some in chunks(stack_ids):
-            marks = ", ".join("?" * len(some))
-            rest = f"WHERE stack_id IN ({marks}) AND token IS NOT NULL ORDER BY id"
+            rest = f"WHERE stack_id IN ({marks(some)}) AND token IS NOT NULL ORDER BY id"
             out += map(_record, self._table.select(rest, some))
         return out
 
@@ -81,14 +80,14 @@ class Resources:
     def types(self, root_id: str) -> frozenset[str]:
         """Return the mapped types of the resources in a live tree."""
         sql = f"SELECT DISTINCT mapped_type FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED}))"
-        rows = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
+        rows = self._database.read(sql, (root_id, root_id))
         return frozenset(str(name) for (name,) in rows)
 
     def any_protected(self, root_id: str) -> bool:
         """Return whether a live tree has a protected stack or resource."""
         protected = "AND protection IS NOT NULL LIMIT 1"
         return any(
-            self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
+            self._database.read(sql, (root_id, root_id))
             for sql in (
                 f"SELECT id FROM stack WHERE (id = ? OR id IN ({_NESTED})) {protected}",
                 f"SELECT id FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED})) {protected}",
@@ -98,8 +97,7 @@ class Resources:
     def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
         """Return the first protected resource of the stacks."""
         for some in chunks(stack_ids):
-            marks = ", ".join("?" * len(some))
-            rest = f"WHERE stack_id IN ({marks}) AND protection IS NOT NULL ORDER BY id LIMIT 1"
+            rest = f"WHERE stack_id IN ({marks(some)}) AND protection IS NOT NULL ORDER BY id LIMIT 1"
             for row in self._table.select(rest, some):
                 return _record(row)
         return None
@@ -114,8 +112,7 @@ class Resources:
 
     def _any(self, stack_ids: Sequence[str], condition: str) -> bool:
         for some in chunks(stack_ids):
-            marks = ", ".join("?" * len(some))
-            if self._table.select(f"WHERE stack_id IN ({marks}) AND {condition} LIMIT 1", some):
+            if self._table.select(f"WHERE stack_id IN ({marks(some)}) AND {condition} LIMIT 1", some):
                 return True
         return False
 
@@ -123,8 +120,7 @@ class Resources:
         """Return the states of the existing rows of the ids."""
         resource, found = self._database.quote("resource"), {}
         for some in chunks(ids):
-            marks = ", ".join([self._database.mark] * len(some))
-            sql = f"SELECT id, verb, status FROM {resource} WHERE id IN ({marks})"
+            sql = f"SELECT id, verb, status FROM {resource} WHERE id IN ({marks(some)})"
             for row_id, verb, status in self._database.read(sql, some):
                 found[row_id] = Verb(verb), Status(status)
         return found
@@ -136,7 +132,7 @@ class Resources:
             f"SELECT COUNT(*) FROM {resource} WHERE stack_id = ? OR stack_id IN"
             f" (SELECT id FROM {stack} WHERE root_id = ? AND deleted_at IS NULL)"
         )
-        ((count,),) = self._database.read(sql.replace("?", self._database.mark), (root_id, root_id))
+        ((count,),) = self._database.read(sql, (root_id, root_id))
         return int(count)
 
     def has_object(self, project: str, physical_id: str) -> bool:
@@ -150,8 +146,7 @@ class Resources:
         resource = self._database.quote("resource")
         found: dict[str, str] = {}
         for some in chunks(ids):
-            marks = ", ".join([self._database.mark] * len(some))
-            sql = f"SELECT id, physical_id FROM {resource} WHERE id IN ({marks}) AND physical_id IS NOT NULL"
+            sql = f"SELECT id, physical_id FROM {resource} WHERE id IN ({marks(some)}) AND physical_id IS NOT NULL"
             found.update(dict(self._database.read(sql, some)))
         return found
 
@@ -160,9 +155,8 @@ class Resources:
         stack = self._database.quote("stack")
         out: list[ResourceRecord] = []
         for some in chunks(physical_ids):
-            marks = ", ".join("?" * len(some))
             rest = (
-                f"WHERE physical_id IN ({marks}) AND stack_id IN"
+                f"WHERE physical_id IN ({marks(some)}) AND stack_id IN"
                 f" (SELECT id FROM {stack} WHERE project = ? AND deleted_at IS NULL) ORDER BY id"
             )
             out += map(_record, self._table.select(rest, (*some, project)))

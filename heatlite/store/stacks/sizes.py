@@ -29,12 +29,11 @@ class StackSizes:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        mark = database.mark
         self._sum = (
-            f"SELECT SUM(definition + CASE WHEN stack_id = {mark} THEN 0 ELSE resources END)"
-            f" FROM stack_size WHERE root_id = {mark}"
+            "SELECT SUM(definition + CASE WHEN stack_id = ? THEN 0 ELSE resources END)"
+            " FROM stack_size WHERE root_id = ?"
         )
-        self._update = f"UPDATE stack_size SET resources = {mark} WHERE stack_id = {mark}"
+        self._update = "UPDATE stack_size SET resources = ? WHERE stack_id = ?"
 
     def of_tree(self, root_id: str, without: str | None = None) -> int:
         """Return the size of a tree; of the stack `without` only its definition counts."""

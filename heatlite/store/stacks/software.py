@@ -7,9 +7,9 @@ from dataclasses import asdict
 import peewee
 
 from heatlite.core.json import dump
-from heatlite.store.batch import chunks
 from heatlite.store.database.database import Row
 from heatlite.store.database.paging import after, directed
+from heatlite.store.database.sql import chunks
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables import SoftwareConfig as Config

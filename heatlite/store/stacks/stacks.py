@@ -10,9 +10,10 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.status import LockLevel, Status, Verb, is_locked
-from heatlite.store.batch import Table, chunks
+from heatlite.store.batch import Table
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.database.paging import after, directed
+from heatlite.store.database.sql import chunks
 from heatlite.store.errors import Duplicate
 from heatlite.store.records import LockRecord, StackRecord, StackSummary
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -229,7 +230,7 @@ class Stacks:
     def deleted_before(self, moment: float, limit: int) -> Sequence[str]:
         """Return the ids of stacks deleted before a moment, longest deleted first."""
         sql = "SELECT id FROM stack WHERE deleted_at < ? ORDER BY deleted_at, id LIMIT ?"
-        rows = self._database.read(sql.replace("?", self._database.mark), (moment, limit))
+        rows = self._database.read(sql, (moment, limit))
         return [stack_id for (stack_id,) in rows]
 
     def remove(self, stack_ids: Sequence[str]) -> None:

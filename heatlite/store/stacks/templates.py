@@ -8,6 +8,7 @@ from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, canonical, dump
 from heatlite.store.batch import Table
 from heatlite.store.database.database import Dialect, Value
+from heatlite.store.database.sql import marks
 from heatlite.store.records import TemplateRecord
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -82,7 +83,7 @@ class Templates:
 
     def _state(self, template_id: str, lock: str) -> tuple[str, float | None] | None:
         """Return the start of a template's text and its `unused_since`, or None."""
-        sql = f"SELECT substr(document, 1, {len(PREFIX)}), unused_since FROM template WHERE id = {self._database.mark}"
+        sql = f"SELECT substr(document, 1, {len(PREFIX)}), unused_since FROM template WHERE id = ?"
         rows = self._database.read(sql + lock, (template_id,))
         return (rows[0][0], rows[0][1]) if rows else None
 
@@ -98,7 +99,7 @@ class Templates:
 
     def unused_before(self, moment: float, limit: int) -> Sequence[str]:
         """Return the ids of templates marked as unused before a moment."""
-        return self._unused(f"unused_since < {self._database.mark}", (moment,), limit)
+        return self._unused("unused_since < ?", (moment,), limit)
 
     def _unused(self, condition: str, values: Sequence[Value], limit: int) -> Sequence[str]:
         sql = f"SELECT id FROM template WHERE {condition} AND {UNREFERENCED} ORDER BY unused_since LIMIT {limit}"
@@ -123,8 +124,7 @@ class Templates:
 
         The second statement sees references committed before the rows were locked.
         """
-        marks = ", ".join([self._database.mark] * len(template_ids))
-        sql = f"SELECT id FROM template WHERE id IN ({marks}){self._own_free}"
+        sql = f"SELECT id FROM template WHERE id IN ({marks(template_ids)}){self._own_free}"
         locked = [template_id for (template_id,) in self._database.read(sql, template_ids)]
         if not locked:
             return []

@@ -10,6 +10,7 @@ import peewee
 
 from heatlite.core.json import Json, canonical
 from heatlite.store.database.database import Database
+from heatlite.store.database.sql import marks
 from heatlite.store.records import WebhookRecord
 from heatlite.store.tables import Event, Sink, Stack
 
@@ -78,8 +79,8 @@ class Webhooks:
         the next update of its stack.
         """
         without = sorted(without)
-        others = f" AND stack.project NOT IN ({', '.join('?' * len(without))})" if without else ""
-        sql = _DUE.format(others=others).replace("?", self._database.mark)
+        others = f" AND stack.project NOT IN ({marks(without)})" if without else ""
+        sql = _DUE.format(others=others)
         return [WebhookRecord(*row) for row in self._database.read(sql, (now, now, *without, each, MAX_DUE))]
 
     def claim(self, record: WebhookRecord, now: float, until: float) -> bool:
