@@ -141,7 +141,7 @@ class TestShow:
         restore, snapshotted, _ = listed(heat)
         stored = store.actions.get(restore["id"])
         assert stored is not None
-        assert list(stored.inputs) == ["resources"]
+        assert list(stored.inputs.to_json()) == ["resources"]
         assert restore["inputs"] == {} == heat.get(f"/actions/{restore['id']}")["action"]["inputs"]
         assert snapshotted["inputs"] == {"snapshot": snapshot}
 
