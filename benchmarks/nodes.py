@@ -57,7 +57,7 @@ class Fleet:
         self.stack: StackRecord = found
         for number, row in enumerate(self.store.resources.of(self.stack.id)):
             given = Registered(f"http://127.0.0.1:{port}/{number}", SECRET, "", "1", KINDS)
-            self.server.rooms.nodes.register(self.stack, row, given)
+            self.server.components.nodes.register(self.stack, row, given)
         self._quiet()
 
     def _until(self, what: Callable[[], object]) -> None:
@@ -85,12 +85,12 @@ class Fleet:
             for node in self.store.nodes.of_root(self.stack.id)
         ]  # fmt: skip
         with self.store.transaction():
-            self.server.rooms.ledger.put(actions, [])
+            self.server.components.ledger.put(actions, [])
 
     def orchestrate(self) -> tuple[float, int]:
         """Seconds and commits of one from begin to end, the claim and the end included."""
         time.sleep(LONGEST_REST)  # for as long it may leave the tree alone after the one before
-        self.server.rooms.nodes.orchestrate(self.stack)
+        self.server.components.nodes.orchestrate(self.stack)
         before = self.commits.count
         began = time.perf_counter()
         self._quiet()

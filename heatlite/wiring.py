@@ -88,7 +88,7 @@ class Embedded:
 
     make_app: Callable[[], App]
     """Creates the application at the first call. A worker process never calls it."""
-    rooms: Components
+    components: Components
     meter: Meter
     dispatcher: Dispatcher | None = None
     worker: Worker | None = None
@@ -104,12 +104,12 @@ class Embedded:
     @property
     def store(self) -> Store:
         """The store."""
-        return self.rooms.store
+        return self.components.store
 
     @property
     def stacks(self) -> Stacks:
         """The operations on stacks."""
-        return self.rooms.stacks
+        return self.components.stacks
 
     def close(self) -> None:
         """Release unfinished actions, and close the database."""
@@ -123,7 +123,7 @@ class Embedded:
             self.sinks.stop()
         if self.dispatcher is not None:
             self.dispatcher.close()
-        self.rooms.streams.close()
+        self.components.streams.close()
         self.store.close()
         if self.lock is not None:
             self.lock.close()
@@ -132,9 +132,9 @@ class Embedded:
 def reader(settings: Settings) -> Embedded:
     """Create the application without an engine, for reading."""
     store, clock, meter = open_store(settings), Clock(), Meter()
-    rooms = _rooms(settings, store, clock, works=False)
-    store.listen(replace(NO_LISTENERS, run_moved=rooms.ledger.run_moved, committed=rooms.streams.wake))
-    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, meter)
+    components = _components(settings, store, clock, works=False)
+    store.listen(replace(NO_LISTENERS, run_moved=components.ledger.run_moved, committed=components.streams.wake))
+    return Embedded(cache(partial(create_app, components, settings, meter)), components, meter)
 
 
 def api(settings: Settings, clock: Clock | None = None) -> Embedded:
@@ -145,10 +145,10 @@ def api(settings: Settings, clock: Clock | None = None) -> Embedded:
     store, clock = open_store(settings), clock or Clock()
     check_keys(store)
     meter = metering(settings, store, clock)
-    rooms = _rooms(settings, store, clock)
+    components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
-    store.listen(_listeners(rooms, meter, dispatcher, orchestration_due=ignore))
-    return Embedded(cache(partial(create_app, rooms, settings, meter)), rooms, meter, dispatcher)
+    store.listen(_listeners(components, meter, dispatcher, orchestration_due=ignore))
+    return Embedded(cache(partial(create_app, components, settings, meter)), components, meter, dispatcher)
 
 
 def embedded(settings: Settings, url: str | None = None, clock: Clock | None = None) -> Embedded:
@@ -169,36 +169,36 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
             store.claims.expire_all(clock.now())
             store.webhooks.expire_all()
             store.orchestrations.expire_all()
-    rooms = _rooms(settings, store, clock)
+    components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
     share = dispatcher.share
-    due = (rooms.maintenance.expire_locks, rooms.schedule.sweep)
-    worker = Worker(store, rooms.surroundings, clock, settings, rooms.definitions, due, meter, share)
-    sinks = Sinks(store, clock, settings.webhook_hosts, rooms.types.installation.event_sinks)
-    deployments = Deployments(store, clock, rooms.ledger, rooms.signals)
-    orchestrator = Orchestrator(store, clock, settings, rooms.agents, rooms.ledger, deployments)
-    store.listen(_listeners(rooms, meter, dispatcher, orchestrator.wake))
+    due = (components.maintenance.expire_locks, components.schedule.sweep)
+    worker = Worker(store, components.surroundings, clock, settings, components.definitions, due, meter, share)
+    sinks = Sinks(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
+    deployments = Deployments(store, clock, components.ledger, components.signals)
+    orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
+    store.listen(_listeners(components, meter, dispatcher, orchestrator.wake))
     worker.start()
     sinks.start()
     orchestrator.start()
     dispatcher.attach(worker)
-    make_app = cache(partial(create_app, rooms, settings, meter))
-    return Embedded(make_app, rooms, meter, dispatcher, worker, sinks, orchestrator, lock)
+    make_app = cache(partial(create_app, components, settings, meter))
+    return Embedded(make_app, components, meter, dispatcher, worker, sinks, orchestrator, lock)
 
 
 def _listeners(
-    rooms: Components, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
+    components: Components, meter: Meter, dispatcher: Dispatcher, orchestration_due: Callable[[], None]
 ) -> Listeners:
     """Return the listeners of a process that changes the database."""
 
     def committed() -> None:
         meter.committed()
-        rooms.streams.wake()
+        components.streams.wake()
 
     return Listeners(
         action_announced=dispatcher.announce,
         action_moved=report_moves(meter),
-        run_moved=rooms.ledger.run_moved,
+        run_moved=components.ledger.run_moved,
         orchestration_due=orchestration_due,
         committed=committed,
         database_unavailable=meter.database_unavailable,
@@ -240,7 +240,7 @@ def installed_types(settings: Settings) -> Registry:
     return Registry(BUILTIN, installation)
 
 
-def _rooms(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Components:
+def _components(settings: Settings, store: Store, clock: Clock, works: bool = True) -> Components:
     """Create all components. Without `works`, they only read, and need no valid cloud."""
     types = installed_types(settings)
     definitions = Definitions(store, types)

@@ -781,10 +781,10 @@ def test_a_signed_url_needs_no_token(town: Town) -> None:
     estate, nobody = Estate(town["member"], town.server.store), Heat(town.server.app)
     town["member"].call("POST", f"{estate.path}/actions", {"unlock": None}, code=200)
     town["member"].settle(estate.path)
-    rooms = town.server.rooms
-    stack = rooms.store.stacks.get(str(estate.ids["stack_id"]))
+    components = town.server.components
+    stack = components.store.stacks.get(str(estate.ids["stack_id"]))
     assert stack is not None
-    handle = rooms.reading.resources_of(stack).make(rooms.reading.resource(stack, "h"))
+    handle = components.reading.resources_of(stack).make(components.reading.resource(stack, "h"))
     assert isinstance(handle, Signalled)
     for number, form in enumerate((NATIVE, "signal", "waitcondition")):
         url = handle.signed_url(form).partition("127.0.0.1:0")[2]
@@ -889,7 +889,7 @@ def test_a_rule_for_all_types_of_a_service(name: str) -> None:
 
 
 def test_this_server_knows_itself_for_five_minutes_in_one_project(town: Town, clock: SlowClock) -> None:
-    ourselves = town.server.rooms.ourselves
+    ourselves = town.server.components.ourselves
     assert ourselves is not None
     proof = ourselves.headers("other")
     Heat(town.server.app, "other", proof).create(template(a=value()))

@@ -51,7 +51,7 @@ class Place:
 
     @property
     def cloud(self) -> View:
-        return cast(View, self.server.rooms.surroundings.services.clouds.of(ADMIN).cloud)
+        return cast(View, self.server.components.surroundings.services.clouds.of(ADMIN).cloud)
 
     def found(self) -> dict[str, str]:
         """The users and projects in the stack domain: id → name."""
@@ -101,7 +101,7 @@ def begin(tmp_path: Path, keystone: Keystone) -> Iterator[Callable[..., Place]]:
     yield begin
     for place in places:
         place.server.close()
-        assert place.server.store.inconsistencies(place.server.rooms.clock.now(), 0.0) == []
+        assert place.server.store.inconsistencies(place.server.components.clock.now(), 0.0) == []
         place.server.store.close()
 
 

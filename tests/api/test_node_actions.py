@@ -180,7 +180,7 @@ def test_nobody_reads_what_is_hidden(
         action = replace(action, state=state, error=error, outputs=outputs)
         line = NodeTransitionRecord(action.id, 1.0, state, Origin.AGENT, None, error)
         with store.transaction():
-            server.rooms.ledger.record([action], [], {action.id: [line]})
+            server.components.ledger.record([action], [], {action.id: [line]})
     refused = heat.call("POST", f"/node_actions/{action.id}/cancel", code=400)
     shown = heat.get(f"/node_actions/{action.id}")
     assert shown["node_action"]["outputs"] == {

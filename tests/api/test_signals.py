@@ -312,7 +312,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Heat, str,
 
 
 def row_of(server: wiring.Embedded, path: str, type_name: str) -> ResourceRecord:
-    fields = server.rooms.types.get(type_name).schema.fields
+    fields = server.components.types.get(type_name).schema.fields
     identifier = new_id()
     return ResourceRecord(
         id=identifier,
@@ -348,7 +348,7 @@ def test_whatever_is_signalled_is_no_fault_of_the_server(
 ) -> None:
     heat, path, server = every
     answer = heat.call("POST", f"{path}/resources/{name.replace(':', '_')}/signal", details)
-    if server.rooms.types.get(name).has("signal"):
+    if server.components.types.get(name).has("signal"):
         assert answer.status_int in (200, 400), answer.text
     else:
         assert (answer.status_int, answer.json["error"]["type"]) == (400, "ResourceActionNotSupported")

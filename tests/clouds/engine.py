@@ -84,7 +84,7 @@ class OnCloud(Engine):
     @property
     def cloud(self) -> Cloud:
         """The cloud as the project of the stacks sees it."""
-        return self.server.rooms.surroundings.services.clouds.of(self.who.project).cloud
+        return self.server.components.surroundings.services.clouds.of(self.who.project).cloud
 
     def holdings(self) -> dict[str, set[str]]:
         """What the project has, and what everybody may use: kind → ids."""
@@ -175,7 +175,7 @@ class OnCloud(Engine):
         """What the services tell of the resources' objects, made comparable: name → object."""
         names, found = self._names(stack), {}
         for row in self.rows(stack):
-            cls = self.rooms.types.get(row.type)
+            cls = self.components.types.get(row.type)
             if issubclass(cls, CloudResource) and row.physical_id is not None:
                 verb = ".get_".join(cls.kind.split("."))
                 if verb in VERBS:  # else it has no object of its own

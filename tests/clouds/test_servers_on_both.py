@@ -118,10 +118,10 @@ def saved(engine: OnCloud) -> Seen:
     seen = {}
     stack = engine.well(engine.create(written(name="one")))
     first = id_of(engine, stack)
-    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), "s")
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), "s")
     engine.well(engine.settle(stack))
     stack = engine.well(engine.put(stack, written(name="two")))
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
     stack = engine.well(engine.settle(stack))
     seen["restored"] = engine.seen(stack)
     assert id_of(engine, stack) == first
@@ -196,7 +196,7 @@ def holds(engine: OnCloud) -> Seen:
     seen = {}
     stack = engine.well(engine.create(machine()))
     before = id_of(engine, stack)
-    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), "s")
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), "s")
     stack = engine.well(engine.settle(stack))
     stack = engine.well(engine.put(stack, machine(size=2)))
     assert id_of(engine, stack) == before
@@ -204,7 +204,7 @@ def holds(engine: OnCloud) -> Seen:
         engine.put(stack, machine(size=1))
     stack = engine.put(stack, machine(size=2, read_only=True))
     seen["read-only"] = engine.states(stack)
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
     stack = engine.well(engine.settle(stack))
     assert id_of(engine, stack) != before
     volume = engine.thing(engine.cloud.call("block_storage.get_volume", engine.row(stack, "v").physical_id))
@@ -237,9 +237,9 @@ def saves(engine: OnCloud) -> Seen:
     disk = {"image": "cirros", "volume_size": 1, "delete_on_termination": True}
     stack = engine.well(engine.create(written(image=None, block_device_mapping_v2=[disk])))
     before = id_of(engine, stack)
-    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), "s")
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), "s")
     engine.well(engine.settle(stack))
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
     stack = engine.well(engine.settle(stack))
     assert id_of(engine, stack) != before
     seen = {"restored": engine.seen(stack)}

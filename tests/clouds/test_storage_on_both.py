@@ -59,13 +59,13 @@ def backups(engine: OnCloud) -> Seen:
 
     engine.take_stock()
     stack = engine.well(engine.create(written("one")))
-    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), "s")
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), "s")
     engine.well(engine.settle(stack))
     stack = engine.well(engine.put(stack, written("two")))
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
     stack = engine.well(engine.settle(stack))
     seen = {"restored": engine.seen(stack)}
-    engine.rooms.snapshots.delete(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.delete(engine.who, engine.get(stack), snapshot.id)
     engine.settle(stack)
     engine.gone(stack)
     left = engine.cloud.call("block_storage.backups")

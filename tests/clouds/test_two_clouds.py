@@ -277,7 +277,7 @@ def autoscaling(engine: OnCloud, corpus: Path) -> Seen:
         engine.well(stack)
         sizes = [_servers(engine)]
         for policy in ("web_server_scaleup_policy", "web_server_scaledown_policy"):
-            engine.rooms.signals.signal(engine.who, engine.get(stack), engine.row(stack, policy), {})
+            engine.components.signals.signal(engine.who, engine.get(stack), engine.row(stack, policy), {})
             engine.settle_tree(stack)
             sizes.append(_servers(engine))
             engine.later(61)

@@ -111,7 +111,7 @@ def create_protected_tree_and_settle(server: Embedded) -> None:
 
 def protect(server: Embedded) -> None:
     """Three requests, each done at once."""
-    stack, protection = stack_of(server), server.rooms.protection
+    stack, protection = stack_of(server), server.components.protection
     protection.protect(CALLER, stack, None, "production")
     protection.protect(CALLER, stack, "a", None)
     protection.unprotect(CALLER, stack, None, None)
@@ -172,7 +172,7 @@ def create_waiting_members_and_settle(server: Embedded) -> None:
 def scale(server: Embedded) -> None:
     stack = stack_of(server)
     (policy,) = server.store.resources.by_name(stack.id, ["up"])
-    server.rooms.signals.signal(CALLER, stack, policy, None)
+    server.components.signals.signal(CALLER, stack, policy, None)
 
 
 def stack_of(server: Embedded) -> StackRecord:
@@ -196,9 +196,9 @@ def settle(server: Embedded) -> None:
         for row in server.store.resources.with_token([*tree]):
             with suppress(InvalidBreakPointHook, InvalidLifecycleActionToken):  # cleared already
                 if (token := lifecycle_token(row)) is not None:
-                    server.rooms.signals.complete_lifecycle(root, token)
+                    server.components.signals.complete_lifecycle(root, token)
                 elif (hook := waits_at(row)) is not None:
-                    server.rooms.signals.signal(CALLER, tree[row.stack_id], row, {"unset_hook": hook})
+                    server.components.signals.signal(CALLER, tree[row.stack_id], row, {"unset_hook": hook})
         time.sleep(0.005)
 
 
@@ -227,7 +227,7 @@ def created_with_hooks(server: Embedded) -> None:
 
 def marked(server: Embedded) -> None:
     create_and_settle(server)
-    server.rooms.health.mark(CALLER, stack_of(server), "a", True, None)
+    server.components.health.mark(CALLER, stack_of(server), "a", True, None)
 
 
 def part_of(name: str) -> dict[str, object]:
@@ -246,7 +246,7 @@ BLOCKED = template(
 def blocked_and_marked(server: Embedded) -> None:
     create(server, BLOCKED)
     settle(server)
-    server.rooms.health.mark(CALLER, stack_of(server), "a", True, None)
+    server.components.health.mark(CALLER, stack_of(server), "a", True, None)
 
 
 def suspended(server: Embedded) -> None:
@@ -256,7 +256,7 @@ def suspended(server: Embedded) -> None:
 
 
 def take(server: Embedded) -> None:
-    server.rooms.snapshots.take(CALLER, stack_of(server), None)
+    server.components.snapshots.take(CALLER, stack_of(server), None)
 
 
 def saved(server: Embedded) -> None:
@@ -278,12 +278,12 @@ def snapshot_of(server: Embedded) -> SnapshotRecord:
 
 def locked(server: Embedded) -> None:
     create_and_settle(server)
-    server.rooms.maintenance.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
+    server.components.maintenance.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
     settle(server)
 
 
 def lock(server: Embedded, level: LockLevel, stack: StackRecord | None = None) -> None:
-    server.rooms.maintenance.lock(CALLER, stack or stack_of(server), level, None, None)
+    server.components.maintenance.lock(CALLER, stack or stack_of(server), level, None, None)
 
 
 def tree_locked(level: LockLevel | None, own: LockLevel | None) -> Callable[[Embedded], None]:
@@ -307,19 +307,19 @@ def record_path() -> Path:
 
 
 def abandon(server: Embedded) -> None:
-    server.rooms.exports.abandon(CALLER, stack_of(server))
+    server.components.exports.abandon(CALLER, stack_of(server))
 
 
 def abandoned(server: Embedded) -> None:
     create_and_settle(server)
-    record_path().write_text(json.dumps(server.rooms.exports.abandon(CALLER, stack_of(server))))
+    record_path().write_text(json.dumps(server.components.exports.abandon(CALLER, stack_of(server))))
     settle(server)
 
 
 def abandoned_and_protected(server: Embedded) -> None:
     create_and_settle(server)
     protect(server)
-    record_path().write_text(json.dumps(server.rooms.exports.abandon(CALLER, stack_of(server))))
+    record_path().write_text(json.dumps(server.components.exports.abandon(CALLER, stack_of(server))))
     settle(server)
 
 
@@ -365,7 +365,7 @@ def tell(server: Embedded, signal: Signal) -> None:
     """Signal what there is to the stack's actions."""
     for action in server.store.actions.live([stack_of(server).id]):
         with suppress(ActionImmutable, InvalidActionState):
-            server.rooms.controls.signal(CALLER, action, signal)
+            server.components.controls.signal(CALLER, action, signal)
 
 
 def resume_all(server: Embedded) -> None:
@@ -401,13 +401,13 @@ def play(server: Embedded) -> None:
     """Run the playbook if that was not asked for yet, and do what it gives to agents, state by state."""
     stack = stack_of(server)
     if not runs(server):
-        run_id = server.rooms.playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
+        run_id = server.components.playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
     else:
         run_id = runs(server)[0].id
     run = server.store.actions.get(run_id)
     assert run is not None
     if run.status is ActionStatus.INIT:
-        server.rooms.playbooks.approve(CALLER, run)
+        server.components.playbooks.approve(CALLER, run)
     while theirs := [one for one in server.store.node_actions.open_of_root(stack.id) if one.turn or one.sent_at]:
         for one in theirs:
             if one.cancel_asked:
@@ -420,7 +420,7 @@ def play(server: Embedded) -> None:
 def play_and_cancel(server: Embedded) -> None:
     """The same, but somebody cancels the run when the first agent is at work."""
     if not runs(server):
-        server.rooms.playbooks.run(CALLER, stack_of(server), RunRequest(document=PLAYBOOK, granted=True))
+        server.components.playbooks.run(CALLER, stack_of(server), RunRequest(document=PLAYBOOK, granted=True))
     (run,) = runs(server)
     for one in server.store.node_actions.of_run(run.id)[:1]:
         if one.state is NodeActionState.PENDING_SCHEDULE:
@@ -460,7 +460,7 @@ def signal(server: Embedded) -> None:
     told = [event.status_reason for event in server.store.events.list(stack.id, EventQuery())]
     for machine in ("machine-1", "machine-2"):
         if not any(machine in reason for reason in told):
-            server.rooms.signals.signal(CALLER, stack, handle, {"id": machine})
+            server.components.signals.signal(CALLER, stack, handle, {"id": machine})
 
 
 def software(text: str, *servers: str) -> dict[str, object]:
@@ -581,13 +581,13 @@ SCENARIOS = {
     "snapshot": Scenario(create_and_settle, take, (done(Verb.SNAPSHOT),), CREATED),
     "restore": Scenario(
         saved_and_updated,
-        lambda s: s.rooms.snapshots.restore(CALLER, stack_of(s), snapshot_of(s).id),
+        lambda s: s.components.snapshots.restore(CALLER, stack_of(s), snapshot_of(s).id),
         (done(Verb.RESTORE),),
         done(Verb.UPDATE),
     ),
     "deletion of a snapshot": Scenario(
         saved,
-        lambda s: s.rooms.snapshots.delete(CALLER, stack_of(s), snapshot_of(s).id),
+        lambda s: s.components.snapshots.delete(CALLER, stack_of(s), snapshot_of(s).id),
         (done(Verb.SNAPSHOT),),
         done(Verb.SNAPSHOT),
     ),
@@ -596,7 +596,7 @@ SCENARIOS = {
     ),
     "lock": Scenario(
         create_and_settle,
-        lambda s: s.rooms.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),
+        lambda s: s.components.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),
         (done(Verb.LOCK),),
         CREATED,
     ),
@@ -622,7 +622,7 @@ SCENARIOS = {
     **{
         f"tree, lock {before or 'within'} to {after or 'none'}": Scenario(
             tree_locked(before, own),
-            (lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)))
+            (lambda s: s.components.maintenance.unlock(CALLER, stack_of(s)))
             if after is None
             else (lambda s, level=after: lock(s, level)),
             (done(Verb.LOCK if after else Verb.UNLOCK),),
@@ -632,7 +632,7 @@ SCENARIOS = {
     },
     "unlock": Scenario(
         locked,
-        lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),
+        lambda s: s.components.maintenance.unlock(CALLER, stack_of(s)),
         (done(Verb.UNLOCK),),
         done(Verb.LOCK),
     ),
@@ -795,13 +795,13 @@ FAILURES = {
     "snapshot": Failure(prepared(sick("snapshot")), take, done(Verb.SNAPSHOT, "FAILED")),
     "restore": Failure(
         prepared(BACK, take, lambda s: update(s, template(disk=odd("Refusing", "second", slow=0)))),
-        lambda s: s.rooms.snapshots.restore(CALLER, stack_of(s), snapshot_of(s).id),
+        lambda s: s.components.snapshots.restore(CALLER, stack_of(s), snapshot_of(s).id),
         done(Verb.RESTORE, "FAILED"),
     ),
     "lock": Failure(prepared(sick("lock")), lambda s: lock(s, LockLevel.ALL), done(Verb.LOCK, "FAILED")),
     "unlock": Failure(
         prepared(sick("unlock"), lambda s: lock(s, LockLevel.ALL)),
-        lambda s: s.rooms.maintenance.unlock(CALLER, stack_of(s)),
+        lambda s: s.components.maintenance.unlock(CALLER, stack_of(s)),
         done(Verb.UNLOCK, "FAILED"),
     ),
 }

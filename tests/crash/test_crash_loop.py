@@ -64,7 +64,7 @@ def test_it_ends(place: Path, victims: multiprocessing.context.ForkServerContext
         (action_id,), *_ = server.store.database.read(f"SELECT id FROM action WHERE stack_id = '{stack.id}'")
         pauses = [one for one in server.store.actions.history(action_id) if one.after is ActionStatus.READY]
         assert len(pauses) == LIMIT + 1  # one is the request
-        assert not server.store.inconsistencies(server.rooms.clock.now(), 0.0)
+        assert not server.store.inconsistencies(server.components.clock.now(), 0.0)
         server.stacks.delete(CALLER, stack)
         settle(server)
         assert states(server) == {"well": "CREATE_COMPLETE"}

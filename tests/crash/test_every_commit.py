@@ -140,7 +140,7 @@ def look_for_lost_runs(server: Embedded) -> None:
             assert action.has_ended
             assert len(steps[action.id]) == len(set(steps[action.id])), "nothing is done twice"
             assert (one.status is ActionStatus.CANCELLED) >= (action.state is NodeActionState.CANCELLED)
-        assert server.store.inconsistencies(server.rooms.clock.now(), 0.0) == []
+        assert server.store.inconsistencies(server.components.clock.now(), 0.0) == []
 
 
 def recover(place: Path, name: str) -> None:
@@ -171,7 +171,7 @@ def recover(place: Path, name: str) -> None:
             look_at_locks(server, place)
         for locked in (stack, *server.store.stacks.descendants(stack)):
             if locked.lock is not None:
-                server.rooms.maintenance.unlock(CALLER, locked)
+                server.components.maintenance.unlock(CALLER, locked)
                 settle(server)
                 look_at_locks(server, place)
         assert not locks(place)
@@ -210,7 +210,7 @@ def lift_protection(server: Embedded) -> None:
     root = stack_of(server)
     for stack in (root, *server.store.stacks.descendants(root)):
         for name in (None, *sorted({row.name for row in server.store.resources.of(stack.id)})):
-            server.rooms.protection.unprotect(CALLER, stack, name, None)
+            server.components.protection.unprotect(CALLER, stack, name, None)
 
 
 def look_at_locks(server: Embedded, place: Path) -> None:

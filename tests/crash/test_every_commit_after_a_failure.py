@@ -98,7 +98,7 @@ def taken_over(place: Path, name: str) -> End:
             update(server, None)
             settle(server)
         if stack.lock is not None:
-            server.rooms.maintenance.unlock(CALLER, stack)
+            server.components.maintenance.unlock(CALLER, stack)
             settle(server)
         server.stacks.delete(CALLER, stack_of(server))
         settle(server)

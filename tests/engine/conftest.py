@@ -121,7 +121,7 @@ class Engine:
         """What carries actions out; with a broker another one takes the requests, over a store of its own."""
         if self.settings.broker is not None:
             self.front = wiring.api(self.settings, clock=self.clock)
-        self.rooms = self.front.rooms
+        self.components = self.front.components
         self.stacks = self.front.stacks
         self.store = self.front.store
 
@@ -184,7 +184,7 @@ class Engine:
         self.wait_for(lambda: self.clock.woken > before)
 
     def mark(self, stack: StackRecord, name: str, unhealthy: bool = True, reason: str | None = None) -> None:
-        self.rooms.health.mark(self.who, self.get(stack), name, unhealthy, reason)
+        self.components.health.mark(self.who, self.get(stack), name, unhealthy, reason)
 
     def lock(
         self,
@@ -194,11 +194,11 @@ class Engine:
         expires_at: float | None = None,
         wait: bool = True,
     ) -> StackRecord:
-        self.rooms.maintenance.lock(self.who, self.get(stack), level, reason, expires_at)
+        self.components.maintenance.lock(self.who, self.get(stack), level, reason, expires_at)
         return self.settle(stack) if wait else self.get(stack)
 
     def unlock(self, stack: StackRecord, wait: bool = True) -> StackRecord:
-        self.rooms.maintenance.unlock(self.who, self.get(stack))
+        self.components.maintenance.unlock(self.who, self.get(stack))
         return self.settle(stack) if wait else self.get(stack)
 
     # -- waiting -------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Engine:
         return self.row(stack, name).properties.get("value")
 
     def outputs(self, stack: StackRecord) -> dict[str, Json]:
-        found = self.rooms.reading.outputs(self.get(stack))
+        found = self.components.reading.outputs(self.get(stack))
         return {str(shown["output_key"]): shown["output_value"] for shown in found}
 
     def told(self, stack: StackRecord, since: int = 0) -> list[str]:

@@ -26,8 +26,8 @@ def tell(server: Embedded, action: NodeActionRecord, state: NodeActionState) -> 
         server.store.stacks.lock(action.root_id)
         found = server.store.node_actions.lock(action.id)
         assert found is not None
-        sent = found.sent_at or server.rooms.clock.now()
-        server.rooms.ledger.record([replace(found, state=state, sent_at=sent)])
+        sent = found.sent_at or server.components.clock.now()
+        server.components.ledger.record([replace(found, state=state, sent_at=sent)])
 
 
 def sendable(server: Embedded, stack: StackRecord) -> list[NodeActionRecord]:

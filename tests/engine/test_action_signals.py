@@ -30,7 +30,7 @@ def live(engine: Engine, stack: StackRecord) -> ActionRecord:
 
 
 def signal(engine: Engine, action: ActionRecord, asked: Signal, force: bool = False) -> ActionRecord:
-    return engine.rooms.controls.signal(ADMIN if force else MEMBER, action, asked, force)
+    return engine.components.controls.signal(ADMIN if force else MEMBER, action, asked, force)
 
 
 class Ears:
@@ -154,7 +154,7 @@ def test_what_is_being_stopped_cannot_be_suspended(queue: Engine) -> None:
 def test_force_goes_with_a_cancel(queue: Engine) -> None:
     action = live(queue, queue.create(template(a=thing()), wait=False))
     with pytest.raises(HTTPBadRequest):
-        queue.rooms.controls.signal(ADMIN, action, Signal.SUSPEND, force=True)
+        queue.components.controls.signal(ADMIN, action, Signal.SUSPEND, force=True)
     assert queue.store.actions.get(action.id) == action
 
 
@@ -164,8 +164,8 @@ def test_who_may_not_lift_a_lock_may_not_stop_it_on_its_way(queue: Engine) -> No
     queue.who = ADMIN
     action = live(queue, queue.lock(stack, wait=False))
     with pytest.raises(Forbidden, match="administrator has locked the stack"):
-        queue.rooms.controls.signal(MEMBER, action, Signal.CANCEL)
-    assert queue.rooms.controls.signal(ADMIN, action, Signal.CANCEL).status is ActionStatus.CANCELLED
+        queue.components.controls.signal(MEMBER, action, Signal.CANCEL)
+    assert queue.components.controls.signal(ADMIN, action, Signal.CANCEL).status is ActionStatus.CANCELLED
     assert stack_state(queue.get(stack)) == "LOCK_FAILED"
 
 
@@ -223,10 +223,10 @@ class World:
                 return self.put(self.create(name, "update"), wait=False, rollback=True, value="two", b=fails)
             case Verb.RESTORE:
                 stack = self.create(name, "update")
-                taken = engine.rooms.snapshots.take(engine.who, stack, None)
+                taken = engine.components.snapshots.take(engine.who, stack, None)
                 engine.settle(stack)
                 self.put(stack, value="two")
-                engine.rooms.snapshots.restore(engine.who, engine.get(stack), taken.id)
+                engine.components.snapshots.restore(engine.who, engine.get(stack), taken.id)
                 return engine.get(stack)
         stack = self.create(name, verb.lower())
         match verb:
@@ -239,7 +239,7 @@ class World:
             case Verb.RESUME:
                 return engine.resume(engine.suspend(stack), wait=False)
             case Verb.SNAPSHOT:
-                engine.rooms.snapshots.take(engine.who, stack, None)
+                engine.components.snapshots.take(engine.who, stack, None)
             case Verb.LOCK:
                 return engine.lock(stack, wait=False)
             case Verb.UNLOCK:
@@ -578,7 +578,7 @@ def test_what_waits_for_another_times_out(queue: Engine) -> None:
     first, second = (queue.create(template(a=thing()), name, wait=False) for name in ("first", "second"))
     signal(queue, live(queue, second), Signal.CANCEL)
     timing = Timing(depends_on=(live(queue, first).id,), timeout=60)
-    queue.rooms.schedule.start(MEMBER, queue.get(second), Verb.CHECK, timing)
+    queue.components.schedule.start(MEMBER, queue.get(second), Verb.CHECK, timing)
     action = live(queue, second)
     endings = Endings(queue.store, queue.clock)
     queue.clock.pass_(59)
@@ -606,12 +606,12 @@ def test_to_be_begun_again_gives_no_more_time(queue: Engine) -> None:
 
 def test_the_deletion_of_a_snapshot_is_cancelled_where_it_has_not_come_to_it(engine: Engine, tmp_path: Path) -> None:
     stack = engine.create(template(a=resource("Test::Saved", folder=str(tmp_path), value="x")))
-    taken = engine.rooms.snapshots.take(engine.who, stack, None)
+    taken = engine.components.snapshots.take(engine.who, stack, None)
     engine.settle(stack)
     images = list(tmp_path.glob("*.image"))
     assert engine.server.worker is not None
     engine.server.worker.stop()
-    engine.rooms.snapshots.delete(engine.who, engine.get(stack), taken.id)
+    engine.components.snapshots.delete(engine.who, engine.get(stack), taken.id)
     action = engine.store.claims.claim("somebody who dies", engine.clock.now(), 0.0)
     assert action is not None
     signal(engine, action, Signal.CANCEL)

@@ -175,10 +175,10 @@ def test_one_that_is_suspended_while_it_waits(engine: Engine) -> None:
     with engine.clock.held():
         first = grove.first()
         action = after(engine, grove.good[0], first)
-        engine.rooms.controls.signal(MEMBER, action, Signal.SUSPEND)
+        engine.components.controls.signal(MEMBER, action, Signal.SUSPEND)
     assert ended(engine, first) == [SUCCEEDED]
     assert status(engine, action) == [ActionStatus.SUSPENDED]
-    engine.rooms.controls.signal(MEMBER, action, Signal.RESUME)
+    engine.components.controls.signal(MEMBER, action, Signal.RESUME)
     assert ended(engine, action) == [SUCCEEDED]
 
 
@@ -191,7 +191,7 @@ def test_one_for_later_waits_for_its_time_and_then_for_the_others(engine: Engine
         early = after(engine, grove.good[0], between, not_before=engine.clock.now() + 10)
         assert (early.status, early.pending) == (ActionStatus.INIT, 1)
         engine.clock.pass_(10)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert status(engine, early) == [ActionStatus.WAITING]
         assert state(engine.get(grove.good[0]).verb, engine.get(grove.good[0]).status) == "CHECK_IN_PROGRESS"
     assert ended(engine, early) == [FAILED if bad else SUCCEEDED]
@@ -207,7 +207,7 @@ def test_the_others_end_before_its_time(engine: Engine, bad: bool) -> None:
         ended(engine, first)
         assert status(engine, late) == [ActionStatus.INIT]
         engine.clock.pass_(900)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert ended(engine, late) == [FAILED if bad else SUCCEEDED]
 
 
@@ -218,7 +218,7 @@ def test_one_that_waits_for_one_for_later(engine: Engine) -> None:
         action = after(engine, grove.good[1], later)
         assert status(engine, action) == [ActionStatus.WAITING]
         engine.clock.pass_(10)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert ended(engine, later, action) == [SUCCEEDED, SUCCEEDED]
 
 
@@ -229,7 +229,7 @@ def test_two_that_can_only_wait_for_each_other_do_not(engine: Engine) -> None:
         later = after(engine, grove.good[0], not_before=engine.clock.now() + 10)
         action = after(engine, grove.good[0], later)
         engine.clock.pass_(10)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert ended(engine, later, action) == [CANCELLED, FAILED]
 
 
@@ -284,7 +284,7 @@ def test_every_graph_ends_as_its_model(engine: Engine) -> None:
                 needed = [actions[one] for one in depended] or [first]
                 actions.append(after(engine, stack, *needed))
             for node in sorted(cancelled, reverse=True):  # the last first: nothing has failed before it is cancelled
-                engine.rooms.controls.signal(MEMBER, actions[node], Signal.CANCEL)
+                engine.components.controls.signal(MEMBER, actions[node], Signal.CANCEL)
         assert ended(engine, first, *actions) == [SUCCEEDED, *model(graph, bad, cancelled)]
         for action, stack in zip(actions, stacks, strict=True):
             made = moves(engine, action)

@@ -21,7 +21,7 @@ def deployments(engine: Engine) -> list[SoftwareDeploymentRecord]:
 
 
 def answer(engine: Engine, stack: StackRecord, **details: Any) -> None:
-    engine.rooms.signals.signal(MEMBER, engine.get(stack), engine.row(stack, "d"), details)
+    engine.components.signals.signal(MEMBER, engine.get(stack), engine.row(stack, "d"), details)
 
 
 @pytest.mark.parametrize("verb", ["create", "update"])

@@ -33,7 +33,7 @@ def nodes_of(engine: Engine, stack: StackRecord) -> StackRecord:
 
 
 def scale(engine: Engine, stack: StackRecord, policy: str) -> None:
-    engine.rooms.signals.signal(MEMBER, engine.get(stack), engine.row(stack, policy), None)
+    engine.components.signals.signal(MEMBER, engine.get(stack), engine.row(stack, policy), None)
 
 
 def holder(engine: Engine, stack: StackRecord) -> ActionRecord:
@@ -43,7 +43,7 @@ def holder(engine: Engine, stack: StackRecord) -> ActionRecord:
 
 def recover(engine: Engine, stack: StackRecord, node: str) -> None:
     """What a health manager does once it has found a node ill."""
-    engine.rooms.health.mark(MEMBER, engine.get(stack), node, True, "no answer")
+    engine.components.health.mark(MEMBER, engine.get(stack), node, True, "no answer")
     engine.stacks.update(MEMBER, engine.get(stack), Request(), existing=True)
 
 

@@ -295,8 +295,8 @@ def signal(
     engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None, of: str = "g"
 ) -> None:
     """Signal a resource, and wait for what comes of it."""
-    row = engine.rooms.reading.resource(stack, name)
-    engine.rooms.signals.signal(engine.who, engine.get(stack), row, details)
+    row = engine.components.reading.resource(stack, name)
+    engine.components.signals.signal(engine.who, engine.get(stack), row, details)
     engine.wait_for(lambda: not engine.store.actions.live([nested(engine, stack, of).id]))
 
 
@@ -495,7 +495,7 @@ def test_a_rolling_update_that_is_cancelled_goes_back(engine: Engine) -> None:
 def test_a_group_is_handed_over_with_its_members(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))
     names = set(members(engine, stack))
-    record = read_record(json.dumps(engine.rooms.exports.abandon(engine.who, stack)))
+    record = read_record(json.dumps(engine.components.exports.abandon(engine.who, stack)))
     engine.settle(stack)
     adopted = engine.settle(engine.stacks.create(engine.who, Request(name="n", adopted=record)))
     assert outcome(adopted) == "ADOPT_COMPLETE"

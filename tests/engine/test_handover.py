@@ -27,11 +27,11 @@ def file(**more: Any) -> Any:
 
 
 def export(engine: Engine, stack: StackRecord) -> Any:
-    return engine.rooms.exports.export(engine.get(stack))
+    return engine.components.exports.export(engine.get(stack))
 
 
 def abandon(engine: Engine, stack: StackRecord, wait: bool = True) -> Any:
-    record = engine.rooms.exports.abandon(engine.who, engine.get(stack))
+    record = engine.components.exports.abandon(engine.who, engine.get(stack))
     if wait:
         assert final(engine.settle(stack)) == "DELETE_COMPLETE"
     return record

@@ -37,8 +37,8 @@ def _parked(engine: Engine, stack: StackRecord) -> bool:
 
 
 def clear(engine: Engine, stack: StackRecord, name: str, hook: str) -> None:
-    row = engine.rooms.reading.resource(stack, name)
-    engine.rooms.signals.signal(engine.who, engine.get(stack), row, {"unset_hook": hook})
+    row = engine.components.reading.resource(stack, name)
+    engine.components.signals.signal(engine.who, engine.get(stack), row, {"unset_hook": hook})
 
 
 def reasons(engine: Engine, stack: StackRecord, name: str, since: int = 0) -> list[str]:

@@ -64,7 +64,7 @@ def reach(engine: Engine, nested: StackRecord, count: int = 1) -> list[str]:
 
 
 def complete(engine: Engine, stack: StackRecord, token: str) -> None:
-    engine.rooms.signals.complete_lifecycle(engine.get(stack), token)
+    engine.components.signals.complete_lifecycle(engine.get(stack), token)
 
 
 def result(engine: Engine, stack: StackRecord) -> str:
@@ -346,7 +346,7 @@ def test_a_deletion_does_not_take_over_a_wait_of_what_was_ended_by_force(engine:
         engine.close()
         engine.delete(stack, wait=False)
         update, _ = engine.store.actions.live([stack.id])
-        engine.rooms.controls.signal(ADMIN, update, Signal.CANCEL, force=True)
+        engine.components.controls.signal(ADMIN, update, Signal.CANCEL, force=True)
         engine.store.close()
         engine.open()
         assert result(engine, stack) == "DELETE_COMPLETE"
@@ -443,12 +443,12 @@ def test_a_suspended_action_deletes_nothing_until_it_is_resumed(engine: Engine) 
         signal(engine, stack, "down")
         reach(engine, nested)
         (action,) = engine.store.actions.live([nested.id])
-        engine.rooms.controls.signal(engine.who, action, Signal.SUSPEND)
+        engine.components.controls.signal(engine.who, action, Signal.SUSPEND)
         engine.clock.pass_(400)
         assert engine.store.moves.wake_parked(engine.clock.now()) == 0
         assert status_of(engine, nested) == [ActionStatus.SUSPENDED]
         assert len(engine.rows(nested)) == 1
-        engine.rooms.controls.signal(engine.who, action, Signal.RESUME)
+        engine.components.controls.signal(engine.who, action, Signal.RESUME)
         assert result(engine, nested) == "UPDATE_COMPLETE"
     assert engine.rows(nested) == []
 
@@ -460,10 +460,10 @@ def test_what_was_completed_while_suspended_goes_on_when_resumed(engine: Engine)
         signal(engine, stack, "down")
         (token,) = reach(engine, nested)
         (action,) = engine.store.actions.live([nested.id])
-        engine.rooms.controls.signal(engine.who, action, Signal.SUSPEND)
+        engine.components.controls.signal(engine.who, action, Signal.SUSPEND)
         complete(engine, stack, token)
         assert status_of(engine, nested) == [ActionStatus.SUSPENDED]
-        engine.rooms.controls.signal(engine.who, action, Signal.RESUME)
+        engine.components.controls.signal(engine.who, action, Signal.RESUME)
         assert result(engine, nested) == "UPDATE_COMPLETE"
     assert engine.rows(nested) == []
 

@@ -425,10 +425,10 @@ class TestStates:
 class TestExpiry:
     def test_the_engine_unlocks_by_itself(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
         engine.clock.pass_(99)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
         engine.clock.pass_(1)
         mark = engine.now_on(stack)
@@ -477,23 +477,23 @@ class TestExpiry:
         stack = engine.lock(engine.create(template(a=thing(fail_lock=True))), expires_at=START + 100)
         assert final(stack) == "LOCK_FAILED"
         engine.clock.pass_(100)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert final(engine.settle(stack)) == "UNLOCK_COMPLETE"
 
     def test_an_unlock_that_failed_is_for_a_person_to_look_at(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing(fail_unlock=True))), expires_at=START + 100)
         engine.clock.pass_(100)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert final(engine.settle(stack)) == "UNLOCK_FAILED"
         mark = engine.now_on(stack)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert engine.told(stack, mark) == []
 
     def test_a_later_one_counts(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template()), expires_at=START + 100)
         engine.lock(stack)
         engine.clock.pass_(1000)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert final(engine.get(stack)) == "LOCK_COMPLETE"
 
     @pytest.mark.parametrize("seconds", [0, -1])
@@ -530,10 +530,10 @@ class TestWho:
     def test_what_counts_is_the_lock_as_it_is_now(self, engine: Engine) -> None:
         """Between the look at the stack and the unlock, an administrator has taken the lock over."""
         seen = engine.lock(engine.create(template()))
-        engine.rooms.maintenance.lock(ADMIN, seen, ALL, None, None)
+        engine.components.maintenance.lock(ADMIN, seen, ALL, None, None)
         stack = engine.settle(seen)
         with pytest.raises(Forbidden):
-            engine.rooms.maintenance.unlock(MEMBER, seen)
+            engine.components.maintenance.unlock(MEMBER, seen)
         assert engine.get(stack) == stack
 
 
@@ -611,10 +611,10 @@ class TestRefusals:
             with pytest.raises(StackLocked):
                 engine.mark(stack, "a")
             (entry,) = engine.store.suppressed.list(stack.id)
-            engine.rooms.maintenance.drop_suppressed(engine.who, stack, entry.id)
+            engine.components.maintenance.drop_suppressed(engine.who, stack, entry.id)
             assert engine.store.suppressed.list(stack.id) == []
         with pytest.raises(NotFound):
-            engine.rooms.maintenance.drop_suppressed(engine.who, stack, entry.id)
+            engine.components.maintenance.drop_suppressed(engine.who, stack, entry.id)
 
     def test_nothing_fires_at_the_unlock(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing())))
@@ -657,14 +657,14 @@ class TestRefusals:
         before = time.perf_counter()
         for _ in range(1000):
             with pytest.raises(StackLocked):
-                engine.rooms.health.mark(engine.who, stack, "a", True, None)
+                engine.components.health.mark(engine.who, stack, "a", True, None)
         assert time.perf_counter() - before < 1
 
     def test_reads_are_free(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing(), outputs={"o": ref("a")})))
         assert engine.outputs(stack)["o"] == engine.row(stack, "a").physical_id
         engine.stacks.preview_update(engine.who, stack, Request(template=template()), existing=False)
-        assert engine.rooms.reading.attributes(engine.who, stack, engine.row(stack, "a"), ()) == {"output": "v"}
+        assert engine.components.reading.attributes(engine.who, stack, engine.row(stack, "a"), ()) == {"output": "v"}
 
 
 def test_unknown_stacks_are_not_found(engine: Engine) -> None:

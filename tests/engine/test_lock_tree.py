@@ -207,7 +207,7 @@ class TestOwn:
         engine.lock(tree["leaf"], ALL, expires_at=engine.clock.now() + 60)
         engine.lock(tree.root, STACKS)
         engine.clock.pass_(61)
-        engine.rooms.maintenance.expire_locks()
+        engine.components.maintenance.expire_locks()
         assert tree.states() == ["LOCK_COMPLETE"] * 3
         engine.unlock(tree.root)
         engine.wait_for(lambda: tree.states() == ["UNLOCK_COMPLETE"] * 3)

@@ -40,7 +40,7 @@ class Fleet:
     def ask(self, node: str = "a", sent: bool = True) -> NodeActionRecord:
         """A node action that was approved, and sent."""
         request = NodeRequest(node, "test/success", {}, granted=True)
-        action, _ = self.engine.rooms.node_requests.create(MEMBER, self.stack, request)
+        action, _ = self.engine.components.node_requests.create(MEMBER, self.stack, request)
         return self.moved(action, sent_at=1.0) if sent else action
 
     def moved(self, action: NodeActionRecord, state: S | None = None, **more: object) -> NodeActionRecord:
@@ -106,8 +106,8 @@ def test_it_waits_for_the_end_of_what_agents_have_and_for_nothing_that_comes_lat
 
 
 def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fleet: Fleet) -> None:
-    stack, rooms = fleet.stack, engine.rooms
-    rooms.snapshots.take(MEMBER, engine.get(stack), "n")
+    stack, components = fleet.stack, engine.components
+    components.snapshots.take(MEMBER, engine.get(stack), "n")
     engine.settle(stack)
     (snapshot,) = engine.store.snapshots.of(stack.id)
     work = fleet.moved(fleet.ask(), S.RUNNING)
@@ -118,7 +118,7 @@ def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fl
             action = fleet.last()
             if action.status is WAITING:
                 assert fleet.waits_for() == [work.id]
-                rooms.controls.signal(MEMBER, action, Signal.CANCEL)
+                components.controls.signal(MEMBER, action, Signal.CANCEL)
                 return True
         engine.settle(stack)
         return False
@@ -127,11 +127,11 @@ def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fl
     assert waits(lambda: engine.stacks.retry(MEMBER, engine.get(stack)))
     assert waits(lambda: engine.stacks.suspend(MEMBER, engine.get(stack)))
     assert waits(lambda: engine.stacks.resume(MEMBER, engine.get(stack)))
-    assert waits(lambda: rooms.snapshots.take(MEMBER, engine.get(stack), "m"))
-    assert waits(lambda: rooms.snapshots.restore(MEMBER, engine.get(stack), snapshot.id))
+    assert waits(lambda: components.snapshots.take(MEMBER, engine.get(stack), "m"))
+    assert waits(lambda: components.snapshots.restore(MEMBER, engine.get(stack), snapshot.id))
     assert not waits(lambda: engine.stacks.check(MEMBER, engine.get(stack)))
-    assert not waits(lambda: rooms.maintenance.lock(MEMBER, engine.get(stack), LockLevel.ALL, None, None))
-    assert not waits(lambda: rooms.maintenance.unlock(MEMBER, engine.get(stack)))
+    assert not waits(lambda: components.maintenance.lock(MEMBER, engine.get(stack), LockLevel.ALL, None, None))
+    assert not waits(lambda: components.maintenance.unlock(MEMBER, engine.get(stack)))
     fleet.moved(work, S.DONE)
     assert not waits(lambda: engine.stacks.suspend(MEMBER, engine.get(stack)))
 
@@ -143,7 +143,7 @@ def test_what_was_for_later_looks_when_its_time_has_come(engine: Engine, fleet: 
         engine.stacks.suspend(MEMBER, fleet.stack, timing)
         work = fleet.ask("b")
         engine.clock.pass_(10)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert fleet.waits_for() == sorted([early.id, work.id])
         fleet.moved(early, S.DONE)
         assert fleet.waits_for() == [work.id]
@@ -243,7 +243,7 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
     def ask(fleet: Fleet) -> str:
         try:
             request = NodeRequest("a", "script", {}, id="0b54ba22-1c4e-4f8e-9c43-6d8b54f43d35")
-            _, is_new = engine.rooms.node_requests.create(MEMBER, fleet.stack, request)
+            _, is_new = engine.components.node_requests.create(MEMBER, fleet.stack, request)
         except NodeActionExists:
             return "refused"
         finally:
@@ -260,7 +260,7 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
 
 def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
     """Of an approval, a rejection and a cancel at once each sees what the ones before it have done."""
-    requests = engine.rooms.node_requests
+    requests = engine.components.node_requests
     for _ in range(4):
         action, _ = requests.create(MEMBER, fleet.stack, NodeRequest("a", "script", {}))
 

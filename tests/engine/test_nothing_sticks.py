@@ -138,7 +138,7 @@ def test_whatever_an_error_says(engine: Engine, said: str, monkeypatch: pytest.M
         raise RuntimeError(said)
 
     engine.create(template(), name="warm")
-    monkeypatch.setattr(engine.rooms.types.get("Test::Robust"), "handle_create", fail)
+    monkeypatch.setattr(engine.components.types.get("Test::Robust"), "handle_create", fail)
     stack = engine.create(template(a=resource("Test::Robust")))
     assert stack_state(stack) == "CREATE_FAILED"
     assert len(stack.status_reason) < 11_000
@@ -153,7 +153,7 @@ def test_an_error_that_cannot_say_what_it_is(engine: Engine, monkeypatch: pytest
     def fail(self: object) -> None:
         raise Mute
 
-    monkeypatch.setattr(engine.rooms.types.get("Test::Robust"), "handle_create", fail)
+    monkeypatch.setattr(engine.components.types.get("Test::Robust"), "handle_create", fail)
     stack = engine.create(template(a=resource("Test::Robust")))
     assert stack.status_reason == "Resource CREATE failed: Mute: resources.a: (an error without a text)"
 
@@ -169,7 +169,7 @@ def failing(value: str = "v", **more: Any) -> Any:
 
 def mended(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on what failed succeeds, with the same template."""
-    monkeypatch.setattr(engine.rooms.types.get("Test::Suspicious"), "_fail_if_told", lambda self: None)
+    monkeypatch.setattr(engine.components.types.get("Test::Suspicious"), "_fail_if_told", lambda self: None)
 
 
 def test_a_create_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,19 +40,19 @@ class History:
 
     def put(self, _: int) -> None:
         request = RunRequest(document={"node_playbook": "2026-11-21", "stages": STAGES})
-        self.runs.append(self.engine.rooms.playbooks.run(MEMBER, self.stack, request))
+        self.runs.append(self.engine.components.playbooks.run(MEMBER, self.stack, request))
 
     def approve(self, number: int) -> None:
         if run := self.run(number):
-            self.engine.rooms.playbooks.approve(MEMBER, run)
+            self.engine.components.playbooks.approve(MEMBER, run)
 
     def reject(self, number: int) -> None:
         if run := self.run(number):
-            self.engine.rooms.playbooks.reject(MEMBER, run)
+            self.engine.components.playbooks.reject(MEMBER, run)
 
     def signal(self, number: int, wanted: Signal) -> None:
         if run := self.run(number):
-            self.engine.rooms.controls.signal(MEMBER, run, wanted)
+            self.engine.components.controls.signal(MEMBER, run, wanted)
 
     def at_agents(self) -> list[NodeActionRecord]:
         """What an orchestration would send, or has sent."""
@@ -76,7 +76,7 @@ class History:
     def cancel_one(self, number: int) -> None:
         found = self.engine.store.node_actions.open_of_root(self.stack.id)
         if found:
-            self.engine.rooms.node_requests.cancel(MEMBER, found[number % len(found)])
+            self.engine.components.node_requests.cancel(MEMBER, found[number % len(found)])
 
     def time_out(self, _: int) -> None:
         self.engine.clock.pass_(4000)
@@ -122,7 +122,7 @@ class History:
         for run_id in self.runs:
             run = self.engine.store.actions.get(run_id)
             if run is not None and run.status is ActionStatus.SUSPENDED:
-                self.engine.rooms.controls.signal(MEMBER, run, Signal.RESUME)
+                self.engine.components.controls.signal(MEMBER, run, Signal.RESUME)
         while self.at_agents():
             self.goes_on(0)
             self.check()

@@ -27,11 +27,11 @@ from tests.engine.test_plan import actions, entry, planned
 
 
 def protect(engine: Engine, stack: StackRecord, name: str | None = None, reason: str | None = "the only copy") -> None:
-    engine.rooms.protection.protect(engine.who, engine.get(stack), name, reason)
+    engine.components.protection.protect(engine.who, engine.get(stack), name, reason)
 
 
 def unprotect(engine: Engine, stack: StackRecord, name: str | None = None) -> None:
-    engine.rooms.protection.unprotect(engine.who, engine.get(stack), name, "moved")
+    engine.components.protection.unprotect(engine.who, engine.get(stack), name, "moved")
 
 
 def protecting(**blocks: object) -> dict[str, Any]:
@@ -307,16 +307,16 @@ def test_a_group_does_not_shrink_by_a_protected_member(engine: Engine) -> None:
     before = engine.rows(nested), engine.get(nested), engine.row(stack, "g")
     since = engine.now_on(stack)
     with pytest.raises(DeletionProtected, match=r"it would be deleted, but resource \w+ of stack"):
-        engine.rooms.signals.signal(engine.who, stack, engine.row(stack, "less"), None)
+        engine.components.signals.signal(engine.who, stack, engine.row(stack, "less"), None)
     assert (engine.rows(nested), engine.get(nested), engine.row(stack, "g")) == before
     (event,) = engine.events(stack)[since:]
     assert (event.verb, event.status_reason.startswith("Signal refused: ")) == ("SIGNAL", True)
-    engine.rooms.signals.signal(engine.who, stack, engine.row(stack, "more"), None)
+    engine.components.signals.signal(engine.who, stack, engine.row(stack, "more"), None)
     engine.settle(nested)
     assert len(held(engine, nested)) == 3, "a new member is protected once it is made"
     for row in engine.rows(nested):
         unprotect(engine, nested, row.name)
-    engine.rooms.signals.signal(engine.who, stack, engine.row(stack, "less"), None)
+    engine.components.signals.signal(engine.who, stack, engine.row(stack, "less"), None)
     engine.settle(nested)
     assert len(held(engine, nested)) == 2, "the environment says so, at the end of each update"
 
@@ -437,15 +437,16 @@ def test_a_retry_is_refused_where_it_would_replace_it(engine: Engine) -> None:
 
 def test_a_restore_is_refused_where_it_would_delete_it(engine: Engine) -> None:
     stack = engine.create(template(a=thing()))
-    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), None)
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), None)
     engine.settle(stack)
     stack = engine.put(stack, template(a=thing(), b=thing()))
     protect(engine, stack, "b")
-    why = refused(engine, stack, lambda: engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id))
+    snapshots = engine.components.snapshots
+    why = refused(engine, stack, lambda: snapshots.restore(engine.who, engine.get(stack), snapshot.id))
     assert "resources.b: it would be deleted" in why
     unprotect(engine, stack, "b")
     protect(engine, stack, "a")
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
     assert final(engine.settle(stack)) == "RESTORE_COMPLETE"
     assert held(engine, stack) == {"a"}
 
@@ -519,9 +520,9 @@ def test_it_goes_with_a_stack_that_is_given_away_and_adopted(engine: Engine) -> 
     protect(engine, stack)
     protect(engine, middle)
     protect(engine, leaf, "volume")
-    record = engine.rooms.exports.export(engine.get(stack))
+    record = engine.components.exports.export(engine.get(stack))
     assert record["stack_protection"]["reason"] == "the only copy"  # type: ignore[index, call-overload]
-    assert engine.rooms.exports.abandon(engine.who, engine.get(stack)).keys() == record.keys()
+    assert engine.components.exports.abandon(engine.who, engine.get(stack)).keys() == record.keys()
     assert final(engine.settle(stack)) == "DELETE_COMPLETE", "no object goes"
     record = json.loads(json.dumps(record))
     stack = engine.settle(engine.stacks.create(engine.who, Request(name="s", adopted=read_record(record))))

@@ -44,7 +44,7 @@ def resources(engine: Engine, count: int) -> None:
 def snapshots(engine: Engine, count: int) -> None:
     stack = engine.create(template(a=thing()))
     for _ in range(count):
-        engine.rooms.snapshots.take(engine.who, engine.get(stack), None)
+        engine.components.snapshots.take(engine.who, engine.get(stack), None)
         engine.settle(stack)
 
 
@@ -56,7 +56,7 @@ def software_configs(engine: Engine, count: int) -> None:
 
 
 def software_deployments(engine: Engine, count: int) -> None:
-    config = engine.rooms.software
+    config = engine.components.software
     for number in range(count):
         config.create_deployment("demo", f"server-{number}", _config(engine), {}, "CREATE", "COMPLETE", "")
 

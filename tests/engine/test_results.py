@@ -140,7 +140,7 @@ class TestAgain:
         with engine.clock.held():
             engine.clock.pass_(30)
             engine.wait_for(lambda: now(engine, action).retries == 1)
-            engine.rooms.controls.signal(MEMBER, now(engine, action), Signal.CANCEL)
+            engine.components.controls.signal(MEMBER, now(engine, action), Signal.CANCEL)
             engine.wait_for(lambda: now(engine, action).status is ActionStatus.CANCELLED)
         assert state(engine.settle(stack).verb, engine.get(stack).status) == "UPDATE_FAILED"
 
@@ -197,7 +197,7 @@ def cancel(engine: Engine) -> ActionRecord:
         engine.stacks.check(MEMBER, stack)
         (action,) = engine.store.actions.live([stack.id])
         engine.begun(lambda: engine.states(stack) == {"a": "CHECK_IN_PROGRESS"})
-        engine.rooms.controls.signal(MEMBER, action, Signal.CANCEL)
+        engine.components.controls.signal(MEMBER, action, Signal.CANCEL)
         engine.wait_for(lambda: not engine.store.actions.live([stack.id]) or engine.clock.pass_(60))
     return now(engine, action)
 

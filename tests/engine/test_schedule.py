@@ -42,14 +42,14 @@ def later(engine: Engine, seconds: float = 100, **more: Any) -> Timing:
 
 
 def start(engine: Engine, stack: StackRecord, timing: Timing, verb: Verb = Verb.CHECK) -> ActionRecord:
-    engine.rooms.schedule.start(MEMBER, engine.get(stack), verb, timing)
+    engine.components.schedule.start(MEMBER, engine.get(stack), verb, timing)
     return actions(engine, stack)[-1]
 
 
 def pass_until(engine: Engine, stack: StackRecord, seconds: float, *expected: ActionStatus) -> None:
     """Let time go on; then the actions of the stack come to be as `expected`."""
     engine.clock.pass_(seconds)
-    engine.rooms.schedule.sweep()  # the worker's comes within a second, which is long for a test
+    engine.components.schedule.sweep()  # the worker's comes within a second, which is long for a test
     engine.wait_for(lambda: statuses(engine, stack) == list(expected))
 
 
@@ -70,7 +70,7 @@ class TestLater:
         since = engine.now_on(stack)
         with engine.clock.held():
             pass_until(engine, stack, 99, NEXT)
-            engine.rooms.schedule.sweep()
+            engine.components.schedule.sweep()
             assert statuses(engine, stack) == [NEXT]
             pass_until(engine, stack, 1, DONE)
         assert final(engine.settle(stack)) == "CHECK_COMPLETE"
@@ -120,7 +120,7 @@ class TestLater:
         assert (entry.request, entry.requested_by, entry.body) == ("check", MEMBER.user, {"check": None})
         assert engine.get(stack) == locked
         engine.unlock(stack)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert statuses(engine, stack) == [MISSED]
         assert final(engine.get(stack)) == "UNLOCK_COMPLETE"
 
@@ -153,7 +153,7 @@ class TestLater:
 
     def test_so_does_an_abandoning(self, engine: Engine, stack: StackRecord) -> None:
         start(engine, stack, later(engine))
-        engine.rooms.exports.abandon(MEMBER, engine.get(stack))
+        engine.components.exports.abandon(MEMBER, engine.get(stack))
         engine.settle(stack)
         assert statuses(engine, stack) == [MISSED]
 
@@ -168,10 +168,10 @@ class TestLater:
     def test_a_cancel(self, engine: Engine, stack: StackRecord) -> None:
         before = engine.get(stack)
         action = start(engine, stack, later(engine))
-        after = engine.rooms.controls.signal(MEMBER, action, Signal.CANCEL)
+        after = engine.components.controls.signal(MEMBER, action, Signal.CANCEL)
         assert after.status is ActionStatus.CANCELLED
         engine.clock.pass_(1000)
-        engine.rooms.schedule.sweep()
+        engine.components.schedule.sweep()
         assert (statuses(engine, stack), engine.get(stack)) == ([MISSED], before)
 
     def test_there_is_an_end_to_it(self, engine: Engine, stack: StackRecord) -> None:
@@ -268,7 +268,7 @@ class TestSeries:
     def test_cancelling_the_one_that_waits_ends_it(self, engine: Engine, stack: StackRecord) -> None:
         start(engine, stack, Timing(interval=60))
         engine.wait_for(lambda: statuses(engine, stack) == [DONE, NEXT])
-        engine.rooms.controls.signal(MEMBER, actions(engine, stack)[-1], Signal.CANCEL)
+        engine.components.controls.signal(MEMBER, actions(engine, stack)[-1], Signal.CANCEL)
         assert statuses(engine, stack) == [DONE, MISSED]
         assert start(engine, stack, later(engine, interval=5)).status is NEXT, "another one may begin"
 
@@ -279,7 +279,7 @@ class TestSeries:
             start(engine, stack, Timing(interval=60))
             engine.begun(lambda: engine.states(stack) == {"a": "CHECK_IN_PROGRESS"})
             with nullcontext() if force else engine.heard():
-                engine.rooms.controls.signal(ADMIN, actions(engine, stack)[-1], Signal.CANCEL, force)
+                engine.components.controls.signal(ADMIN, actions(engine, stack)[-1], Signal.CANCEL, force)
         engine.settle(stack)
         assert statuses(engine, stack) == [ActionStatus.CANCELLED]
 

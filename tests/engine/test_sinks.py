@@ -143,7 +143,7 @@ def test_who_is_told_of_a_wait_before_a_deletion_can_end_it(listing: Engine, rec
         token = str(told["lifecycle_action_token"])
         answering = listing.store.stacks.get(str(told["stack_id"]))
         assert answering is not None
-        listing.rooms.signals.complete_lifecycle(answering, token)
+        listing.components.signals.complete_lifecycle(answering, token)
     assert listing.settle(stack).status is Status.COMPLETE
     assert token not in str(listing.events(nested)), "who may read events later has no use for it"
 

@@ -38,18 +38,18 @@ def saved(folder: Path, value: object = "v", **more: Any) -> Any:
 
 def take(engine: Engine, stack: StackRecord, name: str | None = None) -> SnapshotRecord:
     """A snapshot as it is in the end."""
-    snapshot = engine.rooms.snapshots.take(engine.who, engine.get(stack), name)
+    snapshot = engine.components.snapshots.take(engine.who, engine.get(stack), name)
     engine.settle(stack)
-    return engine.rooms.snapshots.get(stack, snapshot.id)
+    return engine.components.snapshots.get(stack, snapshot.id)
 
 
 def restore(engine: Engine, stack: StackRecord, snapshot: SnapshotRecord) -> StackRecord:
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id)
     return engine.settle(stack)
 
 
 def drop(engine: Engine, stack: StackRecord, snapshot: SnapshotRecord) -> None:
-    engine.rooms.snapshots.delete(engine.who, engine.get(stack), snapshot.id)
+    engine.components.snapshots.delete(engine.who, engine.get(stack), snapshot.id)
     engine.wait_for(lambda: not engine.store.actions.live([stack.id]))
 
 
@@ -61,7 +61,7 @@ class TestTake:
     def test_every_resource_is_saved(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder), b=thing(ref("a"))))
         mark = engine.now_on(stack)
-        begun = engine.rooms.snapshots.take(engine.who, stack, "first")
+        begun = engine.components.snapshots.take(engine.who, stack, "first")
         assert (begun.name, begun.verb, begun.status, begun.data) == ("first", Verb.CREATE, Status.IN_PROGRESS, None)
         stack = engine.settle(stack)
         assert (final(stack), stack.status_reason) == ("SNAPSHOT_COMPLETE", "Stack SNAPSHOT completed successfully")
@@ -125,7 +125,7 @@ class TestTake:
     def test_cut_short_by_a_delete(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder), n=resource("Test::SlowSaved", depends_on="a")))
         with engine.clock.held():
-            engine.rooms.snapshots.take(engine.who, engine.get(stack), None)
+            engine.components.snapshots.take(engine.who, engine.get(stack), None)
             engine.begun(lambda: engine.row(stack, "n").token)
             engine.delete(stack, wait=False)
         assert final(engine.settle(stack)) == "DELETE_COMPLETE"
@@ -195,7 +195,7 @@ class TestRestore:
     def test_unknown(self, engine: Engine) -> None:
         stack, other = engine.create(template(a=thing())), engine.create(template(a=thing()), name="other")
         snapshot = take(engine, other)
-        for operation in (engine.rooms.snapshots.restore, engine.rooms.snapshots.delete):
+        for operation in (engine.components.snapshots.restore, engine.components.snapshots.delete):
             with pytest.raises(SnapshotNotFound, match=f"The Snapshot \\({snapshot.id}\\) for Stack \\(s\\)"):
                 operation(engine.who, engine.get(stack), snapshot.id)
 
@@ -225,7 +225,7 @@ class TestDelete:
         flag = image.with_suffix(".locked")
         flag.touch()
         drop(engine, stack, snapshot)
-        found = engine.rooms.snapshots.get(stack, snapshot.id)
+        found = engine.components.snapshots.get(stack, snapshot.id)
         why = "Snapshot DELETE failed: RuntimeError: resources.a: the image is in use"
         assert (found.verb, found.status, found.status_reason) == (Verb.DELETE, Status.FAILED, why)
         stack = engine.delete(stack)
@@ -244,7 +244,7 @@ class TestDelete:
             engine.open()
             assert take(engine, stack).status is Status.FAILED
             drop(engine, stack, snapshot)
-            found = engine.rooms.snapshots.get(stack, snapshot.id)
+            found = engine.components.snapshots.get(stack, snapshot.id)
             assert (found.verb, found.status) == (Verb.DELETE, Status.FAILED)
             engine.close()
         engine.open()
@@ -261,7 +261,7 @@ class TestDelete:
     def test_an_abandoned_stack_leaves_what_was_saved(self, engine: Engine, folder: Path) -> None:
         stack = engine.create(template(a=saved(folder)))
         take(engine, stack)
-        engine.rooms.exports.abandon(engine.who, engine.get(stack))
+        engine.components.exports.abandon(engine.who, engine.get(stack))
         engine.settle(stack)
         assert (engine.store.snapshots.of(stack.id), images(folder)) == ([], 1)
 

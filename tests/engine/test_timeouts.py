@@ -63,16 +63,16 @@ def resume(engine: Engine, part: str, minutes: int | None) -> StackRecord:
 
 def snapshot(engine: Engine, part: str, minutes: int | None) -> StackRecord:
     stack = create(engine, part, minutes, "snapshot")
-    engine.rooms.snapshots.take(engine.who, stack, None)
+    engine.components.snapshots.take(engine.who, stack, None)
     return engine.settle(stack)
 
 
 def restore(engine: Engine, part: str, minutes: int | None) -> StackRecord:
     stack = create(engine, part, minutes, "update")
-    taken = engine.rooms.snapshots.take(engine.who, stack, None)
+    taken = engine.components.snapshots.take(engine.who, stack, None)
     engine.settle(stack)
     engine.put(stack, made_of("none", part), files=FILES, timeout_mins=minutes)
-    engine.rooms.snapshots.restore(engine.who, engine.get(stack), taken.id)
+    engine.components.snapshots.restore(engine.who, engine.get(stack), taken.id)
     return engine.settle(stack)
 
 
@@ -138,7 +138,7 @@ def test_a_stack_whose_time_was_up_can_be_gone_on_with(engine: Engine, part: str
 
 def test_an_adoption_waits_for_nothing(engine: Engine) -> None:
     stack = create(engine, "nested", None, "none")
-    record = engine.rooms.exports.abandon(engine.who, stack)
+    record = engine.components.exports.abandon(engine.who, stack)
     engine.settle(stack)
     adopted = read_record(record)
     began = engine.clock.now()

@@ -24,8 +24,8 @@ class Site:
         self.server = server
         self.heat = Heat(server.app)
         self.store = server.store
-        self.requests: NodeRequests = server.rooms.node_requests
-        self.ledger = server.rooms.ledger
+        self.requests: NodeRequests = server.components.node_requests
+        self.ledger = server.components.ledger
         self.path = self.heat.create(template(a=value(), b=value()))
         self.caller = Context("demo", "mia")
         self.nodes = {name: registered(self.store, self.stack, name) for name in ("a", "b")}

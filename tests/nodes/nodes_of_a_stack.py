@@ -33,7 +33,7 @@ class Site:
     def register(self, name: str, **more: Any) -> NodeRecord:
         agent = self.agents[name]
         given = Registered(agent.url, agent.secret, agent.instance, "1.0", agent.kinds)
-        return self.engine.rooms.nodes.register(
+        return self.engine.components.nodes.register(
             self.engine.get(self.stack), self.engine.row(self.stack, name), replace(given, **more)
         )
 
@@ -56,7 +56,7 @@ class Site:
         line = NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, "mia")
         with self.store.transaction():
             self.store.stacks.lock(node.root_id)
-            self.engine.rooms.ledger.put([action], [line])
+            self.engine.components.ledger.put([action], [line])
         return action.id
 
     def action(self, action_id: str) -> NodeActionRecord:
@@ -92,7 +92,7 @@ class Site:
 
     def orchestrate(self) -> Any:
         """One from begin to end; its report."""
-        self.engine.rooms.nodes.orchestrate(self.stack)
+        self.engine.components.nodes.orchestrate(self.stack)
         self.quiet()
         return self.report if self.store.orchestrations.get(self.stack.id) else None
 

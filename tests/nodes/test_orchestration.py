@@ -294,7 +294,7 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
             agent = TinyAgent()
             agents_of.append(agent)
             given = Registered(agent.url, "x" * 32, agent.instance, "1", agent.kinds)
-            engine.rooms.nodes.register(below, engine.row(below, "0"), given)  # with a secret that is not the agent's
+            engine.components.nodes.register(below, engine.row(below, "0"), given)  # with a foreign secret
 
         def told() -> Any:
             found = engine.store.orchestrations.get(stack.id)
@@ -303,8 +303,8 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
         engine.wait_for(lambda: (report := told()) and report["unreachable"] == 2)
         nodes = engine.store.nodes.of_root(stack.id)
         assert set(told()["errors"]) == {f"0 ({node.id})" for node in nodes}
-        assert len(engine.rooms.nodes.seen(stack).nodes) == 2
-        assert [len(engine.rooms.nodes.seen(below).nodes) for below in nested] == [1, 1]
+        assert len(engine.components.nodes.seen(stack).nodes) == 2
+        assert [len(engine.components.nodes.seen(below).nodes) for below in nested] == [1, 1]
     finally:
         for agent in agents_of:
             agent.close()
@@ -317,7 +317,7 @@ def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> Non
     site.orchestrate()
     assert site.state(running) == "NEW"
     if how == "abandon":
-        site.engine.rooms.exports.abandon(site.engine.who, site.engine.get(site.stack))
+        site.engine.components.exports.abandon(site.engine.who, site.engine.get(site.stack))
     else:
         site.engine.stacks.delete(ADMIN, site.engine.get(site.stack), force=True)
     site.engine.settle(site.stack)
@@ -337,7 +337,7 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
 
     site.agents["a"].misbehaves = never
     action = site.ask("b")
-    site.engine.rooms.nodes.orchestrate(site.stack)
+    site.engine.components.nodes.orchestrate(site.stack)
     assert silent.wait(30)
     site.quiet()
     gone.set()
@@ -347,9 +347,9 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
 
 def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
     """Each request is asked once, and each action sent once, however often both are called."""
-    rooms, store, clock = site.engine.rooms, site.store, site.engine.clock
-    deployments = Deployments(store, clock, rooms.ledger, rooms.signals)
-    other = Orchestrator(store, clock, site.engine.settings, rooms.agents, rooms.ledger, deployments)
+    components, store, clock = site.engine.components, site.store, site.engine.clock
+    deployments = Deployments(store, clock, components.ledger, components.signals)
+    other = Orchestrator(store, clock, site.engine.settings, components.agents, components.ledger, deployments)
     other.start()
     at_once, most, lock = 0, 0, threading.Lock()
 
@@ -393,7 +393,7 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCapt
         store.close()
 
     agent.misbehaves = steal
-    site.engine.rooms.nodes.orchestrate(site.stack)
+    site.engine.components.nodes.orchestrate(site.stack)
     site.engine.wait_for(lambda: stolen)
     (thief,) = stolen
     site.engine.wait_for(lambda: "another engine looks after them by now" in caplog.text)
@@ -421,12 +421,12 @@ def test_a_busy_tree_rests_as_long_as_it_took(site: Site) -> None:  # noqa: F811
 
     def slowly(*_: str) -> None:
         begun.append(time.monotonic())
-        site.engine.rooms.nodes.orchestrate(site.stack)  # there is always somebody who has something to tell
+        site.engine.components.nodes.orchestrate(site.stack)  # there is always somebody who has something to tell
         site.store.close()
         time.sleep(0.1)
 
     site.agents["a"].misbehaves = slowly
-    site.engine.rooms.nodes.orchestrate(site.stack)
+    site.engine.components.nodes.orchestrate(site.stack)
     site.engine.wait_for(lambda: len(begun) > 3)
     site.agents["a"].misbehaves = lambda *_: None
     assert all(after - before > 0.19 for before, after in pairwise(begun[:4]))

@@ -111,12 +111,12 @@ class History:
             action, force = live[event.where % len(live)], event.what == "FORCE"
             with suppress(ActionImmutable, InvalidActionState):
                 asked = Signal.CANCEL if force else Signal(event.what)
-                self.engine.rooms.controls.signal(ADMIN, action, asked, force)
+                self.engine.components.controls.signal(ADMIN, action, asked, force)
 
     def resume_all(self) -> None:
         for action in self.live():
             with suppress(ActionImmutable, InvalidActionState):
-                self.engine.rooms.controls.signal(ADMIN, action, Signal.RESUME)
+                self.engine.components.controls.signal(ADMIN, action, Signal.RESUME)
 
     def check(self) -> None:
         """All has ended, once; no hold is left; there is an object for each row that says so, and no other."""

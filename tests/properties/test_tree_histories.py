@@ -353,7 +353,7 @@ class History:
         refused = False
         with suppress(NotSupported):
             try:
-                self.engine.rooms.signals.signal(self.engine.who, self.engine.get(self.root), row, None)
+                self.engine.components.signals.signal(self.engine.who, self.engine.get(self.root), row, None)
             except DeletionProtected:
                 refused = True
         self.rest()
@@ -383,7 +383,7 @@ class History:
         stack = self.stack() if row is None else self.engine.store.stacks.get(row.stack_id)
         if stack is None or path and row is None:
             return
-        name, protection = None if row is None else row.name, self.engine.rooms.protection
+        name, protection = None if row is None else row.name, self.engine.components.protection
         call = protection.protect if on else protection.unprotect
         error = self.tried(lambda: call(self.engine.who, stack, name, "law"))
         if error is not None:

@@ -80,20 +80,20 @@ def test_the_main_job(engine: Embedded) -> None:
     assert reached(engine, stack) == "CREATE_COMPLETE"
     before = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
 
-    engine.rooms.health.mark(CALLER, stack, "r3", True, "sick")
+    engine.components.health.mark(CALLER, stack, "r3", True, "sick")
     engine.stacks.update(CALLER, stack, Request(), existing=True)
     assert reached(engine, stack) == "UPDATE_COMPLETE"
     after = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
     assert {name for name in after if after[name] != before[name]} == {"r3"}
 
-    engine.rooms.maintenance.lock(CALLER, stack, LockLevel.ALL, "work", None)
+    engine.components.maintenance.lock(CALLER, stack, LockLevel.ALL, "work", None)
     assert reached(engine, stack) == "LOCK_COMPLETE"
     locked = engine.store.stacks.get(stack.id)
     assert locked is not None
     with pytest.raises(Conflict):
         engine.stacks.update(CALLER, locked, Request(), existing=True)
     assert len(engine.store.suppressed.list(stack.id)) == 1
-    engine.rooms.maintenance.unlock(CALLER, locked)
+    engine.components.maintenance.unlock(CALLER, locked)
     assert reached(engine, stack) == "UNLOCK_COMPLETE"
 
     engine.stacks.delete(CALLER, stack)
@@ -199,7 +199,7 @@ def test_many_signals_at_once(calm: Embedded) -> None:
     stack = calm.stacks.create(CALLER, Request(name="signals", template=made))
 
     def signal(_: int) -> None:
-        calm.rooms.signals.signal(CALLER, stack, calm.rooms.reading.resource(stack, "handle"), None)
+        calm.components.signals.signal(CALLER, stack, calm.components.reading.resource(stack, "handle"), None)
 
     end = time.monotonic() + 120
     while [row.verb for row in calm.store.resources.by_name(stack.id, ["handle"])] != ["CREATE"]:
@@ -261,7 +261,7 @@ NESTED = {"in.yaml": json.dumps(template(2, wait=0.3))}
 def tell(engine: Embedded, stack: StackRecord, asked: Signal, force: bool = False) -> None:
     for action in engine.store.actions.live([stack.id]):
         with suppress(ActionImmutable, InvalidActionState):
-            engine.rooms.controls.signal(CALLER, action, asked, force)
+            engine.components.controls.signal(CALLER, action, asked, force)
 
 
 def test_a_signal_is_heard_whichever_engine_it_was_given_to(url: str) -> None:

@@ -74,7 +74,7 @@ class Site:
         self.rest()
         given = Registered(self.agent.url, self.agent.secret, self.agent.instance, "1", self.agent.kinds)
         (row,) = [row for row in self.store.resources.of(self.stack.id) if row.name == "a"]
-        self.node = self.engines[0].rooms.nodes.register(self.now(), row, given)
+        self.node = self.engines[0].components.nodes.register(self.now(), row, given)
         until(lambda: self.agent.asked)
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Site:
         )  # fmt: skip
         with self.store.transaction():
             self.store.stacks.lock(node.root_id)
-            self.engines[0].rooms.ledger.put([action], [])
+            self.engines[0].components.ledger.put([action], [])
             self.store.orchestrations.nudge(node.root_id, now)
         return action.id
 
@@ -139,7 +139,7 @@ def test_two_engines_send_everything_once(site: Site) -> None:
     for number in range(20):
         actions.append(site.ask())
         engine = site.engines[number % 2]
-        engine.rooms.nodes.orchestrate(site.now())
+        engine.components.nodes.orchestrate(site.now())
         assert engine.orchestrator is not None
         engine.orchestrator.wake()
     until(lambda: len(site.agent.actions) == 20)
@@ -148,7 +148,7 @@ def test_two_engines_send_everything_once(site: Site) -> None:
     assert site.agent.asked.count(("POST", "/v1/actions")) == 20
     for action in actions:
         site.agent.move(action, "DONE")
-    site.engines[1].rooms.nodes.orchestrate(site.now())
+    site.engines[1].components.nodes.orchestrate(site.now())
     until(lambda: {site.action(action).state for action in actions} == {"DONE"})
 
 
@@ -173,7 +173,7 @@ def _meet(site: Site, value: str, pause: float) -> None:
         waits = site.store.actions.get(update)
         assert waits is not None and waits.started_at is None
         site.agent.move(action, "DONE")
-        site.engines[0].rooms.nodes.orchestrate(site.now())
+        site.engines[0].components.nodes.orchestrate(site.now())
     site.rest()
     until(lambda: site.agent.has(action))
     if not depends:
@@ -181,5 +181,5 @@ def _meet(site: Site, value: str, pause: float) -> None:
         assert ended is not None and ended.finished_at is not None
         assert (site.action(action).sent_at or 0.0) >= ended.finished_at - 0.05
         site.agent.move(action, "DONE")
-        site.engines[0].rooms.nodes.orchestrate(site.now())
+        site.engines[0].components.nodes.orchestrate(site.now())
     until(lambda: site.action(action).state == "DONE")

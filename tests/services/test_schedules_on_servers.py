@@ -80,7 +80,7 @@ def test_one_engine_lets_a_scheduled_action_in(engines: list[Embedded], meter: C
     def sweep(number: int) -> None:
         engine = engines[number % 2]
         while time.time() < when + 0.5:
-            engine.rooms.schedule.sweep()
+            engine.components.schedule.sweep()
         engine.store.close()
 
     with ThreadPoolExecutor(4) as pool:
@@ -112,7 +112,7 @@ def test_nobody_is_in_a_deadlock(engines: list[Embedded], meter: Counting) -> No
                 if recent and chance.random() < 0.3:
                     action = engine.store.actions.get(chance.choice(recent))
                     assert action is not None
-                    engine.rooms.controls.signal(context, action, Signal.CANCEL)
+                    engine.components.controls.signal(context, action, Signal.CANCEL)
             except Conflict:
                 pass  # The stack is held, the action has ended: as it should be.
             finally:

@@ -96,7 +96,7 @@ class Cloudy(Engine):
 
     def view(self, project: str | None = None) -> View:
         """The cloud as a project sees it; without a name: the project whose stacks these are."""
-        clouds = self.server.rooms.surroundings.services.clouds
+        clouds = self.server.components.surroundings.services.clouds
         return cast(View, clouds.of(project or self.who.project).cloud)
 
     @property
@@ -107,7 +107,7 @@ class Cloudy(Engine):
     def thing(self, stack: StackRecord, name: str) -> JsonMap:
         """The object of a resource as it is in the cloud. Raises CloudNotFound."""
         row = self.row(stack, name)
-        cls = self.rooms.types.get(row.type)
+        cls = self.components.types.get(row.type)
         assert issubclass(cls, CloudResource)
         return self.admin.thing(cls.kind, row.physical_id)
 

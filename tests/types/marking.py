@@ -103,7 +103,7 @@ class Marks:
             waiting = [row for row in self.handles() if row.id not in told]
             for row in waiting:
                 told.add(row.id)
-                engine.rooms.signals.signal(engine.who, engine.get(self.stack), row, details(row))
+                engine.components.signals.signal(engine.who, engine.get(self.stack), row, details(row))
             if not waiting:
                 engine.clock.pass_(1)
 

@@ -75,7 +75,7 @@ OPERATIONS: dict[str, Callable[[Engine, StackRecord], object]] = {
     "check": lambda engine, stack: engine.check(stack),
     "suspend": lambda engine, stack: engine.suspend(stack),
     "resume": lambda engine, stack: engine.resume(stack),
-    "snapshot": lambda engine, stack: engine.rooms.snapshots.take(engine.who, stack, None),
+    "snapshot": lambda engine, stack: engine.components.snapshots.take(engine.who, stack, None),
     "lock": lambda engine, stack: engine.lock(stack, LockLevel.ALL),
 }
 
@@ -127,10 +127,10 @@ def test_a_retry_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
 @pytest.mark.parametrize("operation", ["restore", "delete"])
 def test_what_is_done_with_a_snapshot_is_refused_elsewhere(cloudy: Cloudy, refused: Refused, operation: str) -> None:
     stack = cloudy.made({"volume": resource("OS::Cinder::Volume", size=1)})
-    snapshot = cloudy.rooms.snapshots.take(cloudy.who, stack, None)
+    snapshot = cloudy.components.snapshots.take(cloudy.who, stack, None)
     stack = cloudy.settle(stack)
     assert final(stack) == "SNAPSHOT_COMPLETE"
-    refused(stack, lambda stack: getattr(cloudy.rooms.snapshots, operation)(cloudy.who, stack, snapshot.id))
+    refused(stack, lambda stack: getattr(cloudy.components.snapshots, operation)(cloudy.who, stack, snapshot.id))
 
 
 def test_a_signal_that_scales_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
@@ -143,7 +143,7 @@ def test_a_signal_that_scales_is_refused_elsewhere(cloudy: Cloudy, refused: Refu
     )
     stack = cloudy.made({"group": group, "more": more})
     row = cloudy.row(stack, "more")
-    refused(stack, lambda stack: cloudy.rooms.signals.signal(cloudy.who, stack, row, None))
+    refused(stack, lambda stack: cloudy.components.signals.signal(cloudy.who, stack, row, None))
 
 
 def test_what_touches_no_object_is_done_anywhere(cloudy: Cloudy) -> None:
@@ -152,7 +152,7 @@ def test_what_touches_no_object_is_done_anywhere(cloudy: Cloudy) -> None:
     cloudy.mark(stack, "net")
     stack = cloudy.unlock(cloudy.lock(stack, LockLevel.STACKS))
     assert final(stack) == "UNLOCK_COMPLETE"
-    record = cloudy.rooms.exports.abandon(cloudy.who, cloudy.get(stack))
+    record = cloudy.components.exports.abandon(cloudy.who, cloudy.get(stack))
     assert record["cloud"] == stack.cloud.to_json()  # type: ignore[union-attr]
     assert final(cloudy.settle(stack)) == "DELETE_COMPLETE"
 
@@ -219,7 +219,7 @@ class TestRecord:
 
     def test_an_adopted_stack_is_where_its_record_says(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"net": resource("OS::Neutron::Net")})
-        record = cloudy.rooms.exports.abandon(cloudy.who, stack)
+        record = cloudy.components.exports.abandon(cloudy.who, stack)
         cloudy.settle(stack)
         request = Request(name="t", adopted=read_record(record))
         elsewhere(cloudy)
@@ -264,7 +264,7 @@ class TestAWorkerElsewhere:
         yield cloudy, stack
 
     def _move(self, cloudy: Cloudy, clouds: Clouds) -> None:
-        surroundings = cloudy.server.rooms.surroundings
+        surroundings = cloudy.server.components.surroundings
         object.__setattr__(surroundings.services, "clouds", clouds)
         surroundings.stack_clouds._clouds = clouds
 

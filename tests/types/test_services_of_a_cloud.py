@@ -24,7 +24,7 @@ def small(troubled: Callable[..., Cloudy]) -> Cloudy:
 
 
 def test_it_is_not_listed(small: Cloudy) -> None:
-    listed = small.rooms.offer.listed(small.who, sorted(BUILTIN))
+    listed = small.components.offer.listed(small.who, sorted(BUILTIN))
     gone = set(BUILTIN).difference(listed)
     prefixes = {name.rpartition("::")[0] for name in gone}
     assert prefixes == {"OS::Cinder", "OS::Octavia", "OS::Designate", "OS::Barbican", "OS::Swift", "AWS::EC2"}
@@ -64,4 +64,4 @@ def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
         raise CloudUnavailable("identity.token", "no answer")
 
     monkeypatch.setattr(View, "has", has)
-    assert "OS::Cinder::Volume" in small.rooms.offer.listed(small.who, BUILTIN)
+    assert "OS::Cinder::Volume" in small.components.offer.listed(small.who, BUILTIN)

@@ -167,7 +167,7 @@ def replaced_with(cloudy: Cloudy, resources: Resources, marked: str) -> set[str]
     while more - found:
         found |= more
         for name, one in resources.items():
-            fixed = one.get("properties", {}).keys() - cloudy.rooms.types.get(one["type"]).schema.updatable
+            fixed = one.get("properties", {}).keys() - cloudy.components.types.get(one["type"]).schema.updatable
             if any(found.intersection(references(one["properties"][key])) for key in fixed):
                 more.add(name)
     return found

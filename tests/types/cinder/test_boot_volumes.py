@@ -31,14 +31,14 @@ def ids(cloudy: Cloudy, stack: StackRecord) -> list[str | None]:
 
 def saved(cloudy: Cloudy, stack: StackRecord) -> str:
     """The id of a snapshot of the stack."""
-    snapshot = cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "s")
+    snapshot = cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "s")
     stack = cloudy.settle(stack)
     assert stack.status is Status.COMPLETE, cloudy.why(stack)
     return snapshot.id
 
 
 def restored(cloudy: Cloudy, stack: StackRecord, snapshot: str) -> StackRecord:
-    cloudy.rooms.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot)
+    cloudy.components.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot)
     return cloudy.settle(stack)
 
 
@@ -56,7 +56,7 @@ def test_a_restored_one_is_a_new_volume_and_the_server_boots_from_it(troubled: C
     stack = restored(cloudy, stack, snapshot)
     assert (stack.verb, stack.status) == ("RESTORE", "FAILED")
     with pytest.raises(Exception, match="restore the snapshot again"):
-        cloudy.rooms.stacks.retry(cloudy.who, cloudy.get(stack))
+        cloudy.components.stacks.retry(cloudy.who, cloudy.get(stack))
     stack = restored(cloudy, stack, snapshot)
     assert stack.status is Status.COMPLETE, cloudy.why(stack)
     disk, server = ids(cloudy, stack)
@@ -137,7 +137,7 @@ def test_one_that_goes_with_its_server(troubled: Callable[..., Cloudy], form: st
     held = cloudy.admin.thing(SNAPSHOT, given[0]["snapshot_id"])  # type: ignore[index,call-overload]
     assert held["name"] == f"snapshot for {old.physical_name}-{snapshot[-12:]}"
     assert [one["snapshot_id"] for one in given[1:]] == ["first"] * (len(mapping) - 1)  # type: ignore[index,call-overload,union-attr]
-    cloudy.rooms.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot)
+    cloudy.components.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot)
     cloudy.settle(stack)
     saved(cloudy, stack)
     new = [key for key, one in cloudy.admin.simulation.all(VOLUME).items() if one["status"] == "in-use"]

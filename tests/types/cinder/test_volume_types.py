@@ -57,7 +57,7 @@ class TestVolumeType:
         assert cloudy.thing(stack, "t")["_access"] == [two, three]
 
     def test_a_public_one_names_no_projects(self, cloudy: Cloudy) -> None:
-        cls = cloudy.rooms.types.get("OS::Cinder::VolumeType")
+        cls = cloudy.components.types.get("OS::Cinder::VolumeType")
         (fault,) = cls.check_properties({"name": "x", "projects": ["p"]})
         assert fault.text == "projects cannot be given for a volume type that is public"
 
@@ -160,7 +160,7 @@ class TestQuota:
         assert "gigabytes cannot be 4: the project has 5 already" in cloudy.row(stack, "q").status_reason
 
     def test_something_has_to_be_limited(self, cloudy: Cloudy) -> None:
-        cls = cloudy.rooms.types.get("OS::Cinder::Quota")
+        cls = cloudy.components.types.get("OS::Cinder::Quota")
         (fault,) = cls.check_properties({"project": "p"})
         assert fault.text.startswith("at least one of gigabytes, volumes")
 

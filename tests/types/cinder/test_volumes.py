@@ -67,7 +67,7 @@ class TestCreate:
         ],
     )
     def test_the_properties_have_to_fit_together(self, cloudy: Cloudy, properties: Any, text: str) -> None:
-        cls = cloudy.rooms.types.get("OS::Cinder::Volume")
+        cls = cloudy.components.types.get("OS::Cinder::Volume")
         assert [text in fault.text for fault in cls.check_properties(properties)] == [True]
 
     def test_it_is_waited_for(self, troubled: Callable[..., Cloudy]) -> None:
@@ -138,7 +138,7 @@ class TestUpdate:
     def test_nothing_shrinks_and_nothing_is_begun(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=200)})
         request = Request(template=template(v=volume(size=100)))
-        for ask in (cloudy.rooms.stacks.update, cloudy.rooms.stacks.preview_update):
+        for ask in (cloudy.components.stacks.update, cloudy.components.stacks.preview_update):
             with pytest.raises(StackValidationFailed, match="v: a volume cannot shrink: it has 200 GiB"):
                 ask(cloudy.who, stack, request, existing=False)  # type: ignore[operator]
         hidden = {"size": {"type": "number", "default": 100, "hidden": True}}
@@ -246,25 +246,25 @@ class TestLife:
         cloudy = troubled(faults=[fault])
         stack = cloudy.made({"v": volume()})
         begun = cloudy.clock.now()
-        cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "s")
+        cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "s")
         stack = cloudy.settle(stack)
         assert (stack.status, cloudy.clock.now() - begun < 60) == (Status.FAILED, True)
         assert "the cloud has no backup service, and a volume is saved" in cloudy.row(stack, "v").status_reason
 
     def test_a_snapshot_of_the_stack_and_back(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=2, name="a")})
-        snapshot = cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "s")
+        snapshot = cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "s")
         stack = cloudy.settle(stack)
         assert cloudy.count(BACKUP) == 1
         stack = cloudy.changed(stack, {"v": volume(size=2, name="b")})
         before = cloudy.row(stack, "v").physical_id
-        cloudy.rooms.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot.id)
+        cloudy.components.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot.id)
         stack = cloudy.settle(stack)
         assert stack.status is Status.COMPLETE, cloudy.why(stack)
         row = cloudy.row(stack, "v")
         assert (row.physical_id, cloudy.thing(stack, "v")["name"]) == (before, "a")
         assert row.properties["backup_id"] == next(iter(cloudy.admin.simulation.all(BACKUP)))
-        cloudy.rooms.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot.id)
+        cloudy.components.snapshots.delete(cloudy.who, cloudy.get(stack), snapshot.id)
         cloudy.settle(stack)
         assert cloudy.count(BACKUP) == 0
 

@@ -35,7 +35,7 @@ class TestInstance:
         assert (thing["name"], thing["metadata"], thing["key_name"]) == (
             cloudy.row(stack, "m").physical_name, {"a": "b"}, "k",
         )  # fmt: skip
-        reading, row = cloudy.rooms.reading, cloudy.row(stack, "m")
+        reading, row = cloudy.components.reading, cloudy.row(stack, "m")
         assert "/resources/m/node?" in str(reading.metadata(stack, row)["heatlite_agent"])
         assert "heatlite_agent" not in reading.metadata(stack, row, for_agent=False), "whoever may only read"
         (attached,) = cloudy.thing(stack, "disk")["attachments"]  # type: ignore[misc]
@@ -122,7 +122,7 @@ class TestInstance:
         ],
     )
     def test_properties_have_to_fit_together(self, cloudy: Cloudy, given: Any, text: str) -> None:
-        cls = cloudy.rooms.types.get("AWS::EC2::Instance")
+        cls = cloudy.components.types.get("AWS::EC2::Instance")
         (fault,) = cls.check_properties({"ImageId": "i", "InstanceType": "t", **given})
         assert text in fault.text
 
@@ -188,6 +188,6 @@ class TestVolume:
         assert cloudy.thing(stack, "v")["size"] == 2
 
     def test_it_needs_a_size_or_a_backup(self, cloudy: Cloudy) -> None:
-        cls = cloudy.rooms.types.get("AWS::EC2::Volume")
+        cls = cloudy.components.types.get("AWS::EC2::Volume")
         (fault,) = cls.check_properties({"AvailabilityZone": "nova"})
         assert fault.text == "Size or SnapshotId has to be given"

@@ -111,7 +111,7 @@ def test_addresses(cloudy: Cloudy) -> None:
 
 
 def test_what_an_association_needs(cloudy: Cloudy) -> None:
-    cls = cloudy.rooms.types.get("AWS::EC2::EIPAssociation")
+    cls = cloudy.components.types.get("AWS::EC2::EIPAssociation")
     for given, text in (
         ({}, "either EIP or AllocationId"),
         ({"EIP": "1.2.3.4", "AllocationId": "a", "InstanceId": "i"}, "either EIP or AllocationId"),

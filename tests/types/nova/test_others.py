@@ -89,7 +89,7 @@ def test_what_is_gone(cloudy: Cloudy, kind: str, properties: dict[str, object]) 
     """A check says so; a delete is content."""
     counts = cloudy.census()
     stack = cloudy.made(one(kind, **properties))
-    cls = cloudy.rooms.types.get(f"OS::Nova::{kind}")
+    cls = cloudy.components.types.get(f"OS::Nova::{kind}")
     with cloudy.admin.simulation.lock:
         cloudy.admin.drop(cls.kind, cloudy.thing(stack, "x"))  # type: ignore[attr-defined]
     assert cloudy.check(stack).status is Status.FAILED
@@ -191,7 +191,7 @@ class TestServerGroup:
         {"policies": []}, {"policies": ["affinity"], "rules": {"max_server_per_host": 2}},
     ])
     def test_the_properties_have_to_fit_together(self, cloudy: Cloudy, properties: Any) -> None:
-        assert cloudy.rooms.types.get("OS::Nova::ServerGroup").check_properties(properties) != []
+        assert cloudy.components.types.get("OS::Nova::ServerGroup").check_properties(properties) != []
 
 
 def test_a_host_that_is_not_there(cloudy: Cloudy) -> None:

@@ -189,7 +189,7 @@ class TestCreate:
         ],
     )
     def test_the_properties_have_to_fit_together(self, cloudy: Cloudy, properties: Any, text: str) -> None:
-        cls = cloudy.rooms.types.get("OS::Nova::Server")
+        cls = cloudy.components.types.get("OS::Nova::Server")
         faults = cls.check_properties(server(**properties)["properties"])
         assert [text in fault.text for fault in faults] == [True]
 
@@ -399,7 +399,7 @@ class TestUserData:
         told = json.loads(found["cfn-init-data"])
         assert told["deployments"] == []
         assert told["os-collect-config"]["collectors"] == ["cfn", "local"]
-        metadata = cloudy.rooms.reading.metadata(stack, cloudy.row(stack, "vm"))
+        metadata = cloudy.components.reading.metadata(stack, cloudy.row(stack, "vm"))
         assert told["heatlite_agent"] == metadata["heatlite_agent"]
 
     def test_a_config_with_parts(self, cloudy: Cloudy) -> None:
@@ -635,10 +635,10 @@ class TestOperations:
         cloudy = troubled(build=build)
         stack = cloudy.made({"vm": server(flavor="m1.tiny")})
         old = id_of(cloudy, stack)
-        snapshot = cloudy.rooms.snapshots.take(cloudy.who, cloudy.get(stack), "first")
+        snapshot = cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "first")
         cloudy.settle(stack)
         cloudy.changed(stack, {"vm": server(flavor="m1.small")})
-        cloudy.rooms.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot.id)
+        cloudy.components.snapshots.restore(cloudy.who, cloudy.get(stack), snapshot.id)
         assert cloudy.settle(stack).status is Status.COMPLETE, cloudy.why(stack)
         thing = shown(cloudy, stack)
         saved = ask(cloudy, "image.get_image", thing["image"]["id"])
