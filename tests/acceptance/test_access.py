@@ -93,7 +93,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
         1, "heatlite: The request you have made requires authentication. (HTTP 401)\n",
     )  # fmt: skip
     silent = command("ls", "--username", "mia", HEATLITE_ENDPOINT=server.url)
-    assert (silent.code, silent.err) == (1, "heatlite: There is a username, but no password: set HEATLITE_PASSWORD.\n")
+    assert (silent.code, silent.err) == (1, "heatlite: The username has no password: set HEATLITE_PASSWORD.\n")
 
     database = ("--database", f"sqlite:///{tmp_path / 'heatlite.db'}")
     found = command("down", "hello", *database, HEATLITE_USERNAME="mia", HEATLITE_PASSWORD=PASSWORD)
