@@ -13,7 +13,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.resources import wait_conditions
 from heatlite.store.records import StackRecord
-from heatlite.store.stacks.messages import Mail
+from heatlite.store.stacks.messages import Messages
 
 from .conftest import Engine, attr, ref, resource, template, thing
 
@@ -238,7 +238,7 @@ def test_a_handle_keeps_so_many_signals(engine: Engine, monkeypatch: pytest.Monk
 
 def test_a_signal_does_not_read_those_before_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = engine.create(template(handle=resource(HANDLE)))
-    monkeypatch.delattr(Mail, "read")
+    monkeypatch.delattr(Messages, "read")
     for _ in range(3):
         signal(engine, stack)
 
