@@ -216,9 +216,7 @@ class StopRecord:
     """The name of the cause."""
     until: float | None = None
     """End of the time for running calls, in seconds since the epoch.
-
-    Suspensions do not count.
-    """
+    Suspensions do not count."""
     failures: tuple[str, ...] = ()
 
     def to_json(self) -> JsonMap:

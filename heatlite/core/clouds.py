@@ -20,9 +20,7 @@ class CloudIdentity:
 
     name: str
     """The operator's name of the cloud.
-
-    It may change: two clouds are the same whatever they are called.
-    """
+    It may change: two clouds are the same whatever they are called."""
     auth_url: str
     region: str | None
     """None: the only one."""

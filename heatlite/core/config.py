@@ -74,54 +74,36 @@ class Settings:
     port: int = 8004
     cloud: str | None = None
     """Cloud of the resources.
-
-    An entry of clouds.yaml, ``envvars`` (the OS_* variables), or ``simulated``. None: only types that need no cloud.
-    """
+    An entry of clouds.yaml, ``envvars`` (the OS_* variables), or ``simulated``. None: only types that need no cloud."""
     cloud_timeout: float = 60.0
     """Time limit for an answer of a cloud service."""
     simulation: str | None = None
     """A file that says how the simulated cloud behaves (docs/clouds.md)."""
     public_url: str | None = None
     """Address at which clients reach the server, for links and redirects.
-
-    None: taken from the request.
-    """
+    None: taken from the request."""
     trusted_proxies: tuple[str, ...] = ()
     """Proxies whose X-Forwarded-For is believed: addresses and networks.
-
-    A list as `template_hosts`. Without entries the header is ignored.
-    """
+    A list as `template_hosts`. Without entries the header is ignored."""
     auth: Auth = Auth.NONE
     """Authentication of callers.
-
     ``none``: no authentication, and only this machine may connect. ``basic``: a name and a password of `users_file`.
-    ``tokens``: a token of `tokens_file`. ``keystone``: one of OpenStack's Keystone.
-    """
+    ``tokens``: a token of `tokens_file`. ``keystone``: one of OpenStack's Keystone."""
     users_file: str = ""
     """Names and bcrypt hashes as `htpasswd -B` writes them.
-
-    The file beside it with the suffix ``.toml`` has the roles in each project. `heatlite user add` writes both.
-    """
+    The file beside it with the suffix ``.toml`` has the roles in each project. `heatlite user add` writes both."""
     tokens_file: str = ""
     """File of SHA-256 hashes of tokens, with user and roles in projects.
-
-    `heatlite user token` writes it.
-    """
+    `heatlite user token` writes it."""
     policy_file: str | None = None
     """A policy.yaml that overrides which roles may do what; None: the defaults.
-
-    Needs the extra `keystone`.
-    """
+    Needs the extra `keystone`."""
     keystone: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Address of Keystone, and the account that validates tokens.
-
-    The table ``[keystone]`` of the file; each key also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`.
-    """
+    The table ``[keystone]`` of the file; each key also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`."""
     stack_user_domain_id: str | None = None
     """Keystone domain in which agents of servers get accounts (Heat's).
-
-    Used with `auth` = ``keystone``. None: see `stack_user_domain_name`.
-    """
+    Used with `auth` = ``keystone``. None: see `stack_user_domain_name`."""
     stack_user_domain_name: str | None = None
     """The same by its name; neither: agents get no accounts."""
     stack_domain_admin: str | None = None
@@ -140,35 +122,25 @@ class Settings:
     """Number of processes of `heatlite api`."""
     broker: str | None = None
     """Message broker between processes; None: a single process.
-
-    ``amqp://user:password@host/vhost`` (RabbitMQ) or ``redis://host/0``.
-    """
+    ``amqp://user:password@host/vhost`` (RabbitMQ) or ``redis://host/0``."""
     queue_prefix: str = "heatlite"
     """Prefix of the broker's queues, the same for all that work together."""
     worker_kinds: tuple[str, ...] = ()
     """Kinds of work that a worker with a broker takes: ``stack``, ``check``.
-
-    A list as `template_hosts`; none: all.
-    """
+    A list as `template_hosts`; none: all."""
     worker_zone: str | None = None
     """Zone (stacks tagged ``zone:NAME``) whose work such a worker takes, too.
-
-    Work without a zone is always taken. None: only that.
-    """
+    Work without a zone is always taken. None: only that."""
     log_format: LogFormat = LogFormat.TEXT
     """``text`` for people, ``json`` for what collects logs."""
     metrics: bool = False
     """Serve metrics for Prometheus at /metrics.
-
-    Needs the extra `metrics`.
-    """
+    Needs the extra `metrics`."""
     metrics_port: int = 0
     """Port for the metrics of a worker, which has no other port; 0: none."""
     max_event_streams: int = 100
     """Clients that may follow events as they happen, at once.
-
-    They take none of the `threads`.
-    """
+    They take none of the `threads`."""
     engine_slots: int = 8
     """Stack actions carried out at once."""
     handler_threads: int = 16
@@ -181,9 +153,7 @@ class Settings:
     """Time limit of an action whose stack has none (`timeout_mins`)."""
     execution_retry_limit: int = 8
     """Retries of an action that others were in the way of; may be 0.
-
-    They wait 1, 2, 4 … seconds.
-    """
+    They wait 1, 2, 4 … seconds."""
     error_wait_time: float = 240.0
     """Time for running resources after another failed or a cancel (Heat's)."""
     action_retry_limit: int = 5
@@ -192,39 +162,29 @@ class Settings:
     max_json_body_size: int = 4 * 1024 * 1024
     max_resource_data: int = 8 * 1024 * 1024
     """Limit of a resource's properties and metadata, in characters of JSON.
-
-    The same limit holds for the outputs that an answer shows.
-    """
+    The same limit holds for the outputs that an answer shows."""
     max_stack_data: int = 64 * 1024 * 1024
     """Limit of a stack and what is nested in it, in characters of JSON.
-
-    The same limit holds for what a preview shows.
-    """
+    The same limit holds for what a preview shows."""
     max_resources_per_stack: int = 20_000
     """Those of nested stacks count as well. -1: no limit."""
     max_nested_stack_depth: int = 5
     """Levels of nested stacks below the first."""
     max_events_per_stack: int = 100_000
     """Number of newest events kept for each stack.
-
-    Heat's 1000 would not hold half of one create of the largest stack (40 000 events).
-    """
+    Heat's 1000 would not hold half of one create of the largest stack (40 000 events)."""
     event_days: int = 365
     """Retention of events, in days."""
     action_days: int = 90
     """Retention of ended actions and node actions, in days."""
     max_actions_per_stack: int = 1000
     """The newest ones are kept; beyond that only those that have not ended.
-
-    So are as many of each node.
-    """
+    So are as many of each node."""
     deleted_stack_days: int = 90
     """Retention of deleted stacks and their events, in days."""
     max_stacks_per_tenant: int = 512
     """Nested ones do not count. -1: no limit.
-
-    Not for administrators who have said who they are (Heat's).
-    """
+    Not for administrators who have said who they are (Heat's)."""
     observe_on_update: bool = False
     """Observe the real objects before each update, as with `converge` (Heat's)."""
     max_software_configs_per_tenant: int = 4096
@@ -239,14 +199,10 @@ class Settings:
     """-1: no limit."""
     node_approval_by_another: bool = False
     """Require another user than the requester to approve a node action.
-
-    For installations that authenticate callers.
-    """
+    For installations that authenticate callers."""
     environment_dir: str = "/etc/heatlite/environment.d"
     """Folder of the installation's environment files.
-
-    They map types for all stacks.
-    """
+    They map types for all stacks."""
     template_hosts: tuple[str, ...] = ()
     """Hosts that the server may fetch templates from; none: it fetches nothing.
 
@@ -259,15 +215,11 @@ class Settings:
     """Lifetime of a resource's signed URLs, counted from its creation."""
     webhook_hosts: tuple[str, ...] = ()
     """Hosts of event sinks that may have addresses that are not public.
-
-    As in `template_hosts`.
-    """
+    As in `template_hosts`."""
     node_hosts: tuple[str, ...] = ()
     """Hosts and networks in which the server connects to agents of nodes.
-
     Hosts as in `template_hosts`, networks as ``10.0.0.0/8``. Without authentication, agents on this machine are
-    allowed, too.
-    """
+    allowed, too."""
     node_orchestration_interval: float = 60.0
     """Longest time between two polls of a stack's agents, in seconds."""
     node_connections: int = 50
@@ -280,14 +232,10 @@ class Settings:
     """The key of `node_certificate`, where that file does not have it."""
     node_authority: str = ""
     """Certificate authority of agents (PEM).
-
-    Without it, the authorities that the machine trusts.
-    """
+    Without it, the authorities that the machine trusts."""
     regions: tuple[str, ...] = ()
     """Regions in which OS::Heat::Stack may make stacks.
-
-    ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`.
-    """
+    ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
     region_tokens: tuple[str, ...] = field(default=(), repr=False)
     """X-Auth-Token for regions: ``NAME=TOKEN``; a list as `template_hosts`."""
     client_retry_limit: int = 2
@@ -296,9 +244,7 @@ class Settings:
     """Time limit for fetching one template."""
     files_containers: str | None = None
     """Containers that requests name (`files_container`); None: there are none.
-
-    ``<project>/<container>``.
-    """
+    ``<project>/<container>``."""
     encryption_keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys that encrypt secrets in the database, as `heatlite keys new` prints.
 

@@ -13,16 +13,12 @@ ADMIN = "admin"
 
 TYPE = "resource_types:"
 """Prefix of the access rules of resource types (`Context.may`).
-
-``OS::Keystone::*`` names all types of a service.
-"""
+``OS::Keystone::*`` names all types of a service."""
 
 
 EXPORT = "stacks:export"
 """The rule of the record that a stack is handed over with.
-
-A caller who may export is shown secrets of resources.
-"""
+A caller who may export is shown secrets of resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +35,7 @@ class Context:
     project_domain_id: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Credentials of the caller: ``token``, or ``username`` and ``password``.
-
-    Used only on the caller's behalf. Stored encrypted or not at all, and shown nowhere.
-    """
+    Used only on the caller's behalf. Stored encrypted or not at all, and shown nowhere."""
     may: Callable[[str], bool] = field(default=lambda _rule: True, repr=False, compare=False)
     """Test whether the access policy allows a rule while the request is served."""
     queued: list[str] = field(default_factory=list, repr=False, compare=False)

@@ -27,9 +27,7 @@ LEAST = 3
 
 MOST_VALUES = 1000
 """Number of values above which a text is replaced whole.
-
-Searching for each would take too long.
-"""
+Searching for each would take too long."""
 
 
 def origin(url: str, path: bool = False) -> str:

@@ -24,9 +24,7 @@ class Verb(StrEnum):
     UNLOCK = "UNLOCK"
     PLAYBOOK = "PLAYBOOK"
     """Runs a playbook on the nodes of a tree.
-
-    No worker does, and no stack is ever in a state of it.
-    """
+    No worker does, and no stack is ever in a state of it."""
 
 
 class Status(StrEnum):
@@ -71,9 +69,7 @@ MOVES: dict[ActionStatus, frozenset[ActionStatus]] = {
     ActionStatus.CANCELLED: frozenset(),
 }
 """Allowed transitions.
-
-RUNNING follows itself when another worker takes over.
-"""
+RUNNING follows itself when another worker takes over."""
 
 
 class Result(StrEnum):

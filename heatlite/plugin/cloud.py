@@ -45,9 +45,7 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 WHOLE = "whole"
 """Data key with the id of the whole that the object is part of.
-
-Used where the properties give a name.
-"""
+Used where the properties give a name."""
 OTHERS = "others"
 """The key in `data` for the ids of what carried the mark before anything was made."""
 
@@ -70,35 +68,25 @@ class CloudResource(Resource[P_co]):
 
     kind: ClassVar[str] = ""
     """Service and noun of the SDK's verbs, as ``network.security_group``.
-
-    Given as ``class …, kind="…"``.
-    """
+    Given as ``class …, kind="…"``."""
     plural: ClassVar[str] = ""
     """The verb that lists, without its service; where it is not the noun with an s."""
     within: ClassVar[str] = ""
     """Property with the whole that the object is part of.
-
-    Each verb gets it: ``get_member(member, pool)``.
-    """
+    Each verb gets it: ``get_member(member, pool)``."""
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
     """Attributes that are keys of the object: name → type and description.
-
-    The type Json stands for any.
-    """
+    The type Json stands for any."""
     ready: ClassVar[frozenset[str]] = frozenset()
     """Values of `status` that end a create or an update.
-
-    Empty: the service's answer ends it.
-    """
+    Empty: the service's answer ends it."""
     broken: ClassVar[frozenset[str]] = frozenset({"ERROR"})
     """The values of `status` of an object that will not become well by itself."""
     unique_name: ClassVar[bool] = False
     """True if the service refuses a second object of the same name in a project."""
     alone: ClassVar[frozenset[str]] = frozenset()
     """Properties that no two objects of a project may share.
-
-    A property without a value counts as unique.
-    """
+    A property without a value counts as unique."""
     unwell: ClassVar[frozenset[str]] = frozenset()
     """Further values of `status` of an object that will not recover by itself."""
     kept_when_well: ClassVar[bool] = False

@@ -47,9 +47,7 @@ PASSWORD_INPUT = "deploy_password"
 """The input with which a server signals; people are not shown its value."""
 SIGNAL_INPUT = "deploy_signal_id"
 """Input with the signed URL for a server's answer.
-
-Callers who may not signal see it masked.
-"""
+Callers who may not signal see it masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +206,7 @@ class Services:
     regions: Regions
     max_resources: int = 20_000
     """Maximum number of resources of a stack.
-
-    Types that make resources by number check it before.
-    """
+    Types that make resources by number check it before."""
     action_timeout: float = 3600.0
     """Seconds that an operation may take where the stack does not say."""
     client_retry_limit: int = 2
@@ -301,25 +297,19 @@ class Facts:
     project: str
     physical_name: str
     """Name of the real object.
-
-    It is fixed before anything is made, so the object can be found again.
-    """
+    It is fixed before anything is made, so the object can be found again."""
     physical_id: str | None
     """Set by a handler once the object exists; stored with the next commit."""
     properties: JsonMap
     """Coerced, without defaults: what the object is to be.
-
-    During an update these are the new ones.
-    """
+    During an update these are the new ones."""
     metadata: JsonMap
     now: Callable[[], float]
     """Seconds since the epoch, UTC."""
     services: Services
     suspended: Callable[[], float] = lambda: 0.0
     """Seconds for which the running operation was suspended in all.
-
-    A timeout of a type must not count them.
-    """
+    A timeout of a type must not count them."""
     data: JsonMap = field(default_factory=dict)
     """Data of handlers, stored after each handler and each check."""
     nested: Callable[[], Nested | None] = lambda: None
@@ -334,14 +324,10 @@ class Facts:
     """Return the resource of the whole tree with this physical id, or None."""
     former: "Callable[[], Resource[Schema] | None]" = lambda: None
     """Return the predecessor that this resource replaces.
-
-    None: there is none, or it is about to be deleted.
-    """
+    None: there is none, or it is about to be deleted."""
     latter: "Callable[[], Resource[Schema] | None]" = lambda: None
     """Return the successor that replaces this resource.
-
-    None: there is none, or it is about to be deleted.
-    """
+    None: there is none, or it is about to be deleted."""
     users: "Callable[[], Sequence[Resource[Schema]]]" = tuple
     """Resources of the stack that use the object, while it goes before its successor."""
     time_limit: float = inf
@@ -366,6 +352,4 @@ class Change:
     metadata_changed: bool = False
     followed: frozenset[str] = frozenset()
     """Keys of `changed` that the template writes as before.
-
-    A resource that they refer to is replaced.
-    """
+    A resource that they refer to is replaced."""

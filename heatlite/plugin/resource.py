@@ -158,17 +158,11 @@ class Resource(Generic[P_co]):
     cloud_service: ClassVar[str] = ""
     """Cloud service (``block_storage``) that the type needs."""
     quick: ClassVar[bool] = False
-    """True if no handler waits for anything outside the process.
-
-    The engine then calls it in its own thread.
-    """
+    """True if no handler waits outside the process: the engine calls it itself."""
     name_limit: ClassVar[int] = 255
     """The longest physical name, in characters."""
     secret_attributes: ClassVar[frozenset[str]] = frozenset()
-    """Attributes whose value a service keeps secret.
-
-    What `data` has is told by `secrets`.
-    """
+    """Attributes that a service keeps secret; `secrets` names those in `data`."""
     longest_signal: ClassVar[int] = 64 * 1024
     """Bytes of JSON that the details of a signal may have."""
     snapshot_on_delete: ClassVar[bool] = False
@@ -177,15 +171,11 @@ class Resource(Generic[P_co]):
     """Types of the same template for which `comes_after` is asked."""
     joins: ClassVar[frozenset[str]] = frozenset()
     """Types that the object is attached to.
-
     An attached object that is replaced after deletion is first `let_go`. Once it is made again, this object is updated,
-    though its definition is unchanged.
-    """
+    though its definition is unchanged."""
     blocks: ClassVar[frozenset[str]] = frozenset()
     """Types that cannot be deleted while this object exists.
-
-    A load balancer cannot go before its listeners. If both are replaced after deletion, this resource goes first.
-    """
+    A load balancer cannot go before its listeners. If both are replaced after deletion, this resource goes first."""
     lasting_reference: ClassVar[bool] = False
     """True if a successor may have the same reference, as it follows from properties."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
@@ -199,9 +189,7 @@ class Resource(Generic[P_co]):
 
     attributes_schema: ClassVar[Mapping[str, Attribute]] = {}
     """Attributes by name, from the methods ``attr_<name>``.
-
-    Docstrings describe them, return annotations give the types.
-    """
+    Docstrings describe them, return annotations give the types."""
     attribute_names: ClassVar[frozenset[str]] = frozenset()
     _defined: ClassVar[frozenset[str]] = frozenset()
 
@@ -232,9 +220,7 @@ class Resource(Generic[P_co]):
     @property
     def props(self) -> P_co:
         """The properties, typed, defaults applied.
-
-        During an update these are the new ones.
-        """
+        During an update these are the new ones."""
         if self._props is None:
             self._props = cast(P_co, self.schema(self.facts.properties))
         return self._props
@@ -281,9 +267,7 @@ class Resource(Generic[P_co]):
     @classmethod
     def has(cls, handler: str) -> bool:
         """Test whether the type defines a verb or an optional method.
-
-        "signal" (`handle_signal`), "find", "live_properties", "wants_account" or "objection".
-        """
+        "signal" (`handle_signal`), "find", "live_properties", "wants_account" or "objection"."""
         if handler in ("find", "live_properties", "wants_account", "objection"):
             return handler in cls._defined
         also = {"check": "live_properties", "delete": "wants_account"}.get(handler)
@@ -294,9 +278,7 @@ class Resource(Generic[P_co]):
     @classmethod
     def polls(cls, verb: str) -> bool:
         """Test whether `check_<verb>_complete` is defined.
-
-        Without it, the handler's return ends the work.
-        """
+        Without it, the handler's return ends the work."""
         return f"check_{verb}_complete" in cls._defined
 
     @classmethod
@@ -317,9 +299,7 @@ class Resource(Generic[P_co]):
     @classmethod
     def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:  # noqa: ARG003
         """Return the template of a nested stack, to be checked in advance.
-
-        `given` are resolved properties, in which UNKNOWN may stand. None: there is nothing to check.
-        """
+        `given` are resolved properties, in which UNKNOWN may stand. None: there is nothing to check."""
         return None
 
     @classmethod
@@ -356,9 +336,7 @@ class Resource(Generic[P_co]):
 
     def attribute(self, name: str) -> Json:
         """One attribute's value.
-
-        Raises InvalidTemplateAttribute where the type has none of that name.
-        """
+        Raises InvalidTemplateAttribute where the type has none of that name."""
         if name not in self.attribute_names:
             if self.any_attribute:
                 return None
@@ -367,16 +345,12 @@ class Resource(Generic[P_co]):
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
         """Return the value of get_attr at `path`; null where the path leads nowhere.
-
-        A group asks its members for what the path names. Raises as `attribute`.
-        """
+        A group asks its members for what the path names. Raises as `attribute`."""
         return cast(Json, select(self.attribute(name), path, None))
 
     def secrets(self) -> list[Json]:
         """Return secrets in `data`, or derived from it.
-
-        A caller who may not export the stack is shown stars in its place. Must not ask the object.
-        """
+        A caller who may not export the stack is shown stars in its place. Must not ask the object."""
         return []
 
     def shown_attributes(self) -> Iterable[str]:
@@ -412,49 +386,36 @@ class Resource(Generic[P_co]):
 
     def needs_replace(self, change: Change) -> bool:
         """Test whether a change of updatable properties needs a new object.
-
-        Asked in previews too, where ``change.after`` may hold UNKNOWN. Must not touch the real object.
-        """
+        Asked in previews too, where ``change.after`` may hold UNKNOWN. Must not touch the real object."""
         return False
 
     def objection(self, change: Change) -> str:
         """Return why a change cannot be made in place; "": it can, or is unknown.
-
         Asked before an update is begun, which is refused then (400), and in previews; in both ``change.after`` may hold
-        UNKNOWN. Must not touch the real object.
-        """
+        UNKNOWN. Must not touch the real object."""
         return ""
 
     def needs_replace_failed(self) -> bool:
-        """Test whether an update replaces the object because its last action failed.
-
-        A type may look at it and keep it.
-        """
+        """Test whether an update replaces the object because its last action failed."""
         return True
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """Test whether a second object with these properties cannot exist beside this.
 
-        It has the same name or place.
-
-        Then it is deleted first when it is replaced, unless the template or the environment gives an order. Asked in
-        previews too, where `properties` may hold UNKNOWN. Must not touch the real object.
+        It has the same name or place. Then it is deleted first when it is replaced, unless the template or the
+        environment gives an order. Asked in previews too, where `properties` may hold UNKNOWN. Must not touch the real
+        object.
         """
         return False
 
     def takes(self, other: "Resource[Schema]") -> bool:
-        """Test whether the object of `other` is deleted with this one.
-
-        This one uses it. Must not touch either.
-        """
+        """Test whether the object of `other` is deleted with this one."""
         return False
 
     def let_go(self, gone: "Resource[Schema]") -> None:
         """Detach the object from that of `gone` (a type of `joins`).
-
         That object is about to be replaced after deletion; the update that follows attaches the new one. Also called
-        for resources of nested stacks that use `gone`. May be called again. Must not write `data`.
-        """
+        for resources of nested stacks that use `gone`. May be called again. Must not write `data`."""
 
     def survey(self) -> bool:
         """Note in `data` existing objects that `find` could take for the new one.
@@ -467,17 +428,13 @@ class Resource(Generic[P_co]):
 
     def find(self) -> str | None:
         """Return the physical id of the object called `physical_name`, or None.
-
-        Called after a crash.
-        """
+        Called after a crash."""
         return None
 
     def live_properties(self) -> Mapping[str, Json] | None:
         """Return the properties of the real object; None: there is no such object.
-
         Asked after a check, which says what differs from the stored ones, and before an update that is to start from
-        what is there (`converge`). Only looks.
-        """
+        what is there (`converge`). Only looks."""
         return {}
 
     # -- handlers ----------------------------------------------------------------------------------
@@ -491,9 +448,7 @@ class Resource(Generic[P_co]):
 
     def handle_update(self, change: Change) -> Json:
         """Make the change in place.
-
-        Only called when every changed property is `update=True`.
-        """
+        Only called when every changed property is `update=True`."""
         if change.changed:
             raise ReplaceResource
         return None
@@ -504,10 +459,9 @@ class Resource(Generic[P_co]):
     def handle_rebuild(self, change: Change) -> Json:
         """Rebuild the object in place with the new properties.
 
-        It keeps its `physical_id`.
-
-        In place of a replacement, for any of its reasons (a change, a failure, an unhealthy mark), where the template
-        or the environment asks for ``replacement: {order: rebuild}``. A type without it is never asked.
+        It keeps its `physical_id`. In place of a replacement, for any of its reasons (a change, a failure, an unhealthy
+        mark), where the template or the environment asks for ``replacement: {order: rebuild}``. A type without it is
+        never asked.
         """
         return None
 
@@ -520,9 +474,7 @@ class Resource(Generic[P_co]):
 
     def handle_snapshot_delete(self) -> Json:
         """Save the object, then remove it: ``deletion_policy: Snapshot``.
-
-        Its check is that of a delete.
-        """
+        Its check is that of a delete."""
         return self.handle_delete()
 
     def check_delete_complete(self, token: Json) -> bool | float:
@@ -530,9 +482,7 @@ class Resource(Generic[P_co]):
 
     def handle_check(self) -> Json:
         """Raise Unhealthy if the object is missing or broken.
-
-        Raise anything else if that cannot be determined.
-        """
+        Raise anything else if that cannot be determined."""
         return None
 
     def check_check_complete(self, token: Json) -> bool | float:
@@ -552,9 +502,7 @@ class Resource(Generic[P_co]):
 
     def handle_snapshot(self, name: str) -> Json:
         """Save the object under `name`, which is the same after a crash.
-
-        What finds it again belongs into `data`.
-        """
+        What finds it again belongs into `data`."""
         return None
 
     def check_snapshot_complete(self, token: Json) -> bool | float:
@@ -562,16 +510,12 @@ class Resource(Generic[P_co]):
 
     def handle_delete_snapshot(self) -> None:
         """Remove what was made for a snapshot; `data` is as it was when that was taken.
-
-        Gone is well.
-        """
+        Gone is well."""
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:  # noqa: ARG003
         """Return the properties with which a restore makes the object.
-
-        `saved` is what was in `data` when the snapshot was taken.
-        """
+        `saved` is what was in `data` when the snapshot was taken."""
         return properties
 
     def handle_lock(self) -> Json:
@@ -591,9 +535,7 @@ class Resource(Generic[P_co]):
 
     def handle_cancel(self) -> None:
         """Give up the work of a handler, whose check is not called any more.
-
-        Must not wait for anything.
-        """
+        Must not wait for anything."""
 
     def handle_signal(self, details: JsonMap | None) -> str | Resize | None:
         """Take a signal; see the module's text.

@@ -66,23 +66,17 @@ class Rules(TypedDict, total=False):
     """The property's name in templates, where it cannot be a Python name."""
     find: str
     """Look up a name or an id in the cloud.
-
-    The name of the custom constraint that tests it (``neutron.network``). Handlers of a `CloudResource` see the id.
-    """
+    The name of the custom constraint that tests it (``neutron.network``). Handlers of a `CloudResource` see the id."""
     resolve: str
     """As `find`, but that the thing is there is no condition of a valid template."""
     means: str
     """Old name of a property that is given the value.
-
-    In place of a list, it becomes its one element.
-    """
+    In place of a list, it becomes its one element."""
     null: bool
     """Treat an explicit null as the kind's empty value."""
     api: str
     """Name of the property in the service's API; "": not sent.
-
-    Without it: the property's name.
-    """
+    Without it: the property's name."""
 
 
 @dataclass(frozen=True, slots=True)

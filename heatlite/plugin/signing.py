@@ -58,14 +58,10 @@ class Proof:
 
 NATIVE = "native"
 """Form ``/v1/{project}/stacks/…/resources/{resource}/signal``.
-
-Other forms are ``/v1/{form}/{ARN}``.
-"""
+Other forms are ``/v1/{form}/{ARN}``."""
 NODE = "node"
 """Form ``/v1/{project}/stacks/…/resources/{resource}/node``.
-
-The agent beside a resource registers there.
-"""
+The agent beside a resource registers there."""
 FORMS = (NATIVE, NODE, "signal", "waitcondition")
 """All that a URL is signed for."""
 _BELOW = {NATIVE: "signal", NODE: "node"}

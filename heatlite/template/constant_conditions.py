@@ -14,9 +14,7 @@ from heatlite.template.parameters import AllowedValues, ParameterSchema
 
 _MAX_STEPS: Final = 200_000
 """Parts of conditions that are evaluated for one template.
-
-Conditions after that get no warning.
-"""
+Conditions after that get no warning."""
 _MAX_CONSTANTS: Final = 200
 _MAX_DEPTH: Final = 60
 _NAMES: Final = {"get_param": "param", "Ref": "param"} | {

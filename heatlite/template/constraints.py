@@ -138,9 +138,7 @@ CLOUD: Final = frozenset({
 })
 # fmt: on
 """Constraints that only a cloud can check.
-
-Without one (`looked_up`) they accept every value.
-"""
+Without one (`looked_up`) they accept every value."""
 
 Check = Callable[[object], str | None]
 """Given a value, what is wrong with it; None if nothing is."""

@@ -89,13 +89,11 @@ class Template:
         stored: bool = False,
     ) -> "Definition":
         """Bind the template: apply parameters, decide conditions, parse functions.
-
         Disabled resources are left out. `strict` False takes parameters without a value and does not check constraints
         (POST /validate). `types` maps types as the installation does; without it, every mapped type counts as existing.
         `facade` is data of the resource whose type is this template (metadata, deletion_policy, update_policy).
         `stored` skips constraints, which were checked when the values came: an `expiration` may have passed. Raises the
-        first fault, with all others in it.
-        """
+        first fault, with all others in it."""
         definition = self.definition(environment, pseudo, strict, types, facade, stored)
         raise_first(definition.findings.ordered())
         return definition
@@ -114,9 +112,7 @@ class Template:
 
     def describe(self, given: Mapping[str, Json]) -> JsonMap:
         """Return description, parameters with `given` values, and groups.
-
-        The form is that of POST /validate.
-        """
+        The form is that of POST /validate."""
         described: JsonMap = {
             "Description": self.description or "No description",
             "Parameters": {name: schema.describe(given.get(name)) for name, schema in self.parameters.items()},
@@ -223,18 +219,14 @@ class Definition:
 
     def describe(self, hidden: Iterable[str] = ()) -> JsonMap:
         """Return the answer of POST /validate.
-
-        `hidden` are the names of hidden parameters of nested stacks.
-        """
+        `hidden` are the names of hidden parameters of nested stacks."""
         described = self.template.describe(self.environment.parameters)
         described["Environment"] = self.environment.to_dict({*self.template.hidden, *hidden})
         return described
 
     def secrets(self, hidden: Iterable[str] = ()) -> list[object]:
         """Return the values of hidden parameters and the secrets of sinks.
-
-        `hidden` are the names of those of nested stacks.
-        """
+        `hidden` are the names of those of nested stacks."""
         given = self.environment
         sinks = [sink["secret"] for sink in given.event_sinks if isinstance(sink, Mapping) and "secret" in sink]
         names = {*self.template.hidden, *hidden}
@@ -324,9 +316,7 @@ class Definition:
 
     def _add_implied(self) -> None:
         """Add dependencies that types imply.
-
-        What the template itself says comes first: nothing is added that would close a circle.
-        """
+        What the template itself says comes first: nothing is added that would close a circle."""
         views = {name: self.mapping.view(resource.mapped_type) for name, resource in self.resources.items()}
         firsts = {kind for view in views.values() if view is not None for kind in view.after}
         if not firsts:

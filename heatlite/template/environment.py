@@ -55,9 +55,7 @@ class Environment:
     """Counts only while files are merged; never stored."""
     without: frozenset[str] = frozenset()
     """Disabled entries of the installation's registry, never stored.
-
-    They are the templates around this one.
-    """
+    They are the templates around this one."""
 
     @classmethod
     def parse(cls, source: Source) -> "Environment":

@@ -31,9 +31,7 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 OMIT: Final = object()
 """Result of an `if` without its second value: the item is left out.
-
-Never leaves the parser.
-"""
+Never leaves the parser."""
 
 
 class Scope(Protocol):

@@ -17,9 +17,7 @@ from heatlite.core.json import Json, JsonMap
 
 MAX_TEMPLATE_SIZE: Final = 512 * 1024
 """Bytes of a template's text (Heat's `max_template_size`).
-
-Callers of the loader enforce it.
-"""
+Callers of the loader enforce it."""
 MAX_DEPTH: Final = 100
 """Maximum depth of containers."""
 MAX_EXPANSION: Final = 512 * 1024
@@ -29,9 +27,7 @@ MAX_DIGITS: Final = 1000
 """Characters of a number; reading one takes time that grows with the square of it."""
 MAX_BITS: Final = 1000
 """Bits of an integer.
-
-Larger ones exceed the floating-point numbers of most JSON readers.
-"""
+Larger ones exceed the floating-point numbers of most JSON readers."""
 MAX_DUPLICATES: Final = 1000
 """Maximum number of duplicate keys that are reported."""
 

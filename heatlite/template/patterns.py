@@ -18,9 +18,7 @@ MAX_MEMORY: Final = 2 << 20
 """Bytes that one program may use, including the states cached while matching."""
 WORK_PER_CHARACTER: Final = 4000
 """Allowed product of program size and text length per written character.
-
-Characters of pattern and text count. One unit takes 3 ns at worst.
-"""
+Characters of pattern and text count. One unit takes 3 ns at worst."""
 FREE_CHARACTERS: Final = 60
 """Added to the length of pattern and text: the syntax around them."""
 

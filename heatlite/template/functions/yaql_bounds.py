@@ -23,9 +23,7 @@ LUMP: Final = 1000
 
 MOST_THINGS: Final = 200_000
 """The most `weight` of one value; a part that is there twice counts twice.
-
-C prints, compares and hashes all of it.
-"""
+C prints, compares and hashes all of it."""
 DEEPEST: Final = 200
 """Maximum depth of lists and maps, since C hashes them without a limit."""
 MOST_BITS: Final = 80_000
@@ -47,9 +45,7 @@ LOOKS: Final = frozenset(
     }
 )  # fmt: skip
 """Functions that do not look into their first argument.
-
-All others may, and it counts each time.
-"""
+All others may, and it counts each time."""
 
 
 class Counted(Iterator[Any]):
@@ -260,9 +256,7 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
     "format": _format,
 }
 """By the name of a function: what refuses arguments before it is called.
-
-Takes them in the order of its parameters.
-"""
+Takes them in the order of its parameters."""
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 MOST_SAID: Final = 500
