@@ -11,7 +11,7 @@ import pytest
 from heatlite.core.action_payloads import ActionOutputs
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState
 from heatlite.core.status import ActionStatus, Control, Result, Signal, Status, Verb, state
-from heatlite.engine.execution.termination import Endings
+from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, resource, template, thing
@@ -580,7 +580,7 @@ def test_what_waits_for_another_times_out(queue: Engine) -> None:
     timing = Timing(depends_on=(live(queue, first).id,), timeout=60)
     queue.components.schedule.start(MEMBER, queue.get(second), Verb.CHECK, timing)
     action = live(queue, second)
-    endings = Endings(queue.store, queue.clock)
+    endings = Termination(queue.store, queue.clock)
     queue.clock.pass_(59)
     endings.time_out()
     assert live(queue, second).status is ActionStatus.WAITING

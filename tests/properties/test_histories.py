@@ -22,9 +22,10 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.state.protected import is_made
-from heatlite.engine.state.unit_of_work import Journal
+from heatlite.engine.state.unit_of_work import UnitOfWork
 from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints
+from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.stopping import Stopping
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
@@ -207,7 +208,7 @@ class World:
         """One process's attempt at an update; tell whether it succeeded. Raises Crash."""
         self.resources = Resources(STACK, self._surroundings)
         self.resources.phase = f"update {self.updates}"
-        journal = Journal(sorted(self.rows.values(), key=lambda row: row.id))
+        journal = UnitOfWork(sorted(self.rows.values(), key=lambda row: row.id))
         # No environment here has breakpoints, so nobody asks for mail and action.
         transitions = Transitions(journal, self.resources, Breakpoints(None, None), Clock().now, 0)  # type: ignore[arg-type]
         commits = 0
@@ -228,7 +229,7 @@ class World:
 
         stopping = Stopping(Clock(), lambda: None, patience=1e6, rolls_back=False, deadline=None)
         stopping.restore(self.stopped, 0.0)
-        walker = Walker(Clock(), Inline(), transitions, NoChildren(), Meter(), commit, no_park, bool, stopping)
+        walker = Walker(Clock(), Calls(Inline(), Meter()), transitions, NoChildren(), commit, no_park, bool, stopping)
         plan = converge(definition, journal.rows.values(), PlannedValues(self.resources))
         transitions.converging.start(definition, plan)
         list(walker.walk(plan, transitions.converging.begin))

@@ -17,7 +17,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
-from heatlite.engine.execution.termination import Endings
+from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request
 from heatlite.store.store import Store
 
@@ -65,7 +65,7 @@ def test_a_forced_delete_ends_whom_it_waits_for(store: Store, meter: Counting) -
     assert ending is not None
     delete = an_action(stack.id, verb=Verb.DELETE, inputs=ActionInputs(force=True), deadline=time.time() - 1)
     put_after(store, delete, holder)
-    endings = Endings(store, Clock())
+    endings = Termination(store, Clock())
     with ThreadPoolExecutor(1) as pool:
         with store.transaction():
             store.claims.lock_parent(ending)

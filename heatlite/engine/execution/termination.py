@@ -1,7 +1,7 @@
-"""How an action ends that nobody carries out to its end: a fault of ours, or a caller who will not wait.
+"""Terminate actions that no worker completes: forced cancels, timeouts, internal errors.
 
-The action, what it holds, the stack's state and those of its resources end in one transaction, so nothing stays
-IN_PROGRESS of which no action is left.
+The action, the stack's state and those of its resources end in one transaction. No row stays IN_PROGRESS without an
+action.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 
-class Endings:
-    """Ends actions from outside."""
+class Termination:
+    """Ends actions that no worker completes."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

@@ -22,7 +22,7 @@ from heatlite.engine.dispatch import Share
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.execution import Execution, Parts
 from heatlite.engine.execution.retention import Retention
-from heatlite.engine.execution.termination import Endings
+from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.values import Surroundings
 from heatlite.store.actions.claims import most_takeovers
@@ -44,6 +44,11 @@ SWEEP = 1.0
 
 BETWEEN_TAKEOVERS = 2.0
 """Seconds between the claims of two actions without progress: one that ends the worker ends no attempt of another."""
+
+TAKEN_OVER = (
+    "Taken over {} times without progress: each engine that carried it out ended or froze."
+    " Mend what ends it, then retry the stack or delete it."
+)
 
 
 class Ended(Exception):
@@ -94,7 +99,7 @@ class Worker:
         self._parts = Parts(
             store, surroundings, clock, settings, definitions, self._handlers, self._do_late, self._stopping, meter
         )
-        self._endings = Endings(store, clock)
+        self._termination = Termination(store, clock)
         self._claimed: set[tuple[str, int]] = set()
         """Actions and attempts that have a slot: an action may be claimed anew before its slot of before is free."""
         self._running: dict[str, tuple[int, Execution]] = {}
@@ -215,7 +220,8 @@ class Worker:
         rests = False
         try:
             if action.takeovers > self._settings.takeover_limit:
-                self._end_loop(action)
+                log.error("action %s: taken over too often without progress", action.id)
+                self._give_up(action, TAKEN_OVER.format(self._settings.takeover_limit))
                 return
             attempt = attempt or self._attempt(action)
             with attempt.lock:
@@ -243,7 +249,7 @@ class Worker:
         except Exception:
             # A fault of ours: the stack must not stay IN_PROGRESS for good.
             log.exception("action %s: internal error", action.id)
-            self._give_up(action)
+            self._give_up(action, "Internal error of the engine; its log has the details")
         finally:
             if not rests:
                 now = self._clock.now()
@@ -340,7 +346,7 @@ class Worker:
         now, limit = self._clock.now(), self._settings.execution_retry_limit
         if action.retries >= limit:
             reason = f"Begun {limit + 1} times, always in vain: {reason}"
-            self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
+            self._give_up(action, reason)
         else:
             pause = min(2.0**action.retries, LONGEST_PAUSE)
             self._insist(action, lambda: self._store_retry(action, reason, now + pause))
@@ -352,20 +358,9 @@ class Worker:
         with self._store.transaction():
             self._store.moves.requeue(action, reason, self._clock.now(), not_before)
 
-    def _end_loop(self, action: ActionRecord) -> None:
-        """End an action that no worker has survived."""
-        log.error("action %s: taken over too often without progress", action.id)
-        limit = self._settings.takeover_limit
-        reason = (
-            f"Taken over {limit} times without progress: each engine that carried it out ended or froze."
-            " Mend what ends it, then retry the stack or delete it."
-        )
-        self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
-
-    def _give_up(self, action: ActionRecord) -> None:
-        """End an action that hit a fault of ours."""
-        reason = "Internal error of the engine; its log has the details"
-        self._insist(action, lambda: self._endings.give_up(action, reason, self._settings.lease_seconds))
+    def _give_up(self, action: ActionRecord, reason: str) -> None:
+        """End an action that no worker can complete."""
+        self._insist(action, lambda: self._termination.give_up(action, reason, self._settings.lease_seconds))
 
     def _insist(self, action: ActionRecord, write: Callable[[], None]) -> None:
         """Write what becomes of an action, as soon as the database takes that."""
@@ -389,7 +384,7 @@ class Worker:
         asked = self._store.claims.controls(self.owner)
         for action_id, (_, execution) in running.items():
             if asked.get(action_id) is not execution.control:
-                execution.call()
+                execution.notify()
                 self._rouse(action_id)
 
     def _look_for_lost(self) -> None:
@@ -399,7 +394,7 @@ class Worker:
         held = set(self._store.claims.held_by(self.owner))
         for action_id, (_, execution) in running.items():
             if action_id not in held:
-                execution.call()
+                execution.notify()
                 self._rouse(action_id)
 
     def _lease_loop(self) -> None:
@@ -438,7 +433,7 @@ class Worker:
                 self._look_at_nested()
                 self._look_for_lost()
                 self._store.moves.wake_parked(now)
-                self._endings.time_out()
+                self._termination.time_out()
             except DatabaseUnavailable as error:
                 log.warning("cannot sweep: %s", error)
             except Exception:

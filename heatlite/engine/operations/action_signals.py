@@ -10,7 +10,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
 from heatlite.engine.admission.admission import audit
-from heatlite.engine.execution.termination import Endings, held_derived, suspend_derived
+from heatlite.engine.execution.termination import Termination, held_derived, suspend_derived
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -21,7 +21,7 @@ class ActionSignals:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._endings = Endings(store, clock)
+        self._endings = Termination(store, clock)
 
     def signal(self, context: Context, action: ActionRecord, signal: Signal, force: bool = False) -> ActionRecord:
         """Signal an action and the actions derived from it. Returns the action as stored afterwards.

@@ -1,4 +1,4 @@
-"""What the engine writes during one tick: rows and the events that tell of them, together or not at all."""
+"""Collect the rows and events of one tick, which are written together or not at all."""
 
 from dataclasses import dataclass, replace
 
@@ -88,8 +88,8 @@ class Writes:
     events: list[EventRecord]
 
 
-class Journal:
-    """The rows of one stack as the engine knows them, and what of them is not written yet."""
+class UnitOfWork:
+    """The rows of one stack in memory, with the changes and events that are not written yet."""
 
     def __init__(self, rows: list[ResourceRecord]) -> None:
         self.rows = {row.id: row for row in rows}
@@ -102,16 +102,16 @@ class Journal:
         self._events: list[EventRecord] = []
 
     def named(self, name: str) -> list[ResourceRecord]:
-        """The rows of one name, oldest first."""
+        """Return the rows of one name, oldest first."""
         return [self.rows[key] for key in self._names.get(name, ())]
 
     def insert(self, row: ResourceRecord) -> None:
-        """A new row."""
+        """Add a row."""
         self.rows[row.id] = self._new[row.id] = row
         self._names.setdefault(row.name, []).append(row.id)
 
     def save(self, row: ResourceRecord) -> None:
-        """A row has changed."""
+        """Replace a row."""
         self.rows[row.id] = row
         if row.id in self._new:
             self._new[row.id] = row
@@ -119,24 +119,24 @@ class Journal:
             self._changed[row.id] = row
 
     def delete(self, row: ResourceRecord) -> None:
-        """A row is no longer needed."""
+        """Remove a row."""
         del self.rows[row.id]
         self._names[row.name].remove(row.id)
         self._changed.pop(row.id, None)
         if self._new.pop(row.id, None) is None:
             self._gone.append(row.id)
 
-    def tell(self, event: EventRecord) -> None:
-        """Something happened."""
+    def record_event(self, event: EventRecord) -> None:
+        """Add an event."""
         self._events.append(event)
 
     @property
     def dirty(self) -> bool:
-        """Whether there is anything to write."""
+        """True if there is anything to write."""
         return bool(self._new or self._changed or self._gone or self._events)
 
     def take(self) -> Writes:
-        """Everything that is not written yet; from now on it counts as written."""
+        """Return everything that is not written yet, and count it as written."""
         writes = Writes(list(self._new.values()), list(self._changed.values()), self._gone, self._events)
         self._new, self._changed, self._gone, self._events = {}, {}, [], []
         return writes

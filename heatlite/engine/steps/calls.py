@@ -1,8 +1,9 @@
 """Run handler calls in the threads of a pool and collect their results."""
 
 import queue
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor as Pool
 
 from heatlite.core.meter import Meter
@@ -11,14 +12,15 @@ from heatlite.engine.steps.step_execution import HandlerCall
 
 
 class Calls:
-    """The handler calls of one walk. `on_result` is called in a thread of the pool after each."""
+    """The handler calls of one execution."""
 
-    def __init__(self, pool: Pool, meter: Meter, on_result: Callable[[], None]) -> None:
+    def __init__(self, pool: Pool, meter: Meter) -> None:
+        self.wakeup = threading.Event()
+        """Set when there are results."""
         self.running: set[HandlerCall] = set()
         """Calls in the pool whose results were not taken."""
         self._pool = pool
         self._meter = meter
-        self._on_result = on_result
         self._results: queue.SimpleQueue[HandlerCall] = queue.SimpleQueue()
         self._unwritten: dict[HandlerCall, str | None] = {}
         """The running calls, and those since the last commit, with the ids of their objects as last written."""
@@ -37,7 +39,7 @@ class Calls:
     def _advance_in_thread(self, call: HandlerCall) -> None:
         self.advance(call)
         self._results.put(call)
-        self._on_result()
+        self.wakeup.set()
 
     def advance(self, call: HandlerCall) -> None:
         """Advance a call in this thread and measure it."""
@@ -53,7 +55,7 @@ class Calls:
             yield call
 
     def wait(self) -> None:
-        """Wait until no call runs."""
+        """Wait until no call runs, so that the next attempt repeats none that still runs."""
         while self.running:
             self.running.discard(self._results.get())
 
@@ -62,5 +64,5 @@ class Calls:
         self._unwritten = {call: before for call, before in self._unwritten.items() if call in self.running}
 
     def unwritten(self) -> list[HandlerCall]:
-        """Return the calls that have made an object whose id no row holds."""
+        """Return the calls that have made an object whose id no row holds. No call may run."""
         return [call for call, before in self._unwritten.items() if call.resource.physical_id not in (None, before)]

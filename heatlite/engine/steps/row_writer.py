@@ -10,7 +10,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
-from heatlite.engine.state.unit_of_work import Journal, resource_event, row_moved
+from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_moved
 from heatlite.engine.state.values import Resources
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -24,7 +24,7 @@ STATE_CHANGED = "state changed"
 class RowWriter:
     """Changes the rows of one stack in the unit of work."""
 
-    def __init__(self, unit_of_work: Journal, resources: Resources, now: Callable[[], float]) -> None:
+    def __init__(self, unit_of_work: UnitOfWork, resources: Resources, now: Callable[[], float]) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
         """To converge: the row of each name that is complete."""
         self.interrupted = {key for key, row in unit_of_work.rows.items() if row.status is Status.IN_PROGRESS}
@@ -167,14 +167,14 @@ class RowWriter:
 
     def _emitted(self, row: ResourceRecord, now: float) -> ResourceRecord:
         self.unit_of_work.save(row)
-        self.unit_of_work.tell(resource_event(row, now))
+        self.unit_of_work.record_event(resource_event(row, now))
         return row
 
     # -- events only -------------------------------------------------------------------------------
 
     def record_event(self, row: ResourceRecord) -> None:
         """Write an event of the row as given; the row itself stays."""
-        self.unit_of_work.tell(resource_event(row, self.now()))
+        self.unit_of_work.record_event(resource_event(row, self.now()))
 
     def record_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> None:
         """Write the event of a state that the row only passes through."""

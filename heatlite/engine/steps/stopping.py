@@ -9,6 +9,9 @@ from heatlite.core.status import Control, Verb
 from heatlite.engine.state.database_retry import patiently
 from heatlite.engine.steps.step_execution import StepExecution
 
+MAX_FAILURE_TEXT = 64 * 1024
+"""Characters of failures that are kept for the next attempt: of thousands, the first ones."""
+
 
 class Stop(Enum):
     """The reason why no further step begins; the value stands in the reason of an aborted resource."""
@@ -56,6 +59,8 @@ class Stopping:
         rolls_back: bool,
         deadline: float | None,
     ) -> None:
+        self.failures: list[str] = []
+        """``Resource CREATE failed: …``, in the order in which they happened."""
         self.cause: Stop | None = None
         """The reason why the operation stops, on any engine: never DRAIN."""
         self.deadline = deadline
@@ -84,9 +89,19 @@ class Stopping:
 
         `suspended`: the seconds for which the action was suspended so far. They do not count.
         """
+        failures = self._first_failures()
         if self.cause is None or self.patience_ends is None:
-            return StopRecord(self.is_made)
-        return StopRecord(self.is_made, self.cause.name, self.patience_ends - suspended)
+            return StopRecord(self.is_made, failures=failures)
+        return StopRecord(self.is_made, self.cause.name, self.patience_ends - suspended, failures)
+
+    def _first_failures(self) -> tuple[str, ...]:
+        room, found = MAX_FAILURE_TEXT, list[str]()
+        for text in self.failures:
+            room -= len(text)
+            if room < 0:
+                break
+            found.append(text)
+        return tuple(found)
 
     def restore(self, stopped: StopRecord, suspended: float) -> None:
         """Continue with the record of an earlier attempt."""
@@ -94,6 +109,7 @@ class Stopping:
             self.finish_making()
         if stopped.cause is not None and stopped.until is not None:
             self.cause, self.patience_ends = Stop[stopped.cause], stopped.until + suspended
+        self.failures += stopped.failures
 
     def finish_making(self) -> None:
         """Note that all that was wanted exists. A failed clean-up is no reason for a rollback."""
@@ -104,6 +120,7 @@ class Stopping:
         self.cause, self.control, self.patience_ends = None, None, None
         self.deadline = deadline
         self.rolls_back = self.is_made = False
+        self.failures.clear()
 
     def notify(self) -> None:
         """Have the control read again: it has changed, or the lease was lost (from any thread)."""

@@ -9,8 +9,8 @@ from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.tree_budget import Budget
-from heatlite.engine.state.hooks import PRE_DELETE, expired_text
-from heatlite.engine.state.unit_of_work import Journal
+from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits_at
+from heatlite.engine.state.unit_of_work import UnitOfWork
 from heatlite.engine.state.values import Resources
 from heatlite.engine.steps import check_verdicts
 from heatlite.engine.steps.backoff import Retry, back_off
@@ -20,6 +20,7 @@ from heatlite.engine.steps.handlers import LEFT, failure_text
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
 from heatlite.engine.steps.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.steps.stopping import Stop, aborted_text
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
 from heatlite.template.replacement import KEEP
@@ -44,7 +45,7 @@ class Transitions:
 
     def __init__(
         self,
-        unit_of_work: Journal,
+        unit_of_work: UnitOfWork,
         resources: Resources,
         breakpoints: Breakpoints,
         now: Callable[[], float],
@@ -272,6 +273,17 @@ class Transitions:
         self.rows.record_event(replace(row, status_reason=reason))
         if row.verb is Verb.DELETE and row.status is Status.COMPLETE:
             self._remove(row)
+
+    def settle_leftovers(self, stop: Stop | None) -> None:
+        """Fail what an earlier attempt left in progress and this one has stopped too soon to take up."""
+        if stop is None:
+            return
+        for row in [*self.rows.unit_of_work.rows.values()]:
+            hook = waits_at(row)
+            if row.status is Status.IN_PROGRESS:
+                self.fail(row, aborted_text(row.verb, stop))
+            elif hook is not None:
+                self.end_wait(row, aborted_text(verb_of(hook), stop))
 
     # -- deleted objects ---------------------------------------------------------------------------
 

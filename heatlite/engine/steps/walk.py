@@ -8,15 +8,12 @@ intent: their handlers run within the tick. The walk decides the order; `transit
 import heapq
 import itertools
 import math
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor as Pool
 from dataclasses import replace
 from functools import partial
 
 from heatlite.core.clock import Clock
-from heatlite.core.meter import Meter
 from heatlite.engine.planning.plan import Plan, Step, waiting
 from heatlite.engine.state.database_retry import patiently
 from heatlite.engine.steps.calls import Calls
@@ -42,17 +39,14 @@ class Walker:
     def __init__(
         self,
         clock: Clock,
-        pool: Pool,
+        calls: Calls,
         transitions: Transitions,
         children: Children,
-        meter: Meter,
         commit: Callable[[], None],
         park: Callable[[int, Sequence[HookWait]], bool],
         set_aside: Callable[[], bool],
         stopping: Stopping,
     ) -> None:
-        self.failures: list[str] = []
-        """``Resource CREATE failed: …``, in the order in which they happened."""
         self._clock = clock
         self._transitions = transitions
         self._commit = commit
@@ -62,8 +56,8 @@ class Walker:
         self._children = ChildWaits(
             clock, transitions, children, stopping, self._is_required, self._settle, self._pause
         )
-        self._wakeup = threading.Event()
-        self._calls = Calls(pool, meter, self._wakeup.set)
+        self._calls = calls
+        self._wakeup = calls.wakeup
         self._after_commit: list[HandlerCall] = []
         self._pauses: list[tuple[float, int, HandlerCall | NestedOperation]] = []
         self._held: list[HookWait] = []
@@ -99,20 +93,6 @@ class Walker:
     def is_nudged(self) -> bool:
         """True if a notification has arrived since the last tick."""
         return self._wakeup.is_set()
-
-    # -- handler calls -----------------------------------------------------------------------------
-
-    def wait_for_calls(self) -> None:
-        """Wait until no handler runs, so that the next attempt does not repeat a running call."""
-        self._calls.wait()
-
-    def written(self) -> None:
-        """Note that a commit holds all results so far."""
-        self._calls.written()
-
-    def unwritten(self) -> list[HandlerCall]:
-        """Return the calls that have made an object whose id no row holds. No handler may run."""
-        return self._calls.unwritten()
 
     # -- walk --------------------------------------------------------------------------------------
 
@@ -289,8 +269,8 @@ class Walker:
             return
         if execution.failure is not None:
             text = f"Resource {execution.verb} failed: {execution.failure.text}"
-            if not self._optional and text not in self.failures:  # an earlier attempt may have met the same
-                self.failures.append(text)
+            if not self._optional and text not in self._stopping.failures:  # an earlier attempt may have met the same
+                self._stopping.failures.append(text)
             if not self._goes_on:
                 self._stopping.fail()
                 return

@@ -1,0 +1,187 @@
+"""Commits of one execution: each a fenced transaction that writes a tick, or releases the action."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from heatlite.core.action_payloads import ActionData, StopRecord
+from heatlite.core.check_tally import CheckTally
+from heatlite.core.clock import Clock
+from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
+from heatlite.engine.execution.termination import outputs, suspend_derived
+from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.unit_of_work import UnitOfWork, Writes
+from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
+from heatlite.engine.steps.calls import Calls
+from heatlite.engine.steps.children import Children, Order
+from heatlite.engine.steps.step_execution import HookWait
+from heatlite.engine.steps.stopping import Stopping
+from heatlite.engine.steps.transitions import Transitions
+from heatlite.store.errors import AlreadyCommitted
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+
+class Commits:
+    """Writes the progress and the end of one action."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        lease: float,
+        action: ActionRecord,
+        unit_of_work: UnitOfWork,
+        transitions: Transitions,
+        breakpoints: Breakpoints,
+        children: Children,
+        calls: Calls,
+        stopping: Stopping,
+    ) -> None:
+        self.action = action
+        """The action as last written."""
+        self.data = action.data
+        """The action's data, to be written with the next commit."""
+        self.control: Control | None = None
+        """The control as of the last commit."""
+        self.result: Result | None = None
+        """The result, once the end is written."""
+        self.suspected = action.takeovers
+        """The number of takeovers without progress; 0 after a commit."""
+        self._store = store
+        self._clock = clock
+        self._lease = lease
+        self._unit_of_work = unit_of_work
+        self._transitions = transitions
+        self._breakpoints = breakpoints
+        self._children = children
+        self._calls = calls
+        self._stopping = stopping
+        self._recorded: int | None = None
+        """The size of the stack's rows as other walks of the tree know it."""
+
+    def write_progress(self) -> None:
+        """Write the changes of a tick, if there are any, and the state that the next attempt needs."""
+        stopped = self._stopping.record(self.action.suspended)
+        tally = self._transitions.operations.tally
+        data = replace(
+            self.kept_data(),
+            stopping=None if stopped == StopRecord() else stopped,
+            checked=None if tally == CheckTally() else tally.copy(),
+        )
+        is_news, self.data = data != self.data, data
+        if self._unit_of_work.dirty or self._children.placed or is_news:
+            self.commit()
+
+    def kept_data(self) -> ActionData:
+        """Return the action's data without that of the running phase."""
+        return replace(self.data, stopping=None, checked=None)
+
+    def commit(
+        self,
+        stack: StackRecord | None = None,
+        ends: Result | None = None,
+        also: Callable[[], None] | None = None,
+        reason: str = "",
+    ) -> None:
+        """Write a tick in one fenced transaction, repeated until the database takes it; nothing is written twice.
+
+        `stack`: its new state. `ends`: the action's result. `also` writes more in the same transaction. `reason`: that
+        of the end of an action without a new stack state.
+        """
+        writes, orders, budget = self._unit_of_work.take(), self._children.take(), self._transitions.budget
+        if ends is not None:
+            budget.recount([*self._unit_of_work.rows.values()])
+            self.data = self.kept_data()
+        try:
+            patiently(self._clock, partial(self._write, writes, orders, stack, ends, also, reason))
+        except AlreadyCommitted as committed:
+            self.control = committed.control
+        self.action = replace(self.action, data=self.data, commits=self.action.commits + 1)
+        self.suspected = 0
+        self._calls.written()
+        self._recorded = budget.to_record()
+        budget.written()
+        self._stopping.control = self.control
+        if orders:
+            self._children.written(orders)
+        self.result = ends
+
+    def park(self, children: int, held: Sequence[HookWait]) -> bool:
+        """Release the action until one of its `children` actions has ended or one of the `held` waits is over.
+
+        Returns False if that has happened already, or if the action has a control.
+        """
+        store, action = self._store, self.action
+        with store.transaction():
+            now = self._clock.now()
+            self.control = store.claims.renew(action, now, self._lease)
+            stays = self.control is None and not self._breakpoints.over(held, now)
+            status, wake_at, reason = parked_as(held)
+            parked = stays and store.moves.park(action, children, status, now, wake_at, reason)
+        self._stopping.control = None if parked else self.control
+        return parked
+
+    def set_aside(self) -> bool:
+        """Release the action until it is resumed, and suspend all actions derived from it.
+
+        Returns False if it has another control by now.
+        """
+        store, action, now = self._store, self.action, self._clock.now()
+        with store.transaction():
+            # This locks the root of the tree, too: every worker locks it before anything else of the tree.
+            store.stacks.lock(action.stack_id)
+            self.control = store.claims.renew(action, now, self._lease)
+            aside = store.moves.suspend_held(action, now)
+            if aside:
+                # Children that were ordered after the request do not have the control yet.
+                suspend_derived(store, action, now)
+        self._stopping.control = None if aside else self.control
+        return aside
+
+    def _write(
+        self,
+        writes: Writes,
+        orders: list[Order],
+        stack: StackRecord | None,
+        ends: Result | None,
+        also: Callable[[], None] | None,
+        reason: str,
+    ) -> None:
+        store, action, now = self._store, self.action, self._clock.now()
+        with store.transaction():
+            if ends is not None:
+                store.claims.lock_parent(action)
+            data = None if self.data == action.data else self.data
+            self.control = store.claims.begin_commit(action, now, self._lease, data)
+            store.resources.insert_many(writes.new)
+            store.resources.save_many(writes.changed)
+            store.resources.delete_many(writes.gone)
+            self._children.write(orders)
+            held = self._transitions.budget.to_record()
+            if held is not None and held != self._recorded:
+                store.stack_sizes.record_resources(action.stack_id, action.root_id, held)
+            if also is not None:
+                also()
+            events = writes.events
+            if stack is not None and self.control is Control.ABORT:
+                # A delete has taken over the stack's state; this action still writes the resources' events.
+                events = [event for event in events if event.physical_id != stack.id]
+                stack = None
+                if ends is Result.CANCEL:
+                    reason = "the stack is deleted"
+            store.events.append_many(events)
+            if stack is not None:
+                store.stacks.save(stack)
+                if stack.deleted_at is not None:
+                    store.controls.cancel_queued([stack.id], "the stack is deleted", now)  # the scheduled ones
+                    store.snapshots.clear(stack.id)
+                    store.credentials.delete(stack.id)
+                    store.accounts.delete_all(stack.id)
+                    store.suppressed.clear(stack.id)  # unreachable from now on, and they may hold secrets
+            if ends is not None:
+                self._breakpoints.forget()
+                reason = reason if stack is None else stack.status_reason
+                checked = self._transitions.operations.tally if action.verb is Verb.CHECK else None
+                ended = outputs(ends, reason, stack, checked)
+                store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)

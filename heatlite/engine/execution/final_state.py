@@ -1,0 +1,77 @@
+"""The states of a stack at the end of an operation, and at the beginning of its rollback."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heatlite.core.status import Status, Verb
+from heatlite.engine.state.unit_of_work import moved
+from heatlite.engine.state.values import Resources
+from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT
+from heatlite.engine.steps.stopping import Stop, Stopping
+from heatlite.engine.steps.transitions import Transitions
+from heatlite.store.records import ResourceRecord, StackRecord
+
+
+def completed_stack(
+    stack: StackRecord, rows: Sequence[ResourceRecord], resources: Resources, left: Sequence[str], now: float
+) -> StackRecord:
+    """Return the stack after a success. `left`: the objects that a deletion leaves behind."""
+    verb = stack.verb
+    reason = f"Stack {verb} completed successfully"
+    if verb is Verb.CHECK and any(not resources.type_of(row).has("check") for row in rows):
+        reason += ". 'CHECK' not fully supported (see resources)"
+    drifted = [row.name for row in rows if row.verb is verb and row.status_reason.startswith(DIFFERS)]
+    if verb is Verb.CHECK and drifted:
+        reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
+    if verb is Verb.DELETE and left:
+        reason += f". {LEFT}{'; '.join(left)}"
+    stack = moved(stack, verb, Status.COMPLETE, reason)
+    match verb:
+        case Verb.CREATE | Verb.UPDATE | Verb.RESTORE:
+            return replace(stack, previous_template_id=None, previous_environment=None)
+        case Verb.UNLOCK:
+            return replace(stack, lock=None)
+        case Verb.DELETE:
+            return replace(stack, deleted_at=now)
+        case _:
+            return stack
+
+
+def failed_stack(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> StackRecord:
+    """Return the stack after a failure."""
+    return moved(stack, stack.verb, Status.FAILED, _failure_reason(stack, stopping, transitions))
+
+
+def _failure_reason(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> str:
+    match stopping.stop:
+        case Stop.TIMEOUT:
+            return "Timed out"
+        case Stop.CANCEL | Stop.FORCE_CANCEL | Stop.CANCEL_ROLLBACK | Stop.ABORT:
+            return f"Stack {stack.verb} cancelled"
+        case _ if transitions.operations.tally.unknown:
+            return transitions.operations.tally.reason()
+        case _:
+            return "; ".join(stopping.failures)
+
+
+def rollback_target(stack: StackRecord) -> StackRecord:
+    """Return the stack that a rollback restores. A rolled-back create keeps its template, for a retry."""
+    if stack.previous_template_id is None or stack.previous_environment is None:
+        return stack
+    return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
+
+
+def in_rollback(stack: StackRecord, nothing: str | None) -> StackRecord:
+    """Return the stack at the beginning of a rollback. `nothing`: the empty template, if a create is undone."""
+    stack = moved(stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
+    if nothing is not None:
+        return replace(stack, previous_template_id=nothing, previous_environment={})
+    if stack.previous_template_id is None or stack.previous_environment is None:
+        return stack
+    return replace(
+        stack,
+        template_id=stack.previous_template_id,
+        environment=stack.previous_environment,
+        previous_template_id=None,
+        previous_environment=None,
+    )

@@ -1,0 +1,26 @@
+"""Write and delete the contents of snapshots."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor as Pool
+from dataclasses import replace
+
+from heatlite.engine.planning.snapshot_parts import parts
+from heatlite.engine.planning.stack_document import stack_record
+from heatlite.engine.state.values import Resources
+from heatlite.engine.steps.handlers import drop_saved
+from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
+from heatlite.store.store import Store
+
+
+def drop_parts(snapshots: Sequence[SnapshotRecord], resources: Resources, pool: Pool) -> list[str]:
+    """Let the types delete their parts of snapshots. Returns the failures."""
+    found = [part for snapshot in snapshots for part in parts(snapshot, resources)]
+    return [failure for failure in pool.map(drop_saved, found) if failure is not None]
+
+
+def write_snapshot(store: Store, stack: StackRecord, rows: list[ResourceRecord], snapshot_id: str) -> None:
+    """Write the contents of a new snapshot. A nested stack has none: its root's snapshot holds it."""
+    snapshot = store.snapshots.get(stack.id, snapshot_id)
+    if snapshot is not None:
+        record = stack_record(store, stack, rows)
+        store.snapshots.save(replace(snapshot, status=stack.status, status_reason=stack.status_reason, data=record))
