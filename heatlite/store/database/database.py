@@ -210,7 +210,7 @@ class Database:
     # -- statements ------------------------------------------------------------------------------
 
     def read(self, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
-        """Return all rows of a SELECT, with ``?`` for each parameter. Raises DatabaseUnavailable."""
+        """Return all rows of a SELECT with ``?`` marks. Raises DatabaseUnavailable."""
         sql = self._with_marks(sql)
         if self._state.pace is Pace.REQUEST and sql.endswith(" FOR UPDATE"):
             return self._locked(sql, parameters)
@@ -247,7 +247,7 @@ class Database:
         return sql, parameters
 
     def write(self, sql: str, parameters: Parameters = ()) -> int:
-        """Change rows, with ``?`` for each parameter, and return their number. Only inside a transaction."""
+        """Change rows by SQL with ``?`` marks; return their number. In a transaction only."""
         self._check_open()
         return self._run(self._with_marks(sql), parameters).rowcount
 
@@ -260,7 +260,7 @@ class Database:
             raise self.translate_error(error) from error
 
     def _with_marks(self, sql: str) -> str:
-        """Return SQL with the driver's parameter marks; the SQL of peewee has them already."""
+        """Return SQL with the marks of the driver; the SQL of peewee has them already."""
         return sql if self.dialect is Dialect.SQLITE else sql.replace("?", "%s")
 
     def _check_open(self) -> None:
@@ -429,7 +429,7 @@ class Database:
             self._writing.release()
 
     def _begin(self, left: float) -> None:
-        """Begin a transaction. On SQLite, another process's write is waited for `left` seconds at most."""
+        """Begin a transaction. SQLite waits at most `left` seconds for another writer."""
         if self.dialect is not Dialect.SQLITE:
             self._run("BEGIN", ())
         elif left > BUSY_SECONDS - 0.5:
