@@ -52,8 +52,8 @@ from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.mailbox import StoredMailbox
 from heatlite.engine.state.recorded_clouds import StackClouds
+from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.engine.state.template_types import TemplateTypes
-from heatlite.engine.state.values import Surroundings
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.deployments import Deployments
 from heatlite.nodes.orchestrator import Orchestrator
@@ -173,7 +173,7 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
     dispatcher = _dispatcher(settings)
     share = dispatcher.share
     due = (components.maintenance.expire_locks, components.schedule.sweep)
-    worker = Worker(store, components.surroundings, clock, settings, components.definitions, due, meter, share)
+    worker = Worker(store, components.engine_services, clock, settings, components.definitions, due, meter, share)
     sinks = Sinks(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
     deployments = Deployments(store, clock, components.ledger, components.signals)
     orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
@@ -263,7 +263,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         clouds,
         accounts,
     )
-    surroundings = Surroundings(
+    engine_services = EngineServices(
         types,
         clock.now,
         services,
@@ -275,7 +275,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         settings.max_resource_data,
         settings.max_stack_data,
     )
-    reading = Reading(store, surroundings, definitions)
+    reading = Reading(store, engine_services, definitions)
     containers = None
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
@@ -293,7 +293,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
             store, clock, settings, definitions, preparation, admission, reading, schedule, clouds, stack_clouds
         ),
         exports=Export(store, clock, settings, admission),
-        snapshots=Snapshots(store, clock, settings, admission, preparation, definitions, surroundings),
+        snapshots=Snapshots(store, clock, settings, admission, preparation, definitions, engine_services),
         maintenance=MaintenanceLock(store, clock, admission),
         protection=Protection(store, clock, admission),
         schedule=schedule,
@@ -311,7 +311,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         definitions=definitions,
         store=store,
         types=types,
-        surroundings=surroundings,
+        engine_services=engine_services,
         streams=streams,
         ourselves=ourselves,
         accounts=accounts,

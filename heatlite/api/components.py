@@ -19,7 +19,7 @@ from heatlite.engine.outbound.self_auth import Ourselves
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.values import Surroundings
+from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.nodes.agents import Agents
 from heatlite.nodes.playbooks import Playbooks
 from heatlite.nodes.registration import Nodes
@@ -53,7 +53,7 @@ class Components:
     definitions: Definitions
     store: Store
     types: Registry
-    surroundings: Surroundings
+    engine_services: EngineServices
     streams: Streams
     ourselves: Ourselves | None
     accounts: Accounts | None

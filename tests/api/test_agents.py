@@ -51,7 +51,7 @@ class Place:
 
     @property
     def cloud(self) -> View:
-        return cast(View, self.server.components.surroundings.services.clouds.of(ADMIN).cloud)
+        return cast(View, self.server.components.engine_services.services.clouds.of(ADMIN).cloud)
 
     def found(self) -> dict[str, str]:
         """The users and projects in the stack domain: id → name."""

@@ -84,7 +84,7 @@ class OnCloud(Engine):
     @property
     def cloud(self) -> Cloud:
         """The cloud as the project of the stacks sees it."""
-        return self.server.components.surroundings.services.clouds.of(self.who.project).cloud
+        return self.server.components.engine_services.services.clouds.of(self.who.project).cloud
 
     def holdings(self) -> dict[str, set[str]]:
         """What the project has, and what everybody may use: kind → ids."""

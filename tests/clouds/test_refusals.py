@@ -179,7 +179,7 @@ EXPECTED |= dict.fromkeys(QUOTAS, (OverQuota, None))
 def test_simulated(simulated: Begin) -> None:
     member = simulated()
     of = Asked(member, member, member.who.project)
-    of.admin = member.server.components.surroundings.services.clouds.of("admin").cloud.call
+    of.admin = member.server.components.engine_services.services.clouds.of("admin").cloud.call
     assert refused(of, member.who.project) == EXPECTED
 
 

@@ -22,8 +22,8 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.state.protected import is_made
+from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork
-from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.stopping import Stopping
@@ -197,8 +197,8 @@ class World:
         # No resource here makes a nested stack: the store is asked for nothing but whether anything is protected, and
         # definitions and types of templates are asked for nothing.
         store = SimpleNamespace(resources=self)
-        self._surroundings = Surroundings(registry, Clock().now, services, store, None, None, None)  # type: ignore[arg-type]
-        self.resources = Resources(STACK, self._surroundings)
+        self._engine_services = EngineServices(registry, Clock().now, services, store, None, None, None)  # type: ignore[arg-type]
+        self.resources = ResourceFactory(STACK, self._engine_services)
 
     def any_protected(self, _root_id: str) -> bool:
         """In place of the store's rows."""
@@ -206,7 +206,7 @@ class World:
 
     def attempt(self, definition: Definition, die_at_commit: int | None) -> bool:
         """One process's attempt at an update; tell whether it succeeded. Raises Crash."""
-        self.resources = Resources(STACK, self._surroundings)
+        self.resources = ResourceFactory(STACK, self._engine_services)
         self.resources.phase = f"update {self.updates}"
         journal = UnitOfWork(sorted(self.rows.values(), key=lambda row: row.id))
         # No environment here has breakpoints, so nobody asks for mail and action.

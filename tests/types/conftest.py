@@ -96,7 +96,7 @@ class Cloudy(Engine):
 
     def view(self, project: str | None = None) -> View:
         """The cloud as a project sees it; without a name: the project whose stacks these are."""
-        clouds = self.server.components.surroundings.services.clouds
+        clouds = self.server.components.engine_services.services.clouds
         return cast(View, clouds.of(project or self.who.project).cloud)
 
     @property

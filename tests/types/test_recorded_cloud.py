@@ -264,9 +264,9 @@ class TestAWorkerElsewhere:
         yield cloudy, stack
 
     def _move(self, cloudy: Cloudy, clouds: Clouds) -> None:
-        surroundings = cloudy.server.components.surroundings
-        object.__setattr__(surroundings.services, "clouds", clouds)
-        surroundings.stack_clouds._clouds = clouds
+        engine_services = cloudy.server.components.engine_services
+        object.__setattr__(engine_services.services, "clouds", clouds)
+        engine_services.stack_clouds._clouds = clouds
 
     def _other(self, cloudy: Cloudy) -> Clouds:
         return Clouds("simulated", cloudy.clock.now, simulate(Scenario(), cloudy.clock).view)

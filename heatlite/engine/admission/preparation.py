@@ -24,7 +24,7 @@ from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.outbound.file_containers import Containers
 from heatlite.engine.outbound.template_fetch import Fetcher
 from heatlite.engine.planning.child_definition import check_immutable
-from heatlite.engine.planning.definition_diff import outline
+from heatlite.engine.planning.definition_diff import definition_diff
 from heatlite.engine.state.agent_accounts import may_want
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.requests import Request
@@ -106,10 +106,11 @@ class Preparation:
             template, environment = self._read_over(stack, request) if existing else self._read(request)
             template_id = self._store.templates.address(template.document, template.files)
             if template_id == stack.template_id and environment == before.environment:
-                return Examined(self._store.resources.types(stack.id), outline(before, before, template_id, Mask(list)))
+                differences = definition_diff(before, before, template_id, Mask(list))
+                return Examined(self._store.resources.types(stack.id), differences)
             definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
             problems, nested = examine(definition, self._types)
-        effect = outline(before, definition, template_id, Mask(lambda: nested.secrets))
+        effect = definition_diff(before, definition, template_id, Mask(lambda: nested.secrets))
         fault = next((problem.error for problem in problems if problem.severity == "error"), None)
         return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
 

@@ -23,8 +23,8 @@ from heatlite.engine.state.database_retry import patiently
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.protected import declare
+from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork, moved, stack_event
-from heatlite.engine.state.values import Resources, Surroundings
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.children import Children, keeps_objects
@@ -53,7 +53,7 @@ class Parts:
     """What every execution works with."""
 
     store: Store
-    surroundings: Surroundings
+    engine_services: EngineServices
     clock: Clock
     settings: Settings
     definitions: Definitions
@@ -80,7 +80,7 @@ class Execution:
         self._parts = parts
         self._stack = stack
         self._unit_of_work = UnitOfWork(rows)
-        self._resources = Resources(stack, parts.surroundings)
+        self._resources = ResourceFactory(stack, parts.engine_services)
         self._breakpoints = Breakpoints(parts.store.messages, action)
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
@@ -219,7 +219,7 @@ class Execution:
         if self.action.failed_dependencies:
             self._end_unbegun()
             return
-        objection = "" if self._needs_no_cloud else self._parts.surroundings.stack_clouds.objection(self._stack)
+        objection = "" if self._needs_no_cloud else self._parts.engine_services.stack_clouds.objection(self._stack)
         if objection:
             self._end_refused(objection)
             return
@@ -357,10 +357,10 @@ class Execution:
         yield from self._walker.walk(plan, self._transitions.operations.begin_delete)
         if self._stack.parent_id is None and self._outcome() is Result.OK:
             # Before the stack's end is written: there is nobody to do it after that.
-            store, clouds = self._parts.store, self._parts.surroundings.services.clouds
+            store, clouds = self._parts.store, self._parts.engine_services.services.clouds
             clouds.revoke(store.credentials.of(self._stack.id))
-        if self._outcome() is Result.OK and self._parts.surroundings.accounts is not None:
-            self._parts.surroundings.accounts.close_all(self._stack)
+        if self._outcome() is Result.OK and self._parts.engine_services.accounts is not None:
+            self._parts.engine_services.accounts.close_all(self._stack)
         yield from self._end()
 
     def _deletes(self, row: ResourceRecord) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heatlite.core.status import Status, Verb
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import moved
-from heatlite.engine.state.values import Resources
 from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.steps.stopping import Stop, Stopping
 from heatlite.engine.steps.transitions import Transitions
@@ -13,7 +13,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 
 
 def completed_stack(
-    stack: StackRecord, rows: Sequence[ResourceRecord], resources: Resources, left: Sequence[str], now: float
+    stack: StackRecord, rows: Sequence[ResourceRecord], resources: ResourceFactory, left: Sequence[str], now: float
 ) -> StackRecord:
     """Return the stack after a success. `left`: the objects that a deletion leaves behind."""
     verb = stack.verb

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from heatlite.engine.planning.snapshot_parts import parts
 from heatlite.engine.planning.stack_document import stack_record
-from heatlite.engine.state.values import Resources
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.steps.handlers import drop_saved
 from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 
 
-def drop_parts(snapshots: Sequence[SnapshotRecord], resources: Resources, pool: Pool) -> list[str]:
+def drop_parts(snapshots: Sequence[SnapshotRecord], resources: ResourceFactory, pool: Pool) -> list[str]:
     """Let the types delete their parts of snapshots. Returns the failures."""
     found = [part for snapshot in snapshots for part in parts(snapshot, resources)]
     return [failure for failure in pool.map(drop_saved, found) if failure is not None]

@@ -24,7 +24,7 @@ from heatlite.engine.execution.execution import Execution, Parts
 from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.values import Surroundings
+from heatlite.engine.state.resource_factory import EngineServices
 from heatlite.store.actions.claims import most_takeovers
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ServiceRecord
@@ -80,7 +80,7 @@ class Worker:
     """One engine. `start` it once; `stop` gives back what it has not finished."""
 
     def __init__(
-        self, store: Store, surroundings: Surroundings, clock: Clock, settings: Settings, definitions: Definitions,
+        self, store: Store, engine_services: EngineServices, clock: Clock, settings: Settings, definitions: Definitions,
         due: Sequence[Callable[[], None]], meter: Meter, share: Share
     ) -> None:
         """`due` are asked once a second to see to whose time has come; they may raise DatabaseUnavailable."""
@@ -97,7 +97,7 @@ class Worker:
         self._late = logs.Pool(settings.handler_threads, "late")
         self._stopping = threading.Event()
         self._parts = Parts(
-            store, surroundings, clock, settings, definitions, self._handlers, self._do_late, self._stopping, meter
+            store, engine_services, clock, settings, definitions, self._handlers, self._do_late, self._stopping, meter
         )
         self._termination = Termination(store, clock)
         self._claimed: set[tuple[str, int]] = set()

@@ -8,7 +8,7 @@ from heatlite.core.errors import ActionInProgress, ResourceNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.locked_children import Sparing
+from heatlite.engine.planning.locked_children import LockedChildren
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
@@ -49,7 +49,7 @@ class HealthMarks:
             row = self._reading.resource(stack, resource)
             if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
                 raise ResourceNotFound(resource_name=resource, stack_name=stack.name)
-            locked = Sparing(self._store, self._definitions, self._reading, stack).locked(row)
+            locked = LockedChildren(self._store, self._definitions, self._reading, stack).locked(row)
             if locked is not None:
                 raise locked_error(Operation.MARK, locked)
             if row.status is Status.IN_PROGRESS:

@@ -27,12 +27,13 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.planning.preview import check_protected
-from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
+from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.unit_of_work import LONGEST_REASON, resource_event
-from heatlite.engine.state.values import current_rows, type_code
+from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import NoActionNeeded, Resize
@@ -251,7 +252,7 @@ class Signals:
             action = self._admission.new_action(context, nested, Verb.UPDATE)
             most = self._settings.max_resources_per_stack
             children = Children(
-                self._store, self._clock, self._definitions, resources, action, most, Budget(resources)
+                self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources)
             )
             order = children.resize(group, resource, definition, child)
             assert order.definition is not None

@@ -23,8 +23,9 @@ from heatlite.engine.planning.stack_document import hidden_in, read_record, with
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import Adopted, Request
+from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
+from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.unit_of_work import moved, stack_event
-from heatlite.engine.state.values import Resources, Surroundings, type_code
 from heatlite.store.records import SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -40,7 +41,7 @@ class Snapshots:
         admission: Admission,
         preparation: Preparation,
         definitions: Definitions,
-        surroundings: Surroundings,
+        engine_services: EngineServices,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -48,7 +49,7 @@ class Snapshots:
         self._admission = admission
         self._preparation = preparation
         self._definitions = definitions
-        self._surroundings = surroundings
+        self._engine_services = engine_services
 
     def get(self, stack: StackRecord, snapshot_id: str) -> SnapshotRecord:
         """Return a snapshot of the stack. Raises SnapshotNotFound."""
@@ -76,7 +77,7 @@ class Snapshots:
 
     def _secrets(self, record: JsonMap, stack: StackRecord) -> Iterator[Json]:
         """Yield the secrets of the resources in a stack document, nested stacks included."""
-        entries, resources = record.get("resources"), Resources(stack, self._surroundings)
+        entries, resources = record.get("resources"), ResourceFactory(stack, self._engine_services)
         for entry in entries.values() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
                 row = row_of_entry(entry, stack)
@@ -128,7 +129,7 @@ class Snapshots:
                 self._store.seal_tree(stack)
             after = replace(updated(stack, request, prepared, existing=True), updated_at=now)
             after = moved(after, Verb.RESTORE, Status.IN_PROGRESS, "Stack RESTORE started")
-            resources = Resources(after, self._surroundings)
+            resources = ResourceFactory(after, self._engine_services)
             resources.restore(record.resources)
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
@@ -165,7 +166,7 @@ class Snapshots:
             raise NotSupported("Deleting in-progress snapshot is not supported.")
         with self._admission.admitted(prechecked) as stack:
             snapshot = self.get(stack, snapshot_id)
-            if not any(parts(snapshot, Resources(stack, self._surroundings))):
+            if not any(parts(snapshot, ResourceFactory(stack, self._engine_services))):
                 self._store.snapshots.delete_many([snapshot.id])
                 return
             reason = "Snapshot DELETE started"

@@ -34,18 +34,19 @@ from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations.schedule import Schedule
-from heatlite.engine.planning.locked_children import Sparing
+from heatlite.engine.planning import preview_views
+from heatlite.engine.planning.locked_children import LockedChildren
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.planning.planner import by_name
-from heatlite.engine.planning.preview import Foresight, check_protected
-from heatlite.engine.planning.update_checks import check_changes
+from heatlite.engine.planning.preview import StackPreview, check_protected
+from heatlite.engine.planning.update_checks import check_changes, check_external, may_object
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import moved, stack_event
-from heatlite.engine.state.values import Resources
 from heatlite.store.records import ProtectionRecord, StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
@@ -144,7 +145,7 @@ class Stacks:
         self._check_quota(context)
         prepared = self._preparation.new(stack, request, context)
         check_types(context, prepared.types)
-        self._reading.resources_of(stack).check_external(prepared.definition)
+        check_external(prepared.definition, self._reading.resources_of(stack))
         recorded = None if request.adopted is None else request.adopted.cloud
         cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
         template_id, environment = prepared.template_id, prepared.environment
@@ -167,8 +168,9 @@ class Stacks:
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
         """Preview `create`, with its `plan` if asked. Raises as `create`."""
         stack, prepared = self._new_stack(context, request)
-        foresight = Foresight(prepared.definition, self._reading.resources_of(stack), None)
-        return Preview(stack, prepared.definition, foresight.tree(), foresight.plan() if plan else None)
+        preview = StackPreview(prepared.definition, self._reading.resources_of(stack), None)
+        shown = preview_views.shown_plan(preview) if plan else None
+        return Preview(stack, prepared.definition, preview_views.tree(preview), shown)
 
     def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
         """Enqueue an update. The stack is UPDATE_IN_PROGRESS afterwards.
@@ -192,7 +194,9 @@ class Stacks:
         resources = self._reading.resources_of(stack)
         if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
             # Plan once before the transaction, so that the cloud is not read inside it.
-            self._foresight(resources, _begun(stack, request, prepared, existing, now), prepared, True).plan()
+            preview_views.shown_plan(
+                self._preview(resources, _begun(stack, request, prepared, existing, now), prepared, True)
+            )
         with self._admission.admitted(prechecked) as stack:
             if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
                 # The prepared definition is based on one that the stack no longer has.
@@ -202,7 +206,7 @@ class Stacks:
             declare(self._store, after, context.user, now, before=stack.environment)
             check_protected(prepared.definition, resources.within(after))
             if request.plan_digest is not None:
-                plan = self._foresight(resources, after, prepared, False).plan()
+                plan = preview_views.shown_plan(self._preview(resources, after, prepared, False))
                 if plan.digest != request.plan_digest:
                     raise PlanChanged(stack_name=stack.name)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
@@ -226,8 +230,8 @@ class Stacks:
     def _check_update(self, stack: StackRecord, definition: Definition) -> None:
         """Raise StackValidationFailed if a type already knows that its part of the update must fail."""
         resources = self._reading.resources_of(stack)
-        resources.check_external(definition)
-        names = resources.may_object(definition)
+        check_external(definition, resources)
+        names = may_object(definition, resources)
         if names:
             check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
 
@@ -236,23 +240,23 @@ class Stacks:
         tree = [after.id, *(nested.id for nested in self._store.stacks.descendants(after))]
         if not self._store.resources.any_failed(tree):
             return
-        foresight = self._foresight(self._reading.resources_of(after), after, prepared, False)
+        preview = self._preview(self._reading.resources_of(after), after, prepared, False)
         problems = tuple(
-            Problem(("resources", *path), f"resources.{'.'.join(path)}: {why}") for path, why in foresight.refused()
+            Problem(("resources", *path), f"resources.{'.'.join(path)}: {why}") for path, why in preview.refused()
         )
         if problems:
             raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
         """Raise StackLocked if the update, or its rollback, would touch a locked nested stack."""
-        sparing = Sparing(self._store, self._definitions, self._reading, stack)
+        locked_children = LockedChildren(self._store, self._definitions, self._reading, stack)
         # Convergence reads every object, so it touches every nested stack.
-        touched = sparing.locked() if converges else sparing.touched(after, definition)
+        touched = locked_children.locked() if converges else locked_children.touched(after, definition)
         template_id, environment = after.previous_template_id, after.previous_environment
-        if touched is None and not after.disable_rollback and sparing.locked() is not None:
+        if touched is None and not after.disable_rollback and locked_children.locked() is not None:
             assert template_id is not None and environment is not None
             back = replace(after, template_id=template_id, environment=environment)
-            touched = sparing.touched(back, self._definitions.of(back))
+            touched = locked_children.touched(back, self._definitions.of(back))
         if touched is not None:
             error = locked_error(Operation.UPDATE, touched)
             error.message += _changed_files(self._definitions.of(stack), definition)
@@ -275,14 +279,15 @@ class Stacks:
         after = _begun(stack, request, prepared, existing, self._clock.now())
         self._check_replacements(after, prepared)
         resources = self._reading.resources_of(stack)
-        return self._foresight(resources, after, prepared, self._converges(request)).changes(show_nested, plan)
+        preview = self._preview(resources, after, prepared, self._converges(request))
+        return preview_views.changes(preview, show_nested, plan)
 
-    def _foresight(
-        self, resources: Resources, after: StackRecord, prepared: Prepared, converges: bool
-    ) -> Foresight:
+    def _preview(
+        self, resources: ResourceFactory, after: StackRecord, prepared: Prepared, converges: bool
+    ) -> StackPreview:
         """Return the preview of an update that leads to `after`."""
         standing = resources.nested(after.id)
-        return Foresight(prepared.definition, resources.within(after), standing, converges)
+        return StackPreview(prepared.definition, resources.within(after), standing, converges)
 
     def _converges(self, request: Request) -> bool:
         return request.converge or self._settings.observe_on_update

@@ -1,1 +1,1 @@
-"""Plans: a comparison of rows with definitions, previews of it, and the values that it hides."""
+"""Plans: compare rows with definitions, decide, preview, and redact secrets."""

@@ -1,4 +1,4 @@
-"""What a nested stack has from its parent: the same for one that is made and for one that is only foreseen."""
+"""Definitions of nested stacks, as their parent gives them: the same for a walk and for a preview."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +8,9 @@ from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.definitions import pseudo_parameters
+from heatlite.engine.state.resource_factory import ResourceFactory, inherited
+from heatlite.engine.state.type_calls import type_code
 from heatlite.engine.state.unit_of_work import moved
-from heatlite.engine.state.values import Resources, inherited, type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
@@ -18,12 +19,12 @@ from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.types import TypeCatalog
 
 
-def becoming(
+def begun_child(
     parent: StackRecord, row: ResourceRecord, before: StackRecord | None, now: float, deepest: int
 ) -> StackRecord:
-    """The nested stack of a resource as it begins to be made, adopted or, where there is one `before`, updated.
+    """Return the nested stack of a resource at the start of its create, adoption or update, without a definition.
 
-    Without its definition. Raises RequestLimitExceeded where it is deeper than `deepest`.
+    `before` is the stack that an update starts from. Raises RequestLimitExceeded for a depth beyond `deepest`.
     """
     if parent.depth >= deepest:
         raise RequestLimitExceeded(message=f"Recursion depth exceeds {deepest}.")
@@ -51,24 +52,24 @@ def becoming(
 
 
 def check_immutable(earlier: Definition, later: Definition) -> None:
-    """Raise ImmutableParameterModified where a parameter has another value that must not."""
+    """Raise ImmutableParameterModified if an immutable parameter has another value."""
     changed = later.parameters.immutable_changes(earlier.parameters)
     if changed:
         raise ImmutableParameterModified(keys=", ".join(changed))
 
 
-def foreseen(
+def planned_child(
     definition: Definition,
-    resources: Resources,
+    resources: ResourceFactory,
     row: ResourceRecord,
     wanted: Wanted,
     before: StackRecord | None,
     hide: bool = False,
 ) -> tuple[StackRecord, Definition]:
-    """What a resource's nested stack is to be in the end, and its definition; `before` is the stack as it is.
+    """Return a resource's nested stack and its definition as they become; `before` is the stack as it is.
 
-    Values that are not known may stand in `wanted`; with `hide` those of hidden parameters are not known either.
-    Raises what is wrong with it.
+    `wanted` may hold UNKNOWN. With `hide` the values of hidden parameters are UNKNOWN, too. Raises errors of the type
+    and of the nested template.
     """
     if before is None:
         row = replace(row, properties=wanted.properties, metadata=wanted.metadata)
@@ -80,28 +81,28 @@ def foreseen(
     with type_code():
         goal = resource.goal()
     deepest = resources.types.installation.max_nested_stack_depth
-    stack = becoming(resources.stack, row, before, resource.facts.now(), deepest)
+    stack = begun_child(resources.stack, row, before, resource.facts.now(), deepest)
     template = Template(goal.template, definition.template.files)
-    # What is hidden here is so within, where the same default gives a parameter of that name its value.
+    # A hidden parameter hides the parameter of the same name within, which gets the same default.
     given = definition.environment
     hidden = {name: value for name, value in given.parameters.items() if hide and isinstance(value, Unknown)}
     defaults = {name: value for name, value in hidden.items() if name in given.parameter_defaults}
     environment, facade = inherited(definition, row, wanted.update_policy, {**defaults, **goal.parameters})
-    # The name and the id of a stack that is to be made are not known.
+    # The name and the id of a new stack are not known yet.
     pseudo = {"OS::project_id": stack.project} if before is None else pseudo_parameters(stack)
-    bind = blind if hide else Template.bind
+    bind = bind_hiding if hide else Template.bind
     return stack, bind(template, environment, pseudo, types=resources.types, facade=facade)
 
 
-def blind(
+def bind_hiding(
     template: Template,
     environment: Environment,
     pseudo: Mapping[str, str],
     types: TypeCatalog | None,
     facade: Mapping[str, object] | None,
 ) -> Definition:
-    """The template bound as if nobody knew the values of its hidden parameters."""
+    """Bind the template with UNKNOWN for its hidden parameters."""
     unknown = {name: UNKNOWN for name, schema in template.parameters.items() if schema.hidden}
     hiding: dict[str, object] = {**environment.parameters, **unknown}
-    environment = replace(environment, parameters=hiding)  # type: ignore[arg-type]  # UNKNOWN is taken there
+    environment = replace(environment, parameters=hiding)  # type: ignore[arg-type]  # UNKNOWN is allowed there
     return template.definition(environment, pseudo, types=types, facade=facade, stored=True)

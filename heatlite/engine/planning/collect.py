@@ -9,12 +9,14 @@ from functools import partial
 
 from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, canonical
+from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose
 from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Relations, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
-from heatlite.engine.planning.visible_inputs import in_sight
-from heatlite.engine.state.values import NestedView, Resources, Values, inherited, type_code
+from heatlite.engine.planning.visible_inputs import visible_inputs
+from heatlite.engine.state.resource_factory import NestedView, ResourceFactory, Values, inherited
+from heatlite.engine.state.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -25,7 +27,7 @@ from heatlite.template.expression import UNKNOWN, Bounded, Scope, has_unknown
 class PlannedValues(Values):
     """Template values during planning: UNKNOWN for everything that a step has still to make or change."""
 
-    def __init__(self, resources: Resources, to_make: Iterable[str] = ()) -> None:
+    def __init__(self, resources: ResourceFactory, to_make: Iterable[str] = ()) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
         super().__init__(resources, self.chosen)
         self.to_make: set[str] = set(to_make)
@@ -88,7 +90,7 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
     return Choice(choose(candidates, restricted, replaced_above(resources.stack)), wanted)
 
 
-def evaluate(definition: Definition, name: str, resources: Resources, values: Scope) -> Wanted:
+def evaluate(definition: Definition, name: str, resources: ResourceFactory, values: Scope) -> Wanted:
     """Evaluate the definition of one resource. Raises errors of functions and schemas."""
     wanted = definition.resources[name]
     kind = resources.kind(definition, name)
@@ -120,7 +122,9 @@ def _section(name: str, value: object) -> JsonMap:
     return value
 
 
-def collect(row: ResourceRecord, wanted: Wanted, resources: Resources, chosen: Mapping[str, ResourceRecord]) -> Facts:
+def collect(
+    row: ResourceRecord, wanted: Wanted, resources: ResourceFactory, chosen: Mapping[str, ResourceRecord]
+) -> Facts:
     """Collect the facts of one row. Expensive ones are collected when a rule asks for them."""
     return Facts(
         row,
@@ -128,8 +132,8 @@ def collect(row: ResourceRecord, wanted: Wanted, resources: Resources, chosen: M
         resources.type_of(row),
         chosen,
         resources.observed(row),
-        is_done=resources.finished(row) or resources.made(row) and row.metadata == wanted.metadata,
-        is_outdated=resources.outdated(row),
+        is_done=_is_finished(row, resources) or _is_made(row, resources) and row.metadata == wanted.metadata,
+        is_outdated=_is_outdated(row, resources.stack),
         nested=partial(_nested, row, wanted, resources),
         needs_replace=partial(_needs_replace, row, resources),
         needs_replace_failed=partial(_needs_replace_failed, row, resources),
@@ -139,7 +143,29 @@ def collect(row: ResourceRecord, wanted: Wanted, resources: Resources, chosen: M
     )
 
 
-def _nested(row: ResourceRecord, wanted: Wanted, resources: Resources) -> NestedFacts | None:
+def _is_made(row: ResourceRecord, resources: ResourceFactory) -> bool:
+    """Return True if the running phase has made the object what it shall be, perhaps in an earlier attempt."""
+    is_made = row.status is Status.COMPLETE and row.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
+    return is_made and row.moved_in == resources.phase
+
+
+def _is_finished(row: ResourceRecord, resources: ResourceFactory) -> bool:
+    """Return True if the row was finished by the operation that a retry continues."""
+    now, stack = row.state_without_lock, resources.stack
+    if not resources.retries or now.status is not Status.COMPLETE or now.verb not in (Verb.CREATE, Verb.UPDATE):
+        return False
+    done = stack.verb is Verb.CREATE or (now.updated_at or 0.0) > (stack.updated_at or 0.0)
+    return done and not resources.any_failed_within(row)
+
+
+def _is_outdated(row: ResourceRecord, stack: StackRecord) -> bool:
+    """Return True if the row is older than the running update; in a rollback, if it is of the undone update."""
+    if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
+        return False
+    return (row.created_at < stack.updated_at) == (stack.verb is Verb.UPDATE)
+
+
+def _nested(row: ResourceRecord, wanted: Wanted, resources: ResourceFactory) -> NestedFacts | None:
     view = resources.nested(row.physical_id)
     if view is None:
         return None
@@ -147,27 +173,27 @@ def _nested(row: ResourceRecord, wanted: Wanted, resources: Resources) -> Nested
     return NestedFacts(view.stack.locked, view.stack.state_without_lock, stays)
 
 
-def _needs_replace(row: ResourceRecord, resources: Resources, change: Change) -> bool:
+def _needs_replace(row: ResourceRecord, resources: ResourceFactory, change: Change) -> bool:
     with type_code():
         return resources.make(row).needs_replace(change)
 
 
-def _needs_replace_failed(row: ResourceRecord, resources: Resources) -> bool:
+def _needs_replace_failed(row: ResourceRecord, resources: ResourceFactory) -> bool:
     with type_code():
         return resources.make(row).needs_replace_failed()
 
 
-def _objection(row: ResourceRecord, resources: Resources, change: Change) -> str:
+def _objection(row: ResourceRecord, resources: ResourceFactory, change: Change) -> str:
     with type_code():
         return resources.make(row).objection(change)
 
 
-def _excludes(row: ResourceRecord, wanted: Wanted, resources: Resources) -> bool:
+def _excludes(row: ResourceRecord, wanted: Wanted, resources: ResourceFactory) -> bool:
     with type_code():
         return resources.make(row).excludes(wanted.properties)
 
 
-def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: Resources) -> bool:
+def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: ResourceFactory) -> bool:
     """Return True if the nested stack's definition stays the same, but for files and defaults that it does not name."""
     resource = resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
     assert isinstance(resource, StackResource)
@@ -182,8 +208,8 @@ def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, r
         return False
     if canonical(goal.template) != canonical(nested.template):
         return False
-    has = in_sight(nested.template, nested.definition.environment, nested.definition.template.files)
-    return canonical(in_sight(goal.template, environment, definition.template.files)) == canonical(has)
+    has = visible_inputs(nested.template, nested.definition.environment, nested.definition.template.files)
+    return canonical(visible_inputs(goal.template, environment, definition.template.files)) == canonical(has)
 
 
 def facade_row(row: ResourceRecord, wanted: Wanted) -> ResourceRecord:
@@ -202,7 +228,7 @@ def replaced_above(stack: StackRecord) -> frozenset[str]:
     return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
 
-def relations(resources: Resources) -> Relations:
+def relations(resources: ResourceFactory) -> Relations:
     """Return functions that ask the types about two objects."""
     return Relations(
         blocks=lambda row: resources.type_of(row).blocks,
@@ -212,11 +238,11 @@ def relations(resources: Resources) -> Relations:
     )
 
 
-def _takes(resources: Resources, row: ResourceRecord, used: ResourceRecord) -> bool:
+def _takes(resources: ResourceFactory, row: ResourceRecord, used: ResourceRecord) -> bool:
     with type_code():
         return resources.make(row).takes(resources.make(used))
 
 
-def _members(resources: Resources, row: ResourceRecord) -> Iterator[MemberFacts]:
+def _members(resources: ResourceFactory, row: ResourceRecord) -> Iterator[MemberFacts]:
     for member in resources.members(row):
         yield MemberFacts(member.name, member.blocks - member.joins, member.facts.properties)

@@ -1,4 +1,4 @@
-"""What an update would do, told by the definitions alone: no value is worked out and no cloud is asked."""
+"""Differences between two definitions of a stack. Evaluates no value and asks no cloud."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,14 +6,14 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, Mask
 from heatlite.template.document import Definition
 
-MOST_NAMED = 50
-"""Names in one list; the rest is counted."""
-LONGEST_VALUE = 200
-"""Characters of a parameter's value."""
+MAX_NAMES = 50
+"""Names in one list; further names are counted."""
+MAX_VALUE = 200
+"""Characters of a parameter's value; the rest is cut off."""
 
 
-def outline(before: Definition, after: Definition, template_id: str, mask: Mask) -> JsonMap:
-    """What differs between two definitions of a stack, as it may be shown; `mask` hides the secrets of the new one.
+def definition_diff(before: Definition, after: Definition, template_id: str, mask: Mask) -> JsonMap:
+    """Return the differences between two definitions as JSON; `mask` hides the secrets of the new one.
 
     ``template`` is the SHA-256 of the new template and its files.
     """
@@ -32,19 +32,19 @@ def outline(before: Definition, after: Definition, template_id: str, mask: Mask)
         "removed": _named(old.resources.keys() - shared),
         "changed": _named(name for name in shared if old.resources[name] != new.resources[name]),
         "files": _named(name for name in {*old.files, *new.files} if old.files.get(name) != new.files.get(name)),
-        "parameters": {name: _shown(name, wanted, new.hidden | old.hidden, mask) for name in changed[:MOST_NAMED]},
+        "parameters": {name: _shown(name, wanted, new.hidden | old.hidden, mask) for name in changed[:MAX_NAMES]},
         "environment": [name for name, differs in sections.items() if differs],
     }
 
 
 def _named(names: Iterable[str]) -> Json:
     listed = sorted(names)
-    rest = len(listed) - MOST_NAMED
-    return [*listed[:MOST_NAMED], f"and {rest} more"] if rest > 0 else listed
+    rest = len(listed) - MAX_NAMES
+    return [*listed[:MAX_NAMES], f"and {rest} more"] if rest > 0 else listed
 
 
 def _shown(name: str, values: Mapping[str, Json], hidden: frozenset[str], mask: Mask) -> Json:
-    """The new value of a parameter; null where it goes back to its default."""
+    """Return the new value of a parameter; null if it returns to its default."""
     value = values.get(name)
     if value is None:
         return None
@@ -52,4 +52,4 @@ def _shown(name: str, values: Mapping[str, Json], hidden: frozenset[str], mask: 
         return MASK
     shown = mask.json(value)
     text = str(shown)
-    return shown if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    return shown if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Decision
+from heatlite.engine.state.observation import Observed
 from heatlite.engine.state.protected import Protected
-from heatlite.engine.state.values import Observed
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import ResourceRecord

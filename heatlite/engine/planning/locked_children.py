@@ -1,10 +1,10 @@
-"""Whether an operation leaves nested stacks alone that are locked on their own (lock-and-health §2: tree)."""
+"""Nested stacks with a lock of their own: find those that an operation would touch (docs/reference/lock.md)."""
 
 from dataclasses import replace
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.child_definition import foreseen
+from heatlite.engine.planning.child_definition import planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.planning.plan import Outcome, Plan
@@ -16,8 +16,8 @@ from heatlite.template.document import Definition
 from heatlite.template.expression import has_unknown
 
 
-class Sparing:
-    """Looks at the tree below one stack, as it is now; changes nothing."""
+class LockedChildren:
+    """The locked stacks below one stack, as they are now. Reads only."""
 
     def __init__(self, store: Store, definitions: Definitions, reading: Reading, stack: StackRecord) -> None:
         self._store = store
@@ -33,15 +33,15 @@ class Sparing:
                 at = self._below.get(at.parent_id or "")
 
     def locked(self, row: ResourceRecord | None = None) -> StackRecord | None:
-        """A nested stack with a lock of its own; with `row`, the object of that resource or a stack within it."""
+        """Return a locked nested stack; with `row`, one in the nested stack of that resource. None: there is none."""
         if row is not None:
             return self._locked.get(row.physical_id)
         return next(iter(self._locked.values()), None)
 
     def touched(self, after: StackRecord, definition: Definition) -> StackRecord | None:
-        """A locked stack that an update to `definition` would touch, `after` being the stack as it makes it.
+        """Return a locked stack that an update to `definition` would touch; `after` is the stack as it becomes.
 
-        What depends on values that only the update will bring counts as touched.
+        A stack that depends on unknown values counts as touched.
         """
         rows = self._store.resources.of(after.id) if self._locked else []
         if not any(map(self.locked, rows)):
@@ -54,10 +54,10 @@ class Sparing:
                 continue
             nested = self._below[row.physical_id or ""]
             if nested.lock is not None:
-                found = None if _is_kept(plan, row) and self._is_done(_updated(nested, after)) else nested
+                found = None if is_kept(plan, row) and self._is_done(_updated(nested, after)) else nested
             else:
                 try:
-                    becomes = self._foreseen(definition, plan, values, row, nested)
+                    becomes = self._planned(definition, plan, values, row, nested)
                 except HeatliteError:
                     becomes = None
                 found = locked if becomes is None else self.touched(*becomes)
@@ -65,30 +65,30 @@ class Sparing:
                 return found
         return None
 
-    def _foreseen(
+    def _planned(
         self, definition: Definition, plan: Plan, values: PlannedValues, row: ResourceRecord, nested: StackRecord
     ) -> tuple[StackRecord, Definition] | None:
-        """What a nested stack that is not locked itself becomes; None where it goes, or nobody knows yet."""
+        """Return an unlocked nested stack as it becomes; None: it is deleted, or that is not known yet."""
         step = plan.steps.get(row.name)
         if step is None or step.row is None or step.row.id != row.id or step.outcome is not Outcome.UPDATE:
             return None
         wanted = evaluate(definition, row.name, values.resources, values)
         if any(map(has_unknown, (wanted.properties, wanted.metadata, wanted.update_policy))):
             return None
-        return foreseen(definition, values.resources, row, wanted, nested)
+        return planned_child(definition, values.resources, row, wanted, nested)
 
     def _is_done(self, after: StackRecord) -> bool:
-        """Whether an update of the stack to the definition that it has would find nothing to do, at any depth."""
+        """Return True if an update of the stack to its own definition has nothing to do, at any depth."""
         definition, rows = self._definitions.of(after), self._store.resources.of(after.id)
         if sorted(row.name for row in rows) != sorted(definition.resources):
             return False
         plan = converge(definition, rows, PlannedValues(self._reading.resources_of(after)))
         within = [self._below[row.physical_id] for row in rows if row.physical_id in self._below]
-        return all(_is_kept(plan, row) for row in rows) and all(self._is_done(_updated(one, after)) for one in within)
+        return all(is_kept(plan, row) for row in rows) and all(self._is_done(_updated(one, after)) for one in within)
 
 
-def _is_kept(plan: Plan, row: ResourceRecord) -> bool:
-    """Whether the row stays as it is, and is well; a lock may hide that it is not."""
+def is_kept(plan: Plan, row: ResourceRecord) -> bool:
+    """Return True if the row stays as it is and has not failed. A lock may hide a failure."""
     if row.before_lock is not None and row.before_lock.status is Status.FAILED:
         return False
     step = plan.steps.get(row.name)
@@ -98,5 +98,5 @@ def _is_kept(plan: Plan, row: ResourceRecord) -> bool:
 
 
 def _updated(nested: StackRecord, parent: StackRecord) -> StackRecord:
-    """A nested stack while its parent is updated."""
+    """Return a nested stack as it is during an update of its parent."""
     return replace(moved(nested, Verb.UPDATE, Status.IN_PROGRESS, ""), updated_at=parent.updated_at)

@@ -1,4 +1,4 @@
-"""What is read of a stack and only its types know: outputs, attributes."""
+"""Read outputs, attributes and secrets of a stack, which only its types know."""
 
 import logging
 from collections import defaultdict
@@ -11,16 +11,9 @@ from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, Res
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
 from heatlite.engine.state.definitions import Definitions, secrets_of
-from heatlite.engine.state.values import (
-    READABLE,
-    Resources,
-    Surroundings,
-    Values,
-    bounded,
-    current_rows,
-    type_code,
-    without_unknown,
-)
+from heatlite.engine.state.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
+from heatlite.engine.state.type_calls import type_code
+from heatlite.engine.state.values import current_rows, without_unknown
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -37,15 +30,15 @@ Rows: TypeAlias = Mapping[str, Sequence[ResourceRecord]]
 
 
 class Reading:
-    """Reads stacks; changes nothing."""
+    """Reads stacks through their types, without changes."""
 
-    def __init__(self, store: Store, surroundings: Surroundings, definitions: Definitions) -> None:
+    def __init__(self, store: Store, engine_services: EngineServices, definitions: Definitions) -> None:
         self._store = store
-        self._surroundings = surroundings
+        self._engine_services = engine_services
         self._definitions = definitions
 
     def outputs(self, stack: StackRecord) -> list[JsonMap]:
-        """The outputs with their values, in the template's order; one that cannot be had is null, with the error."""
+        """Return the outputs in the template's order; one that fails is null, with its error."""
         definition = self._definitions.of(stack)
         if not definition.outputs:
             return []
@@ -53,23 +46,23 @@ class Reading:
         rows = self._store.resources.by_name(stack.id, sorted(names)) if names else []
         values = Values(self.resources_of(stack), {row.name: row for row in current_rows(rows)})
         with hiding(self.mask(stack)):
-            # One budget for all: those beyond it say why they are not shown.
+            # One budget for all outputs: those beyond it fail.
             budget = bounded(values)
             return [_output(output, budget) for output in definition.outputs.values()]
 
     def hidden(self, stack: StackRecord) -> frozenset[str]:
-        """The names of hidden parameters in the stack and in those nested in it."""
+        """Return the names of the hidden parameters of the stack and its nested stacks."""
         return self._definitions.within(stack).hidden if stack.sealed else frozenset()
 
     def mask(self, stack: StackRecord) -> Mask:
-        """What must not be said of the stack: what is hidden in its tree."""
+        """Return the mask of all hidden values of the stack's tree."""
         return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
 
     def masks(self, context: Context, stack: StackRecord) -> Callable[[str], Mask]:
-        """What a caller must not be shown of a resource of the stack, by its name; "": of any of them.
+        """Return a function from a resource's name to its mask for a caller; "" for all resources.
 
-        Beside what is hidden in the tree these are secrets of the resource and of all that it refers to, unless the
-        caller may export the stack.
+        The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
+        the resource and of those that it refers to.
         """
         shared = self.mask(stack)
         if context.may(EXPORT):
@@ -85,8 +78,10 @@ class Reading:
         return found
 
     def _secrets(self, stack: StackRecord, rows: Rows, name: str) -> Iterator[Json]:
-        """Those of the resource, of what it refers to, of what is nested in these, and of what the resource refers to
-        that has the stack."""
+        """Yield the secrets of a resource, of those that it refers to, and of their nested stacks.
+
+        A nested stack adds those of its resource in the parent stack.
+        """
         resources = self.resources_of(stack)
         todo, seen = [name] if name in rows else list(rows), set[str]()
         while todo:
@@ -118,7 +113,7 @@ class Reading:
         names: Sequence[str],
         mask: Mask | None = None,
     ) -> JsonMap:
-        """A resource's attributes, and those of `names`; null where one cannot be had. `mask` is that of `masks`."""
+        """Return a resource's attributes, with those in `names`; null for one that fails. `mask` as from `masks`."""
         if row.verb not in READABLE:
             return {}
         resource = self.resources_of(stack).make(row)
@@ -134,7 +129,7 @@ class Reading:
         return values
 
     def attribute(self, stack: StackRecord, row: ResourceRecord, name: str) -> Json:
-        """One of a resource's attributes; null where it cannot be had. What is hidden is masked."""
+        """Return one attribute of a resource, with hidden values masked; null if it fails."""
         if row.verb not in READABLE:
             return None
         mask = self.mask(stack)
@@ -142,7 +137,7 @@ class Reading:
             return mask.json(_attribute(self.resources_of(stack).make(row), name))
 
     def metadata(self, stack: StackRecord, row: ResourceRecord, for_agent: bool = True) -> JsonMap:
-        """A resource's metadata as it is now; nobody but its agent is told how to prove that he is the agent."""
+        """Return a resource's current metadata. Only its agent gets the credentials in it."""
         if row.verb not in READABLE:
             return row.metadata
         resource = self.resources_of(stack).make(row)
@@ -154,17 +149,17 @@ class Reading:
         return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
 
     def nests(self, stack: StackRecord, row: ResourceRecord) -> bool:
-        """Whether the resource's object is a stack."""
+        """Return True if the resource's object is a stack."""
         return issubclass(self.resources_of(stack).type_of(row), StackResource)
 
-    def resources_of(self, stack: StackRecord) -> Resources:
-        """Makes resources of the stack's rows."""
-        return Resources(stack, self._surroundings)
+    def resources_of(self, stack: StackRecord) -> ResourceFactory:
+        """Return a factory for the stack's resources."""
+        return ResourceFactory(stack, self._engine_services)
 
     def resource(self, stack: StackRecord, name: str) -> ResourceRecord:
-        """The row that stands for a name, else the one with that physical id.
+        """Return the current row of a name, else the one with that physical id.
 
-        Raises ResourceNotFound; PhysicalResourceIDAmbiguity when several have the id.
+        Raises ResourceNotFound, and PhysicalResourceIDAmbiguity if several rows have the id.
         """
         rows = current_rows(self._store.resources.find(stack.id, name))
         if not rows:
@@ -179,7 +174,7 @@ def _output(output: OutputDefinition, values: Bounded) -> JsonMap:
     try:
         shown["output_value"] = without_unknown(values.resolved(output.value)) if output.condition else None
     except HeatliteError as error:
-        # Heat's rule: one output that fails must not hide the stack.
+        # As in Heat, an output that fails must not hide the stack.
         log.info("output %s: %s", output.name, masked(str(error)))
         shown["output_value"] = None
         shown["output_error"] = masked(str(error))

@@ -1,7 +1,7 @@
-"""Which values come from hidden parameters, or are secrets by their type, and must not be shown.
+"""Redaction of previews: hide values that come from hidden parameters or that types declare as secret.
 
-Everything is filled in a second time as if nobody knew those. What is then unknown, or something else, depends on them:
-through functions, attributes of other resources, conditions, and nested stacks, whatever they are made of.
+All values are evaluated a second time with hidden parameters UNKNOWN. Values that become unknown or different depend on
+a secret, be it through functions, attributes, conditions or nested stacks, and are redacted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +11,13 @@ from typing import Protocol, Self
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK
-from heatlite.engine.planning.child_definition import blind, foreseen
+from heatlite.engine.planning.child_definition import bind_hiding, planned_child
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.planner import ordered
 from heatlite.engine.state.definitions import pseudo_parameters
-from heatlite.engine.state.values import NestedView, Values, bounded, without_unknown
+from heatlite.engine.state.resource_factory import NestedView, Values, bounded
+from heatlite.engine.state.values import without_unknown
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -25,33 +26,33 @@ from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Bounded, Scope
 from heatlite.template.types import TypeCatalog
 
-UNTOLD = "(known after the update)"
-"""In place of a value that only the update will bring."""
+KNOWN_LATER = "(known after the update)"
+"""Shown in place of UNKNOWN."""
 
 
 class Level(Protocol):
-    """One stack of a tree, as it is or as it is to become."""
+    """One stack of a tree, as it is or as it becomes."""
 
     @property
     def definition(self) -> Definition:
-        """What it is made from."""
+        """The definition of the stack."""
 
     @property
     def values(self) -> Values:
-        """What its functions see."""
+        """The values in its template functions."""
 
     def full(self, name: str) -> tuple[JsonMap, JsonMap]:
-        """A resource's properties and metadata with everything filled in. Raises what is wrong with them."""
+        """Return a resource's evaluated properties and metadata. Raises their errors."""
 
     def row(self, name: str) -> ResourceRecord | None:
-        """The row of a resource, or what it would be; None where there is none."""
+        """Return the row of a resource, or its future row; None: there is none."""
 
     def child(self, name: str) -> "Self | None":
-        """The nested stack of a resource; None where there is none, or nothing can be said of it."""
+        """Return the nested stack of a resource; None: there is none, or it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class CurrentLevel:
     """A stack as it is."""
 
     view: NestedView
@@ -71,14 +72,14 @@ class Present:
     def row(self, name: str) -> ResourceRecord | None:
         return self.view.values.rows.get(name)
 
-    def child(self, name: str) -> "Present | None":
+    def child(self, name: str) -> "CurrentLevel | None":
         row = self.row(name)
         found = None if row is None else self.view.values.resources.nested(row.physical_id)
-        return None if found is None else Present(found)
+        return None if found is None else CurrentLevel(found)
 
 
-class _Hiding:
-    """What functions see while nobody knows what is hidden."""
+class _WithoutSecrets:
+    """Values with UNKNOWN for resources that hold a secret."""
 
     def __init__(self, values: Values, secret: set[str]) -> None:
         self._values = values
@@ -91,33 +92,33 @@ class _Hiding:
         return UNKNOWN if name in self._secret else self._values.attribute(name, attribute, path)
 
 
-class Veil:
-    """What of one stack may be shown; `definition` None: nothing."""
+class Redaction:
+    """Redacts the values of one stack; all of them if `definition` is None."""
 
     def __init__(self, level: Level, definition: Definition | None) -> None:
         self._level = level
         self._definition = definition
         self._wanted: dict[str, Wanted] = {}
-        """With everything filled in that does not depend on what is hidden."""
+        """Evaluated without hidden parameters."""
         self._errors: dict[str, str] = {}
-        self._children: dict[str, Veil] = {}
+        self._children: dict[str, Redaction] = {}
         self._secret: set[str] = set()
-        """Resources with something in them that is hidden, or may be."""
+        """Names of resources that hold a hidden value, or may."""
         if definition is not None:
-            self._values = _Hiding(level.values, self._secret)
+            self._values = _WithoutSecrets(level.values, self._secret)
             for name in ordered(level.definition.resources):
-                if not self._look(definition, name):
+                if not self._is_free_of_secrets(definition, name):
                     self._secret.add(name)
 
     @classmethod
-    def over(cls, level: Level, stack: StackRecord) -> "Veil":
-        """The veil over the stack at the top of a tree."""
+    def of_root(cls, level: Level, stack: StackRecord) -> "Redaction":
+        """Return the redaction of the stack at the top of a tree."""
         definition, resources = level.definition, level.values.resources
         pseudo = pseudo_parameters(stack)
-        return cls(level, blind(definition.template, definition.environment, pseudo, resources.types, None))
+        return cls(level, bind_hiding(definition.template, definition.environment, pseudo, resources.types, None))
 
-    def _look(self, definition: Definition, name: str) -> bool:
-        """Fill in a resource without what is hidden; tell whether nothing of it is."""
+    def _is_free_of_secrets(self, definition: Definition, name: str) -> bool:
+        """Evaluate a resource without hidden parameters, and return True if that changes nothing."""
         if name not in definition.resources:
             return False
         error = ""
@@ -134,11 +135,11 @@ class Veil:
         if not issubclass(wanted.kind, StackResource):
             return True
         child = self.child(name)
-        return child is not None and child.is_clear
+        return child is not None and child.is_empty
 
     @property
-    def is_clear(self) -> bool:
-        """Whether nothing in the stack is hidden, and nothing that it gives out."""
+    def is_empty(self) -> bool:
+        """True if no resource and no output of the stack holds a hidden value."""
         if self._definition is None or self._secret:
             return False
         outputs, others = self._level.definition.outputs, self._definition.outputs
@@ -148,16 +149,16 @@ class Veil:
             for name, output in outputs.items()
         )
 
-    def child(self, name: str) -> "Veil | None":
-        """The veil over the nested stack of a resource."""
+    def child(self, name: str) -> "Redaction | None":
+        """Return the redaction of a resource's nested stack; None: it has none, or it cannot be read."""
         if name not in self._children:
             definition, level = self._nested(name), self._level.child(name)
             if level is None:
                 return None
             try:
-                self._children[name] = Veil(level, definition)
+                self._children[name] = Redaction(level, definition)
             except HeatliteError:
-                return None  # its own definition cannot be had any more
+                return None  # Its definition cannot be read any more.
         return self._children[name]
 
     def _nested(self, name: str) -> Definition | None:
@@ -169,28 +170,30 @@ class Veil:
         view = resources.nested(row.physical_id)
         before = None if view is None else view.stack
         try:
-            return foreseen(self._definition, resources, row, wanted, before, hide=True)[1]
+            return planned_child(self._definition, resources, row, wanted, before, hide=True)[1]
         except HeatliteError as error:
             self._errors[name] = error.message
             return None
 
     def shown(self, name: str, properties: Mapping[str, object]) -> JsonMap:
-        """Properties of a resource as they may be shown."""
+        """Return properties of a resource with hidden parts redacted."""
         wanted = self._wanted.get(name)
         if wanted is None:
             return dict.fromkeys(properties, MASK)
-        return {key: _shown(value, wanted.properties.get(key)) for key, value in properties.items()}
+        return {key: redacted(value, wanted.properties.get(key)) for key, value in properties.items()}
 
-    def told(self, name: str, error: str) -> str:
-        """What is wrong with a resource, as it may be said."""
+    def error_text(self, name: str, error: str) -> str:
+        """Return the error of a resource, or a text in its place if it may contain a hidden value."""
         if name not in self._secret or self._errors.get(name) == error:
             return error
         return "something is wrong with its values; they come from hidden parameters, so it is not said here"
 
 
 def secrets(level: Level, name: str) -> Iterator[object]:
-    """The secrets among a resource's properties, as its type says, and all that is secret in its nested stack: what the
-    nested stack is given under another name shows there, too."""
+    """Yield the property values that a resource's type declares as secret, and all secrets of its nested stack.
+
+    The nested stack may get the same secret under another name.
+    """
     row, resources = level.row(name), level.values.resources
     kind = None if row is None else resources.type_of(row)
     if kind is None or not kind.schema.holds_secrets and not issubclass(kind, StackResource):
@@ -211,13 +214,13 @@ def secrets(level: Level, name: str) -> Iterator[object]:
         yield from child.definition.secrets()
         names.update(dict.fromkeys(child.definition.resources))
     except HeatliteError:
-        pass  # its own definition cannot be had any more; what it has is in the rows
+        pass  # Its definition cannot be read any more; its rows can.
     for inner in names:
         yield from secrets(child, inner)
 
 
 def _written(level: Level, name: str) -> JsonMap:
-    """The properties as the template gives them, wrong as they are."""
+    """Return the properties as the template gives them, without validation."""
     try:
         wanted = level.definition.resources[name]
         wanted.refill()
@@ -228,7 +231,7 @@ def _written(level: Level, name: str) -> JsonMap:
 
 
 def _in_definitions(value: object, types: TypeCatalog) -> Iterator[object]:
-    """The secrets in definitions of resources among a group's properties, be there members or none."""
+    """Yield the secrets in resource definitions within a group's properties, even of a group without members."""
     if isinstance(value, Mapping):
         kind, properties = value.get("type"), value.get("properties")
         view = types.find(kind) if isinstance(kind, str) and isinstance(properties, Mapping) else None
@@ -249,17 +252,18 @@ def _given(output: OutputDefinition, values: Scope, most: int) -> object:
 
 
 def shown(value: object) -> Json:
-    """A value of which nothing is hidden."""
-    return _shown(value, value)
+    """Return a value as shown where nothing of it is hidden."""
+    return redacted(value, value)
 
 
-def _shown(value: object, known: object) -> Json:
+def redacted(value: object, known: object) -> Json:
+    """Return a value with hidden parts masked; `known` is the same value evaluated without hidden parameters."""
     if value is UNKNOWN:
-        return UNTOLD
+        return KNOWN_LATER
     if known is UNKNOWN:
         return MASK
     if isinstance(value, Mapping) and isinstance(known, Mapping) and value.keys() == known.keys():
-        return {str(key): _shown(item, known[key]) for key, item in value.items()}
+        return {str(key): redacted(item, known[key]) for key, item in value.items()}
     if isinstance(value, list) and isinstance(known, list) and len(value) == len(known):
-        return [_shown(item, other) for item, other in zip(value, known, strict=True)]
+        return [redacted(item, other) for item, other in zip(value, known, strict=True)]
     return without_unknown(value) if same(value, known) else MASK

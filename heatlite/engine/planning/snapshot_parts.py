@@ -1,21 +1,21 @@
-"""Resources for which a snapshot keeps something outside of the store."""
+"""Resources for which a snapshot keeps data outside of the store."""
 
 from collections.abc import Iterator
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.values import Resources
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
 
 
-def parts(snapshot: SnapshotRecord, resources: Resources) -> Iterator[Resource[Schema]]:
-    """The resources, as the snapshot has them, whose types keep something for it; those of nested stacks, too."""
+def parts(snapshot: SnapshotRecord, resources: ResourceFactory) -> Iterator[Resource[Schema]]:
+    """Yield the snapshot's resources whose types keep data for it, at any depth."""
     yield from _parts((snapshot.data or {}).get("resources"), resources)
 
 
-def _parts(entries: Json, resources: Resources) -> Iterator[Resource[Schema]]:
+def _parts(entries: Json, resources: ResourceFactory) -> Iterator[Resource[Schema]]:
     for entry in entries.values() if isinstance(entries, dict) else ():
         if isinstance(entry, dict):
             yield from _parts(entry.get("resources"), resources)
@@ -25,6 +25,7 @@ def _parts(entries: Json, resources: Resources) -> Iterator[Resource[Schema]]:
 
 
 def row_of_entry(entry: JsonMap, stack: StackRecord) -> ResourceRecord:
+    """Return a row like that of the resource when the snapshot was taken."""
     physical_id, data = entry["resource_id"], entry["resource_data"]
     return ResourceRecord(
         id="",

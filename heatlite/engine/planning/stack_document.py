@@ -1,7 +1,7 @@
 """Stack documents: the export of a stack with its objects, read again by adopt and restore.
 
-The form is Heat's. Beside Heat's keys each resource has its ``physical_name``, by which some types find their object,
-and its ``mapped_type``, which the environment's registry made of its type.
+The form is Heat's. In addition each resource has its ``physical_name``, by which some types find their object, and its
+``mapped_type``, to which the environment's registry maps its type.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,9 +20,9 @@ from heatlite.template.loader import load_mapping, load_template
 
 
 def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
-    """The record of a stack; of a resource that makes a nested stack it has that stack's record, too.
+    """Return the document of a stack. The entry of a nested stack's resource contains that stack's document.
 
-    `rows` are its resources, where the caller knows them better than the store.
+    `rows` are its resources if the caller has newer ones than the store.
     """
     nested = {child.id: child for child in store.stacks.descendants(stack)}
     return _stack(store, stack, store.resources.of(stack.id) if rows is None else rows, nested)
@@ -68,7 +68,7 @@ def _resource(row: ResourceRecord) -> JsonMap:
 
 
 def without_data(record: Mapping[str, Json]) -> JsonMap:
-    """A stack's record without what the types of its resources keep, and of nested stacks likewise."""
+    """Return the document without the data of types, at any depth."""
     shown = {**record}
     if isinstance(resources := record.get("resources"), Mapping):
         shown["resources"] = {
@@ -86,7 +86,7 @@ def _protection(record: ProtectionRecord | None) -> JsonMap | None:
 
 
 def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[object]:
-    """The values of hidden parameters in a stack's record, and in those within."""
+    """Return the values of hidden parameters in a document, at any depth."""
     template, environment = record.get("template"), record.get("environment")
     own = record.get("files")
     found: list[object] = []
@@ -110,12 +110,12 @@ def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[obje
 def _hidden_in_files(files: Mapping[str, str]) -> Iterator[str]:
     for name, text in files.items():
         if "hidden" in text or "NoEcho" in text:
-            with suppress(Invalid):  # it only looks like a template
+            with suppress(Invalid):  # The file is no template.
                 yield from Template(load_template(text, name).data).hidden
 
 
 def read_record(value: Json) -> Adopted:
-    """A stack's record, as an object or as text. Raises HTTPBadRequest where it is none."""
+    """Read a stack document, given as an object or as text. Raises HTTPBadRequest for any other value."""
     data = load_mapping(value, "adopt_stack_data", "Stack record").data
     template = data.get("template")
     if not isinstance(template, dict):
@@ -132,7 +132,7 @@ def read_record(value: Json) -> Adopted:
 
 
 def _resources(data: Mapping[str, Json], where: str) -> JsonMap:
-    """The resources of a record, and of the records within, with all in its form that adoption looks at."""
+    """Return the resources of a document, with the fields that adoption reads validated at any depth."""
     resources = _map(data, "resources", where)
     for name, entry in resources.items():
         here = f"{where}.resources.{name}"

@@ -1,4 +1,4 @@
-"""The budget of a tree of stacks: what all its rows may hold (docs/decisions/0019-budgets.md)."""
+"""Budget of a tree of stacks: the size of its rows is limited by `max_stack_data` (docs/decisions/0019-budgets.md)."""
 
 from collections.abc import Iterable, Mapping
 from sys import maxsize
@@ -7,35 +7,35 @@ from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.state.values import Resources
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 
-PART = 64
-"""Share of the budget, as a divisor, that a walk may take before it commits: others see only what is committed."""
+COMMIT_SHARE = 64
+"""Share of the budget, as a divisor, that a walk may use before it commits. Other walks see committed sizes only."""
 
 
-class Budget:
-    """Counts what one walk adds to its tree, in characters of JSON, against `max_stack_data`.
+class TreeBudget:
+    """Counts the size that one walk adds to its tree, in characters of JSON, against `max_stack_data`.
 
-    The rest of the tree is summed up again after each commit.
+    The rest of the tree is read again after each commit.
     """
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ResourceFactory) -> None:
         self._resources = resources
         self._held: dict[str, int] = {}
-        """By row id: the size of properties and metadata."""
+        """By row id, the size of properties and metadata."""
         self._total = 0
         self._counts_rows = False
         self._in_tree = False
         self._elsewhere: int | None = None
-        """What the rest of the tree holds; None: to be read."""
+        """The size of the rest of the tree; None: not read yet."""
         self._ordered: dict[str, int] = {}
-        """By row id: what definitions of nested stacks add that are not committed yet."""
+        """By row id, the added size of nested definitions that are not committed yet."""
         self._taken = 0
-        """What was taken since the last commit."""
+        """The size added since the last commit."""
 
     def start(self, rows: Iterable[ResourceRecord], in_tree: bool) -> None:
-        """Count what the rows of the stack hold. `in_tree`: there are nested stacks, or this is one."""
+        """Count the rows of the stack. `in_tree`: it has nested stacks, or is one."""
         self._counts_rows, self._in_tree = True, in_tree
         self._count(rows, {})
 
@@ -48,7 +48,7 @@ class Budget:
         self._total = sum(self._held.values()) + data
 
     def take(self, key: str, wanted: Wanted) -> None:
-        """Count what a row is going to hold, in place of what it holds. Raises RequestLimitExceeded."""
+        """Replace the size of a row by that of its wanted values. Raises RequestLimitExceeded."""
         size = size_of(wanted.properties, wanted.metadata)
         more = size - self._held.get(key, 0)
         self._check(more)
@@ -57,7 +57,7 @@ class Budget:
         self._taken += max(0, more)
 
     def take_definition(self, row_id: str, more: int) -> None:
-        """Count what the definition of a row's nested stack grows by. Raises RequestLimitExceeded."""
+        """Add the growth of a nested stack's definition. Raises RequestLimitExceeded."""
         self._in_tree = True
         more = max(0, more)
         self._check(more - self._ordered.get(row_id, 0))
@@ -77,24 +77,24 @@ class Budget:
 
     @property
     def wants_commit(self) -> bool:
-        """Whether so much was taken that other walks of the tree have to see it."""
-        return self._in_tree and self._taken > self._resources.stack_data // PART
+        """True if enough was added that other walks of the tree must see it."""
+        return self._in_tree and self._taken > self._resources.stack_data // COMMIT_SHARE
 
     def to_record(self) -> int | None:
-        """Return what the rows of the stack hold, for other walks; None: there are no others."""
+        """Return the size of the stack's rows, for other walks; None: there are no others."""
         return self._total if self._counts_rows and self._in_tree else None
 
     def recount(self, rows: Iterable[ResourceRecord]) -> None:
-        """Count what there is at the end: rows are gone, and types have kept data."""
+        """Count the rows again at the end: rows were deleted, and types have stored data."""
         if self._counts_rows and self._in_tree:
             self._count(rows, self._held)
 
     def written(self) -> None:
-        """To be told when a commit has been made."""
+        """Start counting anew after a commit."""
         self._elsewhere, self._taken = None, 0
         self._ordered.clear()
 
 
 def size_of(*values: JsonMap) -> int:
-    """Return what values come to; an empty one to nothing."""
+    """Return the size of values in characters of JSON; an empty one counts nothing."""
     return sum(json_size(value, maxsize) for value in values if value)

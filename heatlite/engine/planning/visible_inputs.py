@@ -1,7 +1,7 @@
-"""What a template can see of the files and the defaults that come with a request.
+"""Files and defaults of a request that a template names.
 
-The rest may change without touching the stack that is made of the template. Names that a function puts together are
-not seen; an update that passes such a change by is done by the next one.
+All others may change without a change of the stack. Names that a function composes are not found: such a change is
+applied by the next update.
 """
 
 import re
@@ -14,10 +14,10 @@ from heatlite.template.environment import Environment
 WORD = re.compile(r"[\w.-]+")
 
 
-def in_sight(
+def visible_inputs(
     template: Mapping[str, Json], environment: Environment, files: Mapping[str, str]
 ) -> tuple[JsonMap, dict[str, str]]:
-    """The environment with those `parameter_defaults`, and those files, that the template or one of these names."""
+    """Return the environment with the `parameter_defaults`, and the files, that the template names, also indirectly."""
     defaults = environment.parameter_defaults
     shown = replace(environment, parameter_defaults={})
     text, words = "", frozenset[str]()

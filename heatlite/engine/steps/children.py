@@ -17,14 +17,14 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
-from heatlite.engine.planning.child_definition import becoming, check_immutable
+from heatlite.engine.planning.child_definition import begun_child, check_immutable
 from heatlite.engine.planning.collect import facade_row, replaced_above
-from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
+from heatlite.engine.state.resource_factory import ResourceFactory, inherited
 from heatlite.engine.state.template_types import TemplateResource
 from heatlite.engine.state.unit_of_work import moved, stack_event
-from heatlite.engine.state.values import Resources, inherited
 from heatlite.engine.steps.step_execution import NestedOperation
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import Resource, Unhealthy
@@ -62,10 +62,10 @@ class Children:
         store: Store,
         clock: Clock,
         definitions: Definitions,
-        resources: Resources,
+        resources: ResourceFactory,
         action: ActionRecord,
         most_resources: int,
-        budget: Budget,
+        budget: TreeBudget,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -163,7 +163,7 @@ class Children:
     ) -> tuple[StackRecord, Template, Definition, int | None]:
         """The nested stack as it becomes, with its definition, and the size of that where it changes."""
         deepest = self._resources.types.installation.max_nested_stack_depth
-        stack = becoming(self._resources.stack, row, before, self._clock.now(), deepest)
+        stack = begun_child(self._resources.stack, row, before, self._clock.now(), deepest)
         environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
         template, address = self._template(child.template, definition)
         bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)

@@ -10,9 +10,9 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import choose_row
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason, Step
-from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
-from heatlite.engine.state.values import Resources, Values
+from heatlite.engine.state.resource_factory import ResourceFactory, Values
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.handlers import failure_text
 from heatlite.engine.steps.operation_steps import OperationSteps
@@ -44,10 +44,10 @@ class ConvergeSteps:
     def __init__(
         self,
         rows: RowWriter,
-        resources: Resources,
+        resources: ResourceFactory,
         breakpoints: Breakpoints,
         operations: OperationSteps,
-        budget: Budget,
+        budget: TreeBudget,
     ) -> None:
         self.adopted: JsonMap | None = None
         """Of an adoption: the recorded resources, by name."""

@@ -12,7 +12,7 @@ from heatlite.core.json import Json, dump
 from heatlite.core.logs import about
 from heatlite.core.masking import masked
 from heatlite.core.status import Verb
-from heatlite.engine.state.values import live_values
+from heatlite.engine.state.observation import live_values
 from heatlite.engine.steps.check_verdicts import cause_of
 from heatlite.engine.steps.step_execution import HandlerCall, Phase, StepExecution
 from heatlite.plugin.resource import ReplaceResource, Resource, ResourceInError, ServiceConflict, Unhealthy

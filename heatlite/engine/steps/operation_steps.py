@@ -10,7 +10,7 @@ from heatlite.engine.planning.decide import is_marked
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
-from heatlite.engine.state.values import Resources
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.steps import check_verdicts
 from heatlite.engine.steps.backoff import Retry
 from heatlite.engine.steps.breakpoints import Breakpoints
@@ -25,7 +25,7 @@ from heatlite.store.records import ResourceRecord
 class OperationSteps:
     """Begins steps on existing objects, and the handler calls of all steps."""
 
-    def __init__(self, rows: RowWriter, resources: Resources, breakpoints: Breakpoints) -> None:
+    def __init__(self, rows: RowWriter, resources: ResourceFactory, breakpoints: Breakpoints) -> None:
         self.keeps_objects = False
         """Forget objects instead of deleting them, whatever their policies."""
         self.snapshot = ""

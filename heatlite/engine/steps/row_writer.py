@@ -10,8 +10,8 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_moved
-from heatlite.engine.state.values import Resources
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
@@ -24,7 +24,7 @@ STATE_CHANGED = "state changed"
 class RowWriter:
     """Changes the rows of one stack in the unit of work."""
 
-    def __init__(self, unit_of_work: UnitOfWork, resources: Resources, now: Callable[[], float]) -> None:
+    def __init__(self, unit_of_work: UnitOfWork, resources: ResourceFactory, now: Callable[[], float]) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
         """To converge: the row of each name that is complete."""
         self.interrupted = {key for key, row in unit_of_work.rows.items() if row.status is Status.IN_PROGRESS}

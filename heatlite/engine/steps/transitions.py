@@ -8,10 +8,10 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
 from heatlite.engine.planning.plan import Outcome, Step
-from heatlite.engine.planning.tree_budget import Budget
+from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits_at
+from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.engine.state.unit_of_work import UnitOfWork
-from heatlite.engine.state.values import Resources
 from heatlite.engine.steps import check_verdicts
 from heatlite.engine.steps.backoff import Retry, back_off
 from heatlite.engine.steps.breakpoints import Breakpoints
@@ -46,13 +46,13 @@ class Transitions:
     def __init__(
         self,
         unit_of_work: UnitOfWork,
-        resources: Resources,
+        resources: ResourceFactory,
         breakpoints: Breakpoints,
         now: Callable[[], float],
         retry_limit: int,
     ) -> None:
         self.rows = RowWriter(unit_of_work, resources, now)
-        self.budget = Budget(resources)
+        self.budget = TreeBudget(resources)
         self.breakpoints = breakpoints
         self.operations = OperationSteps(self.rows, resources, breakpoints)
         self.converging = ConvergeSteps(self.rows, resources, breakpoints, self.operations, self.budget)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heatlite.engine.planning.visible_inputs import in_sight
+from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.template.environment import Environment
 
 FILES = {"file:///job/a.yaml": "type: b.sh", "file:///job/b.sh": "echo", "c.txt": "asks for d", "e.yaml": ""}
@@ -19,12 +19,12 @@ DEFAULTS = {"size": 3, "d": "x", "where": "c.txt"}
         ({"r": "sizes"}, {}, []),
     ],
 )
-def test_in_sight(template: dict[str, object], defaults: dict[str, object], files: list[str]) -> None:
-    environment, seen = in_sight(template, Environment(parameter_defaults=DEFAULTS), FILES)  # type: ignore[arg-type]
+def test_visible_inputs(template: dict[str, object], defaults: dict[str, object], files: list[str]) -> None:
+    environment, seen = visible_inputs(template, Environment(parameter_defaults=DEFAULTS), FILES)  # type: ignore[arg-type]
     assert environment["parameter_defaults"] == defaults
     assert sorted(seen) == sorted(files)
 
 
 def test_the_registry_names_files() -> None:
-    _, seen = in_sight({}, Environment(resource_registry={"My::Type": "e.yaml"}), FILES)
+    _, seen = visible_inputs({}, Environment(resource_registry={"My::Type": "e.yaml"}), FILES)
     assert list(seen) == ["e.yaml"]
