@@ -1,1 +1,4 @@
-"""The agent beside a machine: one piece of work after another. The standard library only; sees nothing of heatlite."""
+"""Agent that runs actions on a machine, one after another.
+
+Uses the standard library only and imports nothing else of heatlite but its version.
+"""

@@ -1,4 +1,4 @@
-"""``python -m heatlite.agent``, and what the one file runs."""
+"""Entry point of ``python -m heatlite.agent``."""
 
 import sys
 

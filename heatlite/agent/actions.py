@@ -1,4 +1,4 @@
-"""The agent's database: the queue, what has become of it, and how often anything has changed."""
+"""Database of the agent: the queue, the finished actions, and a revision counter."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from heatlite.agent import form
 from heatlite.agent.form import Fault, JsonMap, Line, Record, Told
 
 MOST_REMEMBERED = 10_000
-"""Ids of actions that were pruned: what is asked for again late is not done again."""
+"""Ids of pruned actions that are kept, so that a late repeated request is not executed again."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS agent (instance TEXT NOT NULL, revision INTEGER NOT NULL);
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS pruned (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEX
 
 
 class Changes(TypedDict, total=False):
-    """What has changed; with `unchanged` nothing but `instance` and `revision`."""
+    """Changes since a revision; if `unchanged`, only with `instance` and `revision`."""
 
     instance: str
     revision: int
@@ -47,10 +47,10 @@ class Changes(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A row."""
+    """Row of the actions table."""
 
     seq: int
-    """Its place in the order of arrival."""
+    """Position in the order of arrival."""
     id: str
     kind: str
     args: JsonMap
@@ -68,11 +68,11 @@ class Action:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing will change any more."""
+        """True if the action is in a final state."""
         return self.state in form.FINISHED
 
     def record(self) -> Record:
-        """As it goes over the wire."""
+        """Return the action as sent to the server."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -91,11 +91,13 @@ class Action:
 
 
 class Actions:
-    """All actions. Each method is one transaction; any thread may call. Raises sqlite3.Error where the disk is full,
-    read-only or broken: then nothing has changed."""
+    """Repository of the actions. Safe for threads; each method is one transaction.
+
+    Raises sqlite3.Error if the disk is full, read-only or broken; then nothing has changed.
+    """
 
     def __init__(self, file: Path) -> None:
-        """Open the database, or make one, for its owner only."""
+        """Open or create the database, readable for its owner only."""
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         file.chmod(0o600)
         self._lock = threading.Lock()
@@ -107,21 +109,20 @@ class Actions:
                 self._connection.execute("INSERT INTO agent VALUES (?, 0)", (str(uuid.uuid4()),))
 
     def close(self) -> None:
-        """Not before the last call has returned."""
+        """Close the database. Call it after the last other call has returned."""
         with self._lock:
             self._connection.close()
 
     def identity(self) -> tuple[str, int]:
-        """Which database this is, and how often it has changed."""
+        """Return the id of the database and its revision, which counts its changes."""
         with self._lock:
             instance, revision = self._connection.execute("SELECT instance, revision FROM agent").fetchone()
         return instance, revision
 
     def schedule(self, action_id: str, kind: str, args: JsonMap, requester: str, created_at: str) -> bool:
-        """Put an action at the end of the queue.
+        """Append an action to the queue. Repeating it with the same id is idempotent.
 
-        Returns whether it was not there before. Raises Fault: ActionExists where there is, or was, another with this
-        id; QueueFull.
+        Returns True if the action is new. Raises Fault: ActionExists if the id is, or was, another action's; QueueFull.
         """
         with self._transaction():
             found = self._select("WHERE id = ?", (action_id,))
@@ -147,28 +148,28 @@ class Actions:
         return True
 
     def get(self, action_id: str) -> Told:
-        """An action with its history. Raises Fault: UnknownAction."""
+        """Return an action with its history. Raises Fault: UnknownAction."""
         with self._lock:
             return self._told([self._known(action_id)])[0]
 
     def unfinished(self) -> list[Action]:
-        """What waits or runs, oldest first."""
+        """Return the waiting and running actions, oldest first."""
         with self._lock:
             return self._select("WHERE state IN (?, ?) ORDER BY seq", form.UNFINISHED)
 
     def finished(self) -> list[Action]:
-        """What has ended, newest first."""
+        """Return the finished actions, newest first."""
         with self._lock:
             return self._select("WHERE state NOT IN (?, ?) ORDER BY revision DESC", form.UNFINISHED)
 
     def oldest(self) -> Action | None:
-        """Whose turn it is."""
+        """Return the oldest unfinished action, which is the next to run."""
         with self._lock:
             found = self._select("WHERE state IN (?, ?) ORDER BY seq LIMIT 1", form.UNFINISHED)
         return found[0] if found else None
 
     def begin(self, action: Action) -> bool:
-        """From NEW to RUNNING. Returns whether it was still NEW."""
+        """Set a NEW action to RUNNING. Returns False if it was no longer NEW."""
         with self._transaction():
             time = form.now()
             begun = self._connection.execute(
@@ -180,7 +181,7 @@ class Actions:
         return bool(begun)
 
     def go_on(self, action: Action, progress: JsonMap) -> None:
-        """Keep how far a RUNNING action is."""
+        """Save the progress of a RUNNING action."""
         with self._transaction():
             self._connection.execute(
                 "UPDATE actions SET progress = ?, revision = ? WHERE seq = ?",
@@ -188,7 +189,7 @@ class Actions:
             )
 
     def end(self, action: Action, state: str, progress: JsonMap, outputs: JsonMap, error: str) -> None:
-        """From RUNNING to how it has ended; what is too old by now is forgotten."""
+        """Set a RUNNING action to a final state and prune old finished actions."""
         with self._transaction():
             time = form.now()
             self._connection.execute(
@@ -200,9 +201,9 @@ class Actions:
             self._prune()
 
     def cancel(self, action_id: str) -> tuple[Action, bool]:
-        """Have an action ended: at once while it is NEW. Returns it, and whether that has changed its state.
+        """Cancel an action: at once if NEW, otherwise by a flag for the runner.
 
-        Raises Fault: UnknownAction.
+        Returns the action, and True if its state has changed. Raises Fault: UnknownAction.
         """
         with self._transaction():
             action = self._known(action_id)
@@ -219,9 +220,10 @@ class Actions:
             return self._select("WHERE seq = ?", (action.seq,))[0], action.state == form.NEW
 
     def changes(self, instance: str | None, revision: int | None) -> Changes:
-        """What has changed since `revision` of database `instance`; all there is where that is another, or unknown.
+        """Return the changes since `revision` of database `instance`.
 
-        What is too much for one answer is told in the order in which it has changed, up to the revision in the answer.
+        Returns all actions if `instance` is another database or if the revision is unknown. An answer that would be too
+        large has `more`: it holds the earliest changes, up to the revision in the answer.
         """
         with self._lock:
             own, last = self._connection.execute("SELECT instance, revision FROM agent").fetchone()
@@ -251,7 +253,7 @@ class Actions:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                # A full disk may have rolled back by itself.
+                # SQLite may have rolled back by itself on a full disk.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise

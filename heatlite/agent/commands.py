@@ -1,4 +1,4 @@
-"""Commands, each under a supervisor that outlives the agent (supervise.py)."""
+"""Commands, each run by a supervisor process that outlives the agent (supervise.py)."""
 
 import contextlib
 import fcntl
@@ -16,7 +16,7 @@ from heatlite.agent.settings import Limits
 from heatlite.agent.supervise import Order, Result
 
 _ROOT = Path(__file__).absolute().parents[2]
-"""Where heatlite is imported from: a folder, or the file that the agent is."""
+"""Import path of heatlite: a folder, or the agent's zip file."""
 
 _PROGRAM = """
 import pathlib, sys
@@ -26,17 +26,20 @@ sys.exit(supervise.main(pathlib.Path(sys.argv[2])))
 """
 
 _PATIENCE = 60
-"""Seconds that a supervisor may take to begin."""
+"""Seconds that a supervisor may take to start."""
 
 
 class Command:
-    """What runs, or has run, in a folder of its own. The folder is the truth: another process finds it there."""
+    """A command that runs, or has run, in its own folder.
+
+    The state is in the folder only, so that another process of the agent can take over.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def has_begun(self) -> bool:
-        """Whether it was ever started: it is not, a second time."""
+        """True if the command was ever started; it is never started twice."""
         return (self.folder / supervise.CLAIM).exists()
 
     def start(
@@ -48,10 +51,10 @@ class Command:
         outputs: Sequence[str] = (),
         stays: bool = False,
     ) -> None:
-        """Start it, with `environment` beside the agent's own.
+        """Start the command. `environment` is added to the agent's own.
 
-        `outputs` are names of files that it may leave at output_path() and their names, `stays` is as in Order. Raises
-        OSError where the folder cannot be written or no process started.
+        `outputs` are names of files that the command may write at output_path(), a dot and the name. `stays` is as in
+        Order. Raises OSError if the folder cannot be written or no process can be started.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         order: Order = {
@@ -74,13 +77,13 @@ class Command:
                 start_new_session=True, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return  # has_begun() tells, by and by; a second one begins nothing that has begun
+            return  # has_begun() shows it later; a second supervisor cannot start the command again
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             raise OSError(f"the supervisor did not start: {lines[-1] if lines else done.returncode}")
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
-        """Write a file into the folder, for its owner only."""
+        """Write a file into the folder, accessible for its owner only."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.folder / name
         with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, mode)) as stream:
@@ -88,15 +91,15 @@ class Command:
         return file
 
     def output_path(self) -> str:
-        """What an output's file is called, without the dot and the output's name."""
+        """Return the path prefix of output files, to be followed by a dot and the output's name."""
         return str(self.folder / supervise.OUTPUT)
 
     def is_alive(self) -> bool:
-        """Whether its supervisor lives."""
+        """True if the supervisor is alive."""
         return self._supervisor() is not None
 
     def result(self) -> Result | None:
-        """How it has ended; None if it has not, or if its supervisor has died before."""
+        """Return the result; None while the command runs, or if its supervisor died first."""
         try:
             result: Result = json.loads((self.folder / supervise.RESULT).read_text())
         except FileNotFoundError:
@@ -104,17 +107,20 @@ class Command:
         return result
 
     def end(self) -> bool:
-        """Have it ended, with all that it has started. Returns at once: whether something of it lives still."""
+        """Ask the command and all its descendants to end. Returns at once.
+
+        Returns True if processes are still alive.
+        """
         if self.is_alive():
             self._signal(signal.SIGTERM)
             return True
         if not self.has_begun() or (self.result() is not None and not self._stays()):
-            return False  # what it has left running by now is left alone
-        # Its supervisor was killed.
+            return False  # processes that the ended command has left running are not killed
+        # The supervisor was killed.
         return supervise.kill(lambda: supervise.marked(self.folder))
 
     def forget(self) -> None:
-        """Remove the folder. What the command has left running is left alone."""
+        """Remove the folder. Processes that the command has left running are not killed."""
         if self.is_alive():
             self._signal(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -130,7 +136,10 @@ class Command:
                 os.kill(process, what)
 
     def _supervisor(self) -> int | None:
-        """Its process, if it lives. It holds a lock for as long: no other process can be taken for it."""
+        """Return the supervisor's pid, if it is alive.
+
+        The supervisor holds a lock, so another process with a reused pid cannot be mistaken for it.
+        """
         try:
             with (self.folder / supervise.CLAIM).open("rb") as claim:
                 try:

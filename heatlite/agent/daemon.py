@@ -1,4 +1,4 @@
-"""The agent as a process: its folder, its threads, its end."""
+"""Agent process: its folder, its threads, its shutdown."""
 
 import contextlib
 import fcntl
@@ -25,14 +25,17 @@ _SECRET, _ADDRESS, _LOCK, _DATABASE, _WORK = "secret", "address", "lock", "agent
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How one talks to the agent on this machine."""
+    """Local URL and secret of the running agent."""
 
     url: str
     secret: str
 
 
 def door(folder: Path) -> Door:
-    """That of the agent of a folder. Raises BadSettings where it does not run, or is somebody else's."""
+    """Return the access to the agent of a folder.
+
+    Raises BadSettings if no agent runs there or it is another user's.
+    """
     try:
         return Door((folder / _ADDRESS).read_text().strip(), (folder / _SECRET).read_text().strip())
     except FileNotFoundError:
@@ -42,10 +45,10 @@ def door(folder: Path) -> Door:
 
 
 def run(settings: Settings) -> bool:
-    """Be the agent until SIGTERM or SIGINT. What runs then goes on, and the next start goes on with it.
+    """Run the agent until SIGTERM or SIGINT.
 
-    Returns False where a fault has ended it. Raises BadSettings where the settings, the folder, the certificates or the
-    address cannot be used.
+    Commands outlive the agent; its next start continues their actions. Returns False if a fault has ended the agent.
+    Raises BadSettings if the settings, the folder, the certificates or the address cannot be used.
     """
     check(settings)
     known = kinds(settings)
@@ -66,11 +69,11 @@ def run(settings: Settings) -> bool:
     try:
         servers = [Server(settings.host, settings.port, secret, api, settings.tls)]
         if settings.tls is not None:
-            # The operator on this machine has no certificate.
+            # For the operator on this machine, who has no client certificate.
             servers.append(Server("127.0.0.1", 0, secret, api, None))
     except OSError as error:
         raise BadSettings(f"listen, tls: {settings.host}:{settings.port}: {error}") from None
-    runner = Runner(actions, known, folder / _WORK, lambda: reporter.change())  # made below
+    runner = Runner(actions, known, folder / _WORK, lambda: reporter.change())  # the reporter is created below
     reporter = Reporter(settings, settings.url or servers[0].url, secret, instance, __version__, list(known))
     _write(folder / _ADDRESS, servers[-1].url)
 
@@ -101,7 +104,7 @@ def run(settings: Settings) -> bool:
 
 
 def _thread(target: Callable[[], None], ended: threading.Event) -> threading.Thread:
-    """A thread without which the agent is none: when it ends, all end."""
+    """Start a thread that ends the whole agent when it returns or fails."""
 
     def body() -> None:
         try:
@@ -126,9 +129,9 @@ def _folder(folder: Path) -> Path:
 
 
 def _own(path: Path) -> None:
-    """Raise BadSettings for a folder or file that another user owns or may write: it may hold that user's secret.
+    """Reject a folder or file that another user owns or may write.
 
-    Raises OSError where there is none.
+    Its secret may be known to that user. Raises BadSettings, and OSError if the path is missing.
     """
     found = path.stat()
     if found.st_uid != os.geteuid():
@@ -138,7 +141,7 @@ def _own(path: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """The folder, for as long as the file that is returned is open."""
+    """Lock the folder. The lock lasts while the returned file descriptor is open."""
     try:
         lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,9 +153,9 @@ def _locked(folder: Path) -> int:
 
 
 def _secret(folder: Path) -> str:
-    """The one of this folder; drawn when it is missing, or when the database is.
+    """Return the secret of the folder; draw a new one if it, or the database, is missing.
 
-    What was signed with a secret was meant for the queue that knew it: an agent with an empty one would do it again.
+    A lost database needs a new secret: an agent with an empty queue would otherwise accept old signed requests again.
     """
     file, database = folder / _SECRET, folder / _DATABASE
     try:
@@ -175,7 +178,7 @@ def _secret(folder: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """All of it, or nothing; for its owner only."""
+    """Replace a file atomically, accessible for its owner only."""
     new = file.with_name(f"{file.name}.new")
     try:
         with open(new, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:

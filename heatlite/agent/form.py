@@ -1,4 +1,7 @@
-"""What goes over the wire between an agent and its server (decision 0015): names, limits, records, times."""
+"""Wire format between an agent and its server: names, limits, records, times.
+
+Specified in docs/reference/agent-protocol.md.
+"""
 
 import json
 import re
@@ -14,9 +17,9 @@ UNFINISHED = (NEW, RUNNING)
 FINISHED = (DONE, FAILED, CANCELLED)
 
 MOST_UNFINISHED = 100
-"""More are refused (429)."""
+"""Maximum of unfinished actions; more are rejected (429)."""
 MOST_FINISHED = 100
-"""The newest are kept."""
+"""Maximum of finished actions; the newest are kept."""
 MOST_ARGS = 256 * 1024
 """Bytes of `args`, as JSON in UTF-8."""
 MOST_OUTPUT = 64 * 1024
@@ -24,15 +27,15 @@ MOST_OUTPUT = 64 * 1024
 MOST_OUTPUTS = 1024 * 1024
 """Bytes of all outputs of an action, as JSON in UTF-8."""
 MOST_BODY = 2 * MOST_ARGS
-"""Bytes of a request's body: args in a JSON that escapes much."""
+"""Bytes of a request's body: room for args whose JSON escapes much."""
 
 MOST_TOLD = 1024 * 1024
 """Bytes of actions in one answer about changes, unless a single one has more."""
 
 ID = re.compile(r"(?!(queue|finished)$)[A-Za-z0-9][A-Za-z0-9._:-]{0,35}")
-"""What an action's id looks like, all of it; two paths are taken."""
+"""Pattern of an action's id, to match in full. The names of two routes are excluded."""
 KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
-"""What the name of a kind looks like."""
+"""Pattern of a kind's name, to match in full."""
 
 STATUS_OF: Mapping[str, int] = {
     "InvalidRequest": 400,
@@ -44,14 +47,14 @@ STATUS_OF: Mapping[str, int] = {
     "QueueFull": 429,
     "OutOfOrder": 503,
 }
-"""Codes of faults, and their HTTP statuses. OutOfOrder: the agent cannot write its database now."""
+"""Error codes and their HTTP statuses. OutOfOrder: the agent cannot use its database now."""
 
 STDOUT, STDERR, STATUS_CODE = "deploy_stdout", "deploy_stderr", "deploy_status_code"
 """Outputs of each command, named as in software deployments."""
 
 
 class Record(TypedDict):
-    """An action as the agent tells of it. Times are ISO 8601, UTC, by the agent's clock."""
+    """An action as sent to the server. Times are ISO 8601, UTC, by the agent's clock."""
 
     id: str
     kind: str
@@ -69,7 +72,7 @@ class Record(TypedDict):
 
 
 class Line(TypedDict):
-    """A line of an action's history."""
+    """An entry of an action's history."""
 
     time: str
     state: str
@@ -77,14 +80,14 @@ class Line(TypedDict):
 
 
 class Told(TypedDict):
-    """An action with its history, newest first."""
+    """An action with its history, newest entry first."""
 
     action: Record
     history: list[Line]
 
 
 class Fault(Exception):
-    """A request that is answered with a fault. `code` is one of STATUS_OF."""
+    """Error answer to a request. `code` is one of STATUS_OF."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -98,8 +101,10 @@ class Fault(Exception):
 
 
 def parse(text: str | bytes) -> Json:
-    """What a JSON text says. Raises ValueError, also where others could not read it: NaN, half characters, a depth that
-    has no end."""
+    """Parse JSON strictly.
+
+    Raises ValueError, also for JSON that other parsers reject: NaN, lone surrogates, too deep nesting.
+    """
     try:
         value: Json = json.loads(text, parse_constant=_no_constant)
         dump(value).encode()
@@ -109,7 +114,7 @@ def parse(text: str | bytes) -> Json:
 
 
 def dump(value: object) -> str:
-    """As JSON."""
+    """Return the value as JSON text."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -118,17 +123,17 @@ def _no_constant(name: str) -> Json:
 
 
 def now() -> str:
-    """The time."""
+    """Return the current time as wire text."""
     return as_text(datetime.now(UTC))
 
 
 def as_text(time: datetime) -> str:
-    """A time as it goes over the wire."""
+    """Return a time as wire text: ISO 8601, UTC."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def as_time(text: str) -> datetime:
-    """The time that such a text says. Raises ValueError, also where there is no zone."""
+    """Parse an ISO 8601 time. Raises ValueError, also for a time without a zone."""
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")

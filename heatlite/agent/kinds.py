@@ -1,5 +1,7 @@
-"""Kinds of actions. Each is a step that is called again and again until it says how the action has ended; all that it
-has to remember is in the action's progress and in its folder, so that another process of the agent can go on."""
+"""Kinds of actions. The runner calls the step of a kind repeatedly until the action has ended.
+
+A step keeps its state in the action's progress and folder only, so that another process of the agent can continue.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,36 +19,38 @@ from heatlite.agent.supervise import ASKED, TIME_LIMIT, Result, clip
 _MOST_NAMES = 50
 MOST_STEPS = 1_000_000
 _BETWEEN_CHECKS = 2.0
-"""Seconds between two looks at what an external kind has started."""
+"""Seconds between two checks of an external kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where an action stands after a step: RUNNING, or how it has ended."""
+    """Result of a step: RUNNING or a final state, with progress and outputs."""
 
     state: str
     progress: JsonMap = field(default_factory=dict)
     outputs: JsonMap = field(default_factory=dict)
     error: str = ""
     pause: float | None = None
-    """Seconds until the next step makes sense, where the kind knows."""
+    """Seconds until the next step, if the kind knows."""
 
 
 class Kind(Protocol):
-    """What an action can be."""
+    """A kind of action."""
 
     description: str
 
     def check(self, args: JsonMap) -> None:
-        """Raises Fault InvalidRequest where the args are wrong."""
+        """Validate the args. Raises Fault InvalidRequest."""
 
     def step(self, action: Action, folder: Path) -> Step:
-        """Go on with it, not for long. `folder` is the action's; it may not be there yet. Once `cancel_asked` is set:
-        end it. Raises OSError where the machine does not let it."""
+        """Continue the action for a short time; end it once `cancel_asked` is set.
+
+        `folder` is the action's own and may not exist yet. Raises OSError if the machine fails.
+        """
 
 
 def kinds(settings: Settings) -> dict[str, Kind]:
-    """All kinds of these settings, sorted by name. Raises BadSettings."""
+    """Return all kinds that the settings allow, sorted by name. Raises BadSettings."""
     found: dict[str, Kind] = {
         "test/success": _Instant("Ends well, at once.", DONE, ""),
         "test/fail": _Instant("Fails, at once.", FAILED, "test/fail fails"),
@@ -94,7 +98,7 @@ class _Loop:
 
 
 class _Commanded:
-    """What one command does."""
+    """Kind of action that consists of one command."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -109,7 +113,7 @@ class _Commanded:
                 return Step(CANCELLED, error="cancelled")
             self._start(action, command)
             return Step(RUNNING)
-        alive = command.is_alive()  # looked at first: a supervisor that dies has written its result
+        alive = command.is_alive()  # checked first: a supervisor writes the result before it exits
         result = command.result()
         if result is not None:
             return _judge(result, self._limits, action.cancel_asked)
@@ -174,8 +178,11 @@ class _Service(_Commanded):
 
 
 class _External:
-    """Two commands. The first one's supervisor stays, so that what it has started can be ended. That the machine goes
-    down meanwhile may be what the action is for: what has become of it, `check` says."""
+    """Operator-defined kind: a `start` command, then repeated `check` commands.
+
+    The supervisor of `start` stays alive, so that a cancel can end the processes that it has started. The machine may
+    go down in between, which may be the purpose of the action: `check` then tells the outcome.
+    """
 
     def __init__(self, external: External, limits: Limits) -> None:
         self._external = external
@@ -183,7 +190,7 @@ class _External:
         self.description = external.description
 
     def check(self, args: JsonMap) -> None:
-        """It is the commands' affair."""
+        """Accept all args; the commands validate them."""
 
     def step(self, action: Action, folder: Path) -> Step:
         start, check = Command(folder / "start"), Command(folder / "check")
@@ -212,7 +219,7 @@ class _External:
             return running
         check.forget()
         if result is None:
-            return running  # the machine went down meanwhile: look again
+            return running  # the machine went down during the check: check again
         if result["status"] != 0:
             judged = _judge(result, self._limits, cancelled=False)
             return Step(FAILED, {"phase": "check"}, judged.outputs, f"check: {judged.error}")
@@ -232,7 +239,7 @@ _INTERRUPTED = "interrupted: the machine, or what watched over the command, went
 
 
 def _answer(text: str) -> tuple[str, str, JsonMap]:
-    """What a `check` has printed: status, error, outputs."""
+    """Parse the output of a `check` command. Returns status, error and outputs."""
     wrong = 'check printed no JSON object with a status "running", "finished" or "failed"'
     try:
         said = form.parse(text)
@@ -248,7 +255,7 @@ def _answer(text: str) -> tuple[str, str, JsonMap]:
 
 
 def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
-    """How an action ends whose command has ended so."""
+    """Return the final step of an action from the result of its command."""
     texts = {**result["outputs"], form.STDOUT: result["stdout"], form.STDERR: result["stderr"]}
     outputs: JsonMap = {**_fitted(texts), form.STATUS_CODE: result["status"]}
     if result["ended"] == TIME_LIMIT:
@@ -264,7 +271,7 @@ def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
 
 
 def _fitted(texts: Mapping[str, str]) -> dict[str, str]:
-    """As much of each as all of them may have together."""
+    """Shorten the outputs so that all together stay within the limit."""
     fitted, limit = dict(texts), form.MOST_OUTPUT
     while len(form.dump(fitted).encode()) > form.MOST_OUTPUTS:
         limit //= 2
@@ -273,7 +280,7 @@ def _fitted(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _age(action: Action) -> float:
-    """Seconds since it began, by the clock on the wall: the machine may have gone down meanwhile."""
+    """Return the seconds since the start, by the wall clock: the machine may have gone down meanwhile."""
     assert action.started_at is not None
     return (datetime.now(UTC) - form.as_time(action.started_at)).total_seconds()
 
@@ -293,7 +300,7 @@ def _invalid(message: str) -> Fault:
 
 
 def _as_variable(value: Json) -> str:
-    """An input as environment variables can hold it."""
+    """Return an input as the value of an environment variable."""
     if value is None:
         return ""
     return value if isinstance(value, str) else form.dump(value)

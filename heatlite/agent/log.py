@@ -1,4 +1,4 @@
-"""What the agent does, a line of JSON each on stderr. Never args or outputs: they hold secrets."""
+"""Log of the agent: JSON lines on stderr, never with args or outputs, which hold secrets."""
 
 import contextlib
 import json
@@ -11,8 +11,8 @@ _one_at_a_time = threading.Lock()
 
 
 def log(event: str, **fields: str | int | None) -> None:
-    """Write a line."""
+    """Write a log line."""
     line = json.dumps({"time": form.now(), "event": event, **fields})
-    # A log that cannot be written (a full disk) must not stop the work; there is nobody else to tell.
+    # A failed log write (a full disk) must not stop the work; there is no other channel to report it.
     with _one_at_a_time, contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)

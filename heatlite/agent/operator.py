@@ -1,4 +1,4 @@
-"""What the operator asks the agent of this machine: the same HTTP as the server's, with the secret from the folder."""
+"""Operator access to the agent of this machine: the HTTP API, with the folder's secret."""
 
 import json
 import urllib.error
@@ -12,11 +12,11 @@ from heatlite.agent.form import Json
 
 
 class Refused(Exception):
-    """The agent said no, or said nothing."""
+    """The agent rejected the request, or did not answer."""
 
 
 def ask(folder: Path, method: str, path: str, body: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """The agent's answer. Raises Refused, and BadSettings where there is no agent."""
+    """Send a signed request and return the answer. Raises Refused; BadSettings if no agent runs."""
     agent = door(folder)
     data = b"" if body is None else json.dumps(body).encode()
     nonce = signature.new_nonce()

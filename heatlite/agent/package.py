@@ -1,4 +1,4 @@
-"""The agent as one file that any Python from 3.11 on runs."""
+"""Packaging of the agent as one file for Python 3.11 or newer."""
 
 import io
 import zipfile
@@ -18,7 +18,10 @@ sys.exit(main())
 
 
 def write(file: Path) -> None:
-    """Write it, executable, in place of what is there. The same sources make the same bytes. Raises OSError."""
+    """Write the agent as an executable zip file, replacing an existing one.
+
+    The output is reproducible: equal sources give equal bytes. Raises OSError.
+    """
     content = io.BytesIO(b"")
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _MAIN)

@@ -1,4 +1,4 @@
-"""``heatlite-agent``: the command line."""
+"""Command line ``heatlite-agent``."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from heatlite.agent.settings import FILE, BadSettings, Settings, listening, load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 done, 1 refused, 2 misused."""
+    """Run a command. Returns the exit code: 0 done, 1 refused, 2 misused."""
     given = _parser().parse_args(arguments)
     try:
         settings = _settings(given)
@@ -76,7 +76,10 @@ def _settings(given: argparse.Namespace) -> Settings:
 
 
 def _register_from(file: Path) -> str:
-    """The URL in a file. It is signed, so it is not for the command line, which every user of the machine can list."""
+    """Read the registration URL from a file.
+
+    It is a signed URL and thus a secret; the command line is visible to all users of the machine.
+    """
     try:
         text = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

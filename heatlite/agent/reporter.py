@@ -1,4 +1,7 @@
-"""Tells the server where the agent is, and that something has changed. Nothing waits for it; the server may be away."""
+"""Reporter: registers the agent with the server and reports changes.
+
+No other work waits for it, so the server may be unreachable.
+"""
 
 import http.client
 import json
@@ -13,20 +16,20 @@ from heatlite.agent.log import log
 from heatlite.agent.settings import BadSettings, Settings, register_address
 
 _SECONDS = 10.0
-"""For an answer."""
+"""Timeout of a request."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.5, 60.0
-"""Seconds between tries: twice as many each time."""
+"""Seconds between retries; the pause doubles each time."""
 _LOOK = 2.0
-"""Seconds between two looks at the file with the URL."""
+"""Seconds between two reads of the file with the URL."""
 
 
 class Reporter:
-    """Registers, and posts events: one for all that has changed since the last."""
+    """Registers the agent and posts events; one event covers all changes since the last."""
 
     def __init__(
         self, settings: Settings, url: str, secret: str, instance: str, version: str, kinds: Sequence[str]
     ) -> None:
-        """Raises BadSettings where the authority's file is none."""
+        """Prepare the registration. Raises BadSettings if the authority's file cannot be used."""
         self._settings = settings
         self._body = json.dumps(
             {
@@ -38,7 +41,7 @@ class Reporter:
                 "deployments": settings.deployments,
             }
         ).encode()
-        # A proxy of plain http would read the secret; through one for https there is a tunnel (CONNECT).
+        # A proxy for plain http could read the secret; one for https only tunnels (CONNECT).
         proxies = {scheme: proxy for scheme, proxy in urllib.request.getproxies().items() if scheme == "https"}
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler(proxies),
@@ -49,20 +52,20 @@ class Reporter:
         self._changed = False
         self._stopped = threading.Event()
         self._unreadable = ""
-        """Why the file with the URL could not be read; told once."""
+        """Last error of reading the file with the URL; the same error is logged once."""
 
     def change(self) -> None:
-        """Something has changed. Returns at once."""
+        """Report a change soon. Returns at once."""
         self._changed = True
         self._awake.set()
 
     def stop(self) -> None:
-        """Return from run() as soon as possible."""
+        """Make run() return as soon as possible."""
         self._stopped.set()
         self._awake.set()
 
     def run(self) -> None:
-        """Until stop()."""
+        """Register and report changes until stop()."""
         registered_at: str | None = None
         pause = _FIRST_PAUSE
         while not self._stopped.is_set():
@@ -72,7 +75,7 @@ class Reporter:
                 self._awake.wait(_LOOK if self._settings.register is None else None)
                 self._awake.clear()
                 continue
-            # What changes from here on is told anew.
+            # A change from here on needs another event.
             self._changed = False
             self._awake.clear()
             what, method, body = ("event", "POST", b"") if url == registered_at else ("register", "PUT", self._body)
@@ -86,7 +89,7 @@ class Reporter:
             self._changed = self._changed or changed
             log(f"{what}-failed", server=urlsplit(url).netloc, error=reason)
             if what == "event" and reason.startswith("HTTP 4"):
-                # It knows nothing of us: its database is an older one, or the resource another.
+                # The server does not know this agent: its database was restored, or the resource replaced.
                 registered_at = None
             self._stopped.wait(pause)
             pause = min(_LAST_PAUSE, 2 * pause)
@@ -109,7 +112,7 @@ class Reporter:
         return url
 
     def _ask(self, url: str, method: str, body: bytes) -> str | None:
-        """Returns why it did not work; the URL itself is a secret and no part of it."""
+        """Send a request. Returns the error, or None; never with the URL, which is a secret."""
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method=method)
         try:
             with self._opener.open(request, timeout=_SECONDS) as answer:
@@ -125,7 +128,7 @@ class Reporter:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Nobody is told the secret but who was named."""
+    """Rejects redirects, so that the secret goes only to the configured server."""
 
     def redirect_request(self, *_: object) -> None:
         return None

@@ -1,4 +1,4 @@
-"""Does one action after another, in the order of their arrival, step by step."""
+"""Runner: executes actions one after another, in the order of arrival, step by step."""
 
 import errno
 import shutil
@@ -15,20 +15,20 @@ from heatlite.agent.kinds import Kind, Step
 from heatlite.agent.log import log
 
 _SHORTEST, _LONGEST = 0.05, 1.0
-"""Seconds between steps: few at first, twice as many each time nothing has changed."""
+"""Seconds between steps; the pause doubles while nothing changes."""
 _NO_ROOM = 5.0
-"""Seconds to wait where the disk takes nothing."""
+"""Seconds to wait if the disk cannot be written."""
 _FOR_NOW = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""What may be better later: it is the machine's trouble and not the action's."""
+"""Errors of the machine that may pass; they do not fail the action."""
 
 
 class Runner:
-    """The one that works."""
+    """Executes the actions of the queue."""
 
     def __init__(
         self, actions: Actions, kinds: Mapping[str, Kind], folder: Path, changed: Callable[[], object]
     ) -> None:
-        """`folder` is for the folders of actions; `changed` is called after each change of a state.
+        """Create a runner. `folder` holds the folders of actions; `changed` is called after each state change.
 
         Raises sqlite3.Error.
         """
@@ -36,22 +36,22 @@ class Runner:
         self._kinds = kinds
         self._all = folder
         self._folder = folder / actions.identity()[0]
-        """Another database's actions have the same numbers."""
+        """One folder for each database, because actions of another database have the same numbers."""
         self._changed = changed
         self._awake = threading.Event()
         self._stopped = False
 
     def wake(self) -> None:
-        """There is something new to do, or to end."""
+        """Wake the runner for a new action or a cancel."""
         self._awake.set()
 
     def stop(self) -> None:
-        """Return from run() after this step. What runs goes on running."""
+        """Make run() return after the current step. Commands keep running."""
         self._stopped = True
         self._awake.set()
 
     def run(self) -> None:
-        """Until stop()."""
+        """Execute actions until stop()."""
         for folder in self._strangers():
             _is_ended(folder)
         pause: float | None = _SHORTEST
@@ -67,7 +67,10 @@ class Runner:
                 self._awake.wait(pause)
 
     def _go_on(self, pause: float) -> float | None:
-        """One step of the oldest. Returns seconds until the next, None if there is nothing to do."""
+        """Execute one step of the oldest action.
+
+        Returns the seconds until the next step, None if the queue is empty.
+        """
         action = self._actions.oldest()
         if action is None:
             self._tidy()
@@ -106,7 +109,7 @@ class Runner:
             return Step(form.FAILED, error=f"a fault of the agent: {type(error).__name__}; its log tells where")
 
     def _tidy(self) -> None:
-        """Nothing waits or runs: remove what is left of actions, as an agent that was killed has left it."""
+        """Remove the folders of ended actions, which a killed agent has left. Call it when the queue is empty."""
         for folder in _folders(self._folder):
             _forget(folder)
         for folder in self._strangers():
@@ -114,13 +117,13 @@ class Runner:
                 _forget(folder)
 
     def _strangers(self) -> list[Path]:
-        """Folders of actions that another database knew, and nobody does now."""
+        """Return the folders of actions of other databases, which no database knows any more."""
         databases = (database for database in _folders(self._all) if database != self._folder)
         return [folder for database in databases for folder in _folders(database)]
 
 
 def _is_ended(folder: Path) -> bool:
-    """Whether nothing of an action runs any more; if it does, it is asked to end."""
+    """True if no process of an action runs; running ones are asked to end."""
     return not [command for command in map(Command, _folders(folder)) if command.end()]
 
 

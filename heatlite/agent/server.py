@@ -1,4 +1,7 @@
-"""The agent's HTTP API (decision 0015). Who does not know the secret gets 401, and nothing of him is looked at."""
+"""HTTP API of the agent, specified in docs/reference/agent-protocol.md.
+
+Requests without a valid signature get 401; their content is not interpreted.
+"""
 
 import re
 import socket
@@ -25,10 +28,10 @@ from heatlite.agent.settings import Tls
 
 _MOST_CONNECTIONS = 32
 _SECONDS = 30.0
-"""That a connection may last, TLS and all."""
+"""Maximum duration of a connection, including the TLS handshake."""
 _LONGEST_NONCE = 200
 _MOST_DISCARDED = 4 * 1024 * 1024
-"""Bytes of a body that is too large."""
+"""Bytes to read and discard of a body that is too large."""
 
 _LINE = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 
@@ -36,19 +39,19 @@ Answer = tuple[int, Mapping[str, object]]
 
 
 class Api:
-    """What the routes do. Raises Fault, and sqlite3.Error where the disk is full."""
+    """Routes of the API. Raises Fault, and sqlite3.Error if the database cannot be used."""
 
     def __init__(
         self, version: str, actions: Actions, kinds: Mapping[str, Kind], changed: Callable[[], object]
     ) -> None:
-        """`changed` is called when there is something new to do, or to end."""
+        """Create the API. `changed` is called after a new action or a cancel."""
         self._version = version
         self._actions = actions
         self._kinds = kinds
         self._changed = changed
 
     def answer(self, method: str, target: str, nonce: str, body: bytes) -> Answer:
-        """The answer to a request whose signature is right."""
+        """Return the answer to a request whose signature is valid."""
         try:
             parts = urlsplit(target)
         except ValueError as error:
@@ -93,7 +96,7 @@ class Api:
                 raise Fault("InvalidRequest", f"{name!r} is none of: kind, args, id, created_at, requester")
         kind_name, args = _text(asked, "kind"), asked.get("args", {})
         requester = _text(asked, "requester", "agent")
-        # Without an id: one that is the same when the request comes again.
+        # A missing id is derived from the nonce: the repeated request gets the same id.
         action_id = _text(asked, "id", str(uuid.uuid5(uuid.NAMESPACE_OID, nonce)))
         if not form.ID.fullmatch(action_id):
             raise Fault(
@@ -120,30 +123,33 @@ class Api:
 
 
 class Server(ThreadingHTTPServer):
-    """Listens. At most so many connections at once, each for so long: the oldest makes room for a new one."""
+    """Threaded HTTP server with limits on the number and duration of connections.
+
+    A new connection beyond the limit closes the oldest.
+    """
 
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, secret: str, api: Api, tls: Tls | None) -> None:
-        """Raises OSError (ssl.SSLError is one) where the address, or the certificates, cannot be used."""
+        """Bind the server. Raises OSError (also ssl.SSLError) for an unusable address or certificate."""
         self.secret = secret
         self.api = api
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._tls = None if tls is None else _context(tls)
         self._open: dict[socket.socket, float] = {}
-        """Connections, oldest first, and when they are closed at the latest."""
+        """Open connections and their deadlines, oldest first."""
         self._room = threading.Condition()
         super().__init__((host, port), _Handler)
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """URL of the listening socket."""
         host, port = self.server_address[:2]
         return f"http{'s' if self._tls else ''}://{f'[{host!s}]' if ':' in str(host) else host!s}:{port}"
 
     def server_bind(self) -> None:
-        """As socketserver has it; http.server would ask a name server for its name."""
+        """Bind as socketserver does; http.server would look up the host name."""
         self.allow_reuse_address = True
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
@@ -151,11 +157,11 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a connection in a thread of its own."""
+        """Handle a connection in its own thread."""
         with self._room:
             cut = 0
             while len(self._open) >= _MOST_CONNECTIONS:
-                # The oldest, and one more each time that it is still at something.
+                # Close the oldest, and one more after each wait without room.
                 cut += 1
                 for connection in islice(self._open, cut):
                     _cut(connection)
@@ -164,31 +170,31 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Now and then: end what lasts too long."""
+        """Close connections that have passed their deadline. Called periodically."""
         with self._room:
             for connection, until in self._open.items():
                 if until < time.monotonic():
                     _cut(connection)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """In its thread."""
+        """Serve a connection, in its own thread."""
         request.settimeout(_SECONDS)
         if self._tls is None:
             super().finish_request(request, client_address)
             return
-        # The socket that was accepted stays the one to cut: this one is another object for the same connection.
+        # Wrap a duplicate: _cut() needs the accepted socket, which wrap_socket() would detach.
         with self._tls.wrap_socket(request.dup(), server_side=True) as wrapped:
             super().finish_request(wrapped, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """The connection is over."""
+        """Remove and close an ended connection."""
         with self._room:
             self._open.pop(request, None)
             self._room.notify()
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Connections break, or are none of HTTP or TLS: nothing to tell. A fault of ours is."""
+        """Log faults of the server; ignore broken connections and TLS errors."""
         error = sys.exception()
         if error is not None and not isinstance(error, OSError):
             log("fault", error=type(error).__name__, trace="".join(traceback.format_tb(error.__traceback__)))
@@ -198,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "heatlite-agent", ""
-    disable_nagle_algorithm = True  # the server asks several things over one connection
+    disable_nagle_algorithm = True  # the server sends several requests over one connection
 
     def do_GET(self) -> None:
         self._serve()
@@ -229,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Fault("NotSigned", "A request needs a Content-Length, and no Transfer-Encoding.")
         if len(length) > 12 or int(length) > form.MOST_BODY:
             self.close_connection = True
-            # Who still writes does not read the answer.
+            # A client that is still writing does not read the answer.
             left = min(int(length[:12]), _MOST_DISCARDED)
             while left > 0 and (data := self.rfile.read(min(left, 65536))):
                 left -= len(data)
@@ -244,19 +250,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         if status == HTTPStatus.UNAUTHORIZED or self.close_connection:
-            self.send_header("Connection", "close")  # its body may not have been read
+            self.send_header("Connection", "close")  # the body may not have been read
         if status != HTTPStatus.UNAUTHORIZED:
             self.send_header(signature.SIGNATURE, signature.of_answer(self.server.secret, status, nonce, body))
         self.end_headers()
         self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """For what is no request at all, or with a method that there is not."""
+        """Answer a malformed request, or one with an unknown method."""
         self.close_connection = True
         self._send(401, "", form.dump(_told(Fault("NotSigned", message or "No such request."))[1]).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Who asks what is not worth a line."""
+        """Log nothing: requests are not logged."""
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
@@ -272,7 +278,7 @@ def _cut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it has ended by itself
+        return  # already closed
 
 
 def _told(fault: Fault) -> Answer:

@@ -1,4 +1,4 @@
-"""The agent's settings: a TOML file, and a few flags for a laptop."""
+"""Settings of the agent: a TOML file, and a few flags of the command line."""
 
 import ipaddress
 import os
@@ -12,32 +12,32 @@ from heatlite.agent import form
 from heatlite.agent.log import log
 
 FILE = Path("/etc/heatlite-agent.toml")
-"""Where the settings are, if it is there and no other is named."""
+"""Default settings file, used if it exists and no other is named."""
 FOLDER = Path("/var/lib/heatlite-agent")
 
 
 class BadSettings(Exception):
-    """A setting is wrong: which, why, what to do."""
+    """A setting is wrong. The message names the setting, the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a command may use."""
+    """Resource limits of a command."""
 
     seconds: float = 3600.0
     memory_mib: int = 4096
-    """Address space of each of its processes."""
+    """Address space of each process of the command."""
     file_mib: int = 1024
-    """Size of each file that it writes."""
+    """Size of each file that the command writes."""
     output_kib: int = 64
-    """What is kept of each of its outputs."""
+    """KiB kept of each output."""
     grace_seconds: float = 10.0
-    """From TERM to KILL."""
+    """Seconds from TERM to KILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What the agent proves itself with, and who signs the certificates of those that may connect."""
+    """Certificate and key of the agent, and the authority that signs client certificates."""
 
     certificate: Path
     key: Path
@@ -46,44 +46,44 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """How services are started and stopped, and which may be."""
+    """Command that starts and stops services, and the allowed services."""
 
     command: Sequence[str]
-    """{verb} is start, stop or restart, {service} the service's name."""
+    """Placeholders: {verb} is start, stop or restart; {service} is the service's name."""
     allowed: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A kind of action that others have made: two commands that get the record as JSON on stdin."""
+    """Operator-defined kind of action: two commands that get the action's record as JSON on stdin."""
 
     kind: str
     description: str
     start: Sequence[str]
-    """Returns at once, with status 0."""
+    """Command that starts the work. It must exit with status 0 without waiting for the work."""
     check: Sequence[str]
-    """Prints {"status": "running" | "finished" | "failed", "error"?, "outputs"?}."""
+    """Command that prints {"status": "running" | "finished" | "failed", "error"?, "outputs"?}."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of them."""
+    """All settings of the agent."""
 
     folder: Path = FOLDER
     host: str = "127.0.0.1"
     port: int = 8780
     url: str | None = None
-    """Where the server reaches the agent, if it is not the address it listens on."""
+    """URL at which the server reaches the agent, if it is not the listening address."""
     register: str | None = None
-    """The URL to register at."""
+    """URL to register at; it is a secret."""
     metadata: Path | None = None
-    """A JSON file that somebody writes by and by, with the URL at heatlite_agent.register."""
+    """JSON file with the URL at heatlite_agent.register. The file may appear later."""
     server_authority: Path | None = None
-    """Who signs the certificate of the server, if it is not one of the machine's own authorities."""
+    """Authority of the server's certificate, if it is none of the machine's own."""
     deployments: bool = False
-    """Whether the agent carries out software deployments."""
+    """True if the agent executes software deployments."""
     script: bool = True
-    """Whether the agent runs scripts."""
+    """True if the agent runs scripts."""
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
     services: Services | None = None
@@ -91,7 +91,7 @@ class Settings:
 
 
 def load(file: Path | None) -> Settings:
-    """The settings of a file; without one those of FILE if it is there. Raises BadSettings."""
+    """Load the settings of a file, by default FILE if it exists. Raises BadSettings."""
     if file is None:
         if not FILE.exists():
             return Settings()
@@ -113,7 +113,7 @@ def load(file: Path | None) -> Settings:
 
 
 def check(settings: Settings) -> Settings:
-    """The same settings, if they go together. Raises BadSettings."""
+    """Return the settings if they are consistent. Raises BadSettings."""
     if settings.tls is None and not is_loopback(settings.host):
         raise BadSettings(
             f"listen: {settings.host} is not loopback. Beyond it the agent listens with TLS only, to those that have a"
@@ -127,7 +127,7 @@ def check(settings: Settings) -> Settings:
 
 
 def listening(text: str) -> tuple[str, int]:
-    """Host and port of "127.0.0.1:8780" or "[::1]:8780". Raises BadSettings."""
+    """Parse an address: "127.0.0.1:8780" or "[::1]:8780". Returns host and port; raises BadSettings."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
@@ -141,7 +141,7 @@ def listening(text: str) -> tuple[str, int]:
 
 
 def web_address(name: str, text: str) -> str:
-    """The same, if it is an HTTP URL. Raises BadSettings."""
+    """Return the text if it is an HTTP URL without credentials. Raises BadSettings."""
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -155,7 +155,7 @@ def web_address(name: str, text: str) -> str:
 
 
 def register_address(name: str, text: str) -> str:
-    """The same, if it is a URL to which the secret may go. Raises BadSettings."""
+    """Return the URL if the agent's secret may be sent there: https or loopback. Raises BadSettings."""
     parts = urlsplit(web_address(name, text))
     host = parts.hostname or ""
     if parts.scheme == "http" and host != "localhost" and not (_is_address(host) and is_loopback(host)):
@@ -172,12 +172,12 @@ def _is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """True if the address is loopback."""
     return ipaddress.ip_address(host).is_loopback
 
 
 class _Table:
-    """A table of the file. Each method takes one setting out of it; done() objects to what is left."""
+    """Table of the TOML file. Each method removes one setting; done() rejects the rest."""
 
     def __init__(self, given: Mapping[str, object], path: str) -> None:
         self._left = dict(given)

@@ -1,7 +1,8 @@
-"""How an agent and its server prove to each other who they are: both know one secret, and neither ever says it.
+"""HMAC signatures by which agent and server authenticate each other.
 
-A request carries a nonce and a signature of all that it asks, its answer one of all that it says and of that nonce, so
-that nobody can answer with what was once answered. Times play no part: clocks differ.
+Both know one secret, which is never sent. A request carries a nonce and a signature of its content. The signature of
+an answer covers the answer and that nonce, so an old answer cannot be replayed. Timestamps are not compared, because
+clocks differ. Specified in docs/reference/agent-protocol.md.
 """
 
 import hashlib
@@ -11,26 +12,26 @@ import secrets
 NONCE = "X-Heatlite-Nonce"
 SIGNATURE = "X-Heatlite-Signature"
 LEAST_NONCE = 16
-"""Characters."""
+"""Minimum length in characters."""
 
 
 def new_nonce() -> str:
-    """What was never used before."""
+    """Return a random nonce."""
     return secrets.token_urlsafe(24)
 
 
 def of_request(secret: str, method: str, path: str, nonce: str, body: bytes) -> str:
-    """The signature of a request, hexadecimal. `path` is as in the request line, with its query."""
+    """Return the hex signature of a request. `path` is as in the request line, with its query."""
     return _sign(secret, method, path, nonce, body)
 
 
 def of_answer(secret: str, status: int, nonce: str, body: bytes) -> str:
-    """The signature of an answer to the request with that nonce."""
+    """Return the hex signature of an answer to the request with that nonce."""
     return _sign(secret, str(status), nonce, body)
 
 
 def is_right(given: str | None, right: str) -> bool:
-    """Whether a signature is the right one, in a time that tells nothing of where it differs."""
+    """True if the signature matches; compared in constant time."""
     return given is not None and hmac.compare_digest(given.encode(), right.encode())
 
 

@@ -1,12 +1,12 @@
-"""A process that runs one command and outlives the agent: it keeps the command's output within limits, writes down how
-it has ended, and can end it together with everything that it has started.
+"""Supervisor: a process that runs one command and outlives the agent.
 
-It makes itself a child subreaper (prctl(2)), so what a command leaves behind becomes its child, also what has forked
-twice; where that is missing (it is Linux's) only the command's process group can be ended. Should the supervisor itself
-be killed, what it has watched over is found by the mark in its environment.
+It limits the command's output, records the result, and can end the command with all its descendants. As a child
+subreaper (prctl(2)) it becomes the parent of orphaned descendants, even after a double fork. Without subreaper (not
+Linux) only the command's process group can be ended. If the supervisor itself is killed, the mark in their environment
+identifies the processes.
 
-Its folder holds `order` (what to do: Order, as JSON) and then `claim` (its pid; locked for as long as it lives; whoever
-makes it is the only one that runs the command) and `result` (Result, as JSON, at once and whole).
+The folder holds `order` (Order as JSON), then `claim` and `result` (Result as JSON, written atomically). `claim` holds
+the supervisor's pid and is locked while it lives. Only the process that creates it runs the command.
 """
 
 import contextlib
@@ -26,25 +26,25 @@ from subprocess import PIPE, Popen
 from typing import TypedDict
 
 ORDER, CLAIM, RESULT, OUTPUT, STDIN = "order", "claim", "result", "output", "stdin"
-"""Files in the folder; OUTPUT with a dot and a name after it."""
+"""Files in the folder; OUTPUT is followed by a dot and a name."""
 
 MARK = "HEATLITE_AGENT_COMMAND"
-"""In the environment of a command and of all that it starts: the folder."""
+"""Environment variable of a command and its descendants; its value is the folder."""
 
 TIME_LIMIT, ASKED = "time limit", "asked to"
-"""Why a command was ended."""
+"""Reasons for which the supervisor ends a command."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LOOK = 2.0
-"""Seconds between two looks whether the folder is there."""
+"""Seconds between two checks that the folder exists."""
 _DRAIN = 1.0
-"""Seconds to wait, after the command's end, for those to whom it has left its output."""
+"""Seconds to read, after the command's end, from descendants that hold its output open."""
 _DRAIN_SHORT = 0.1
-"""The same where it is meant to leave somebody running."""
+"""The same for a command that is meant to leave processes running (`stays`)."""
 
 
 class Order(TypedDict):
-    """What to do, within which limits."""
+    """Command to run, with its limits."""
 
     command: list[str]
     environment: dict[str, str]
@@ -60,35 +60,35 @@ class Order(TypedDict):
     grace: float
     """Seconds from TERM to KILL."""
     stays: bool
-    """Whether what the command has left running belongs to it: then it can be ended later, too."""
+    """True if processes that the command leaves running belong to it and can be ended later."""
 
 
 class Result(TypedDict):
-    """How the command has ended."""
+    """Result of the command."""
 
     status: int | None
-    """Its exit status; None where a signal ended it, or where it could not be started."""
+    """Exit status; None if a signal ended the command or it could not be started."""
     error: str
-    """Why there is no exit status."""
+    """Reason for a missing exit status."""
     ended: str | None
-    """TIME_LIMIT or ASKED where it did not end by itself."""
+    """TIME_LIMIT or ASKED if the supervisor ended the command."""
     stdout: str
     stderr: str
     outputs: dict[str, str]
 
 
 class Tail:
-    """The beginning and the end of a stream; not what was between."""
+    """Buffer that keeps the beginning and the end of a stream."""
 
     def __init__(self, limit: int) -> None:
-        """`limit`: bytes to keep."""
+        """Create a buffer. `limit` is the number of bytes to keep."""
         self._half = limit // 2
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = False
 
     def add(self, data: bytes) -> None:
-        """Take more of it."""
+        """Append data of the stream."""
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
@@ -98,7 +98,7 @@ class Tail:
             self._dropped = True
 
     def text(self, limit: int) -> str:
-        """What was kept, at most so many bytes in UTF-8."""
+        """Return the kept text, at most `limit` bytes in UTF-8."""
         whole = _decode(bytes(self._head + self._tail))
         if not self._dropped and len(whole.encode()) <= limit:
             return whole
@@ -109,7 +109,7 @@ class Tail:
 
 
 def clip(text: str, limit: int, from_end: bool = False) -> str:
-    """As much of a text as fits into so many bytes of UTF-8."""
+    """Shorten a text to `limit` bytes in UTF-8."""
     data = text.encode()
     if len(data) <= limit:
         return text
@@ -117,8 +117,10 @@ def clip(text: str, limit: int, from_end: bool = False) -> str:
 
 
 def main(folder: Path) -> int:
-    """Become a process of its own that carries out the order in that folder. Returns once it has begun, or somebody
-    else has."""
+    """Fork a supervisor that executes the order in the folder.
+
+    Returns 0 once it has started, or if another supervisor has the claim.
+    """
     reads, writes = os.pipe()
     if os.fork():
         os.close(writes)
@@ -136,7 +138,7 @@ def main(folder: Path) -> int:
     except OSError as error:
         os.write(writes, str(error).encode())
         os._exit(1)
-    with contextlib.suppress(BrokenPipeError):  # somebody has lost patience, and will find the claim
+    with contextlib.suppress(BrokenPipeError):  # the agent has timed out, and will find the claim
         os.write(writes, b"begun")
     os.close(writes)
     if claim is not None:
@@ -148,7 +150,10 @@ def main(folder: Path) -> int:
 
 
 def _claim(folder: Path) -> int | None:
-    """Make the claim, which is there at once, locked and whole. Returns its open file; None if somebody has it."""
+    """Create the claim atomically, with its lock and content.
+
+    Returns its open file; None if it exists already.
+    """
     own = folder / f"{CLAIM}.{os.getpid()}"
     file = os.open(own, os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -168,7 +173,7 @@ class _Supervisor:
         self._order = order
         self._asked = False
         self._status: int | None = None
-        """As wait(2) has it."""
+        """Status as returned by wait(2)."""
         self._selector = selectors.DefaultSelector()
         self._wakes, waker = os.pipe()
         for end in (self._wakes, waker):
@@ -177,7 +182,7 @@ class _Supervisor:
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for ignored in (signal.SIGHUP, signal.SIGINT):
-            signal.signal(ignored, lambda *_: None)  # SIG_IGN would be the command's, too
+            signal.signal(ignored, lambda *_: None)  # the command would inherit SIG_IGN
         self._selector.register(self._wakes, selectors.EVENT_READ)
 
     def run(self) -> None:
@@ -205,7 +210,7 @@ class _Supervisor:
             self._stay(deadline)
 
     def _follow(self, deadline: float) -> str | None:
-        """Until the command has ended, by itself or not. Returns why not."""
+        """Wait until the command has ended. Returns the reason if the supervisor ended it."""
         ended = None
         while self._status is None and ended is None:
             self._pump(min(_LOOK, deadline - time.monotonic()))
@@ -220,7 +225,7 @@ class _Supervisor:
         return ended
 
     def _stay(self, deadline: float) -> None:
-        """Until nothing is left of what the command has started."""
+        """Wait until no descendant of the command is left."""
         while self._descendants():
             self._pump(min(_LOOK, deadline - time.monotonic()))
             if self._reason(deadline) is not None:
@@ -228,11 +233,11 @@ class _Supervisor:
 
     def _reason(self, deadline: float) -> str | None:
         if self._asked or not (self._folder / CLAIM).exists():
-            return ASKED  # where the folder was removed nobody can ask any more
+            return ASKED  # once the folder is removed, no result can be read any more
         return TIME_LIMIT if time.monotonic() >= deadline else None
 
     def _pump(self, seconds: float) -> None:
-        """Take what was written and who has died, or wait for it."""
+        """Read output and reap dead children, waiting at most that long for either."""
         for key, _ in self._selector.select(max(0.0, seconds)):
             try:
                 data = os.read(key.fd, 65536)
@@ -251,7 +256,7 @@ class _Supervisor:
                     self._status = died[1]
 
     def _end_all(self) -> None:
-        """TERM, and after the grace KILL, to all that the command has started."""
+        """Send TERM, and KILL after the grace period, to the command and its descendants."""
         for process in self._descendants():
             _send(process, signal.SIGTERM)
         grace = time.monotonic() + self._order["grace"]
@@ -263,7 +268,7 @@ class _Supervisor:
             pause = min(1.0, 2 * pause)
 
     def _descendants(self) -> set[int]:
-        """All that live of the command and what it has started; negative: a process group."""
+        """Return the living processes of the command; a negative number is a process group."""
         self._reap()
         if not self._reaps:
             group = self._child.pid
@@ -275,7 +280,7 @@ class _Supervisor:
         parents = {}
         for process in _processes():
             with contextlib.suppress(OSError):
-                # "pid (name) state parent …"; a name may hold anything.
+                # Format: "pid (name) state parent …"; the name may contain any character.
                 fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
                 if fields[0] not in (b"Z", b"X"):
                     parents[process] = int(fields[1])
@@ -287,7 +292,7 @@ class _Supervisor:
         return found
 
     def _confine(self) -> None:
-        """In the child, before the command."""
+        """Set resource limits in the child, before the command starts."""
         for what, limit in (
             (resource.RLIMIT_AS, self._order["memory"]),
             (resource.RLIMIT_FSIZE, self._order["file_size"]),
@@ -297,7 +302,7 @@ class _Supervisor:
             limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
             resource.setrlimit(what, (limit, limit))
         if self._libc is not None:
-            # Should the supervisor be killed, nobody would watch over the command any more.
+            # Without its supervisor the command would be unsupervised, so it dies with it.
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
     def _result(self, streams: Mapping[str, Tail], ended: str | None, error: str) -> Result:
@@ -322,7 +327,7 @@ class _Supervisor:
         }
 
     def _write(self, result: Result) -> None:
-        """Write it down, as soon as there is room."""
+        """Write the result; retry until the disk has room."""
         file = self._folder / f"{RESULT}.new"
         while True:
             try:
@@ -343,9 +348,11 @@ class _Supervisor:
 
 
 def kill(living: Callable[[], set[int]]) -> bool:
-    """KILL all that `living` finds, and what they start meanwhile. Returns whether there were some: they may take their
-    time to die."""
-    # Stopped ones cannot fork: once nobody new is found all are caught.
+    """Send KILL to all processes that `living` finds, and to those that they fork meanwhile.
+
+    Returns True if there were any; they may take time to die.
+    """
+    # Stopped processes cannot fork: once no new process is found, all are caught.
     stopped: set[int] = set()
     while new := living() - stopped:
         for process in new:
@@ -357,19 +364,21 @@ def kill(living: Callable[[], set[int]]) -> bool:
 
 
 def marked(folder: Path) -> set[int]:
-    """What lives of the command of a folder, whoever is its parent by now. Not what has given itself another
-    environment; nothing where there is no /proc."""
+    """Return the living processes that carry the mark of a folder, even if their parent has died.
+
+    Misses processes that have replaced their environment; returns an empty set without /proc.
+    """
     mark = os.fsencode(f"{MARK}={folder}")
     found = set()
     for process in _processes():
-        with contextlib.suppress(OSError):  # it has died, or is another user's
+        with contextlib.suppress(OSError):  # the process has died, or belongs to another user
             if process != os.getpid() and mark in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
                 found.add(process)
     return found
 
 
 def _processes() -> list[int]:
-    """All of the machine, where it has /proc."""
+    """Return the pids of all processes; none without /proc."""
     try:
         return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal()]
     except FileNotFoundError:
@@ -382,12 +391,12 @@ def _send(process: int, what: signal.Signals) -> None:
 
 
 def _decode(data: bytes) -> str:
-    # NUL is no text that every database takes.
+    # Some databases reject NUL in text.
     return data.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _read(file: Path, limit: int) -> str | None:
-    """The beginning and the end of a file; None where there is none, or no regular one."""
+    """Return the beginning and the end of a file; None if it is missing or not a regular file."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
