@@ -1,1 +1,4 @@
-"""The clouds: one interface (`cloud`), a real one behind it (`connection`), one in memory (`simulated`)."""
+"""Clients of clouds.
+
+One interface (`cloud`) with two implementations: real clouds (`connection`) and one in memory (`simulated`).
+"""

@@ -1,8 +1,8 @@
-"""What a cloud is to everybody else: verbs by name, JSON in and out, a few errors.
+"""Interface of a cloud: verbs by name, JSON in and out, a few errors.
 
-The verbs are openstacksdk's (``network.create_port``), so that its documentation is ours. What goes in and what comes
-out is called as the services' own APIs call it (``admin_state_up``, not the SDK's ``is_admin_state_up``): those names
-are what Heat's properties and attributes are called, too. A verb that lists gives a list.
+The verbs are openstacksdk's (``network.create_port``), so its documentation applies. Attributes have the names of the
+services' own APIs (``admin_state_up``, not the SDK's ``is_admin_state_up``), which are also the names of Heat's
+properties and attributes. A verb that lists returns a list.
 """
 
 from typing import Protocol
@@ -13,36 +13,39 @@ from heatlite.core.json import Json
 
 
 class Cloud(Protocol):
-    """A cloud, as one project may use it. Safe for threads."""
+    """Cloud as one project may use it. Safe for threads."""
 
     @property
     def simulated(self) -> bool:
-        """Whether it only stands in for a real one."""
+        """True if the cloud is simulated."""
 
     @property
     def place(self) -> CloudIdentity:
-        """Which cloud it is, as far as that is known without asking it."""
+        """Identity of the cloud, as far as it is known without a request."""
 
     @property
     def identity(self) -> CloudIdentity:
-        """Which project of which cloud it is. The cloud is asked once. Raises CloudError."""
+        """Identity of the cloud and the project. The cloud is asked once. Raises CloudError."""
 
     def has(self, service: str) -> bool:
-        """Whether its catalog has a service (``block_storage``). Raises CloudUnavailable, CredentialsRefused."""
+        """True if the catalog has a service (``block_storage``).
+
+        Raises CloudUnavailable, CredentialsRefused.
+        """
 
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
-        """Ask a service: ``call("network.update_port", port_id, name="new")``.
+        """Call a service: ``call("network.update_port", port_id, name="new")``.
 
-        Gives what the service answers; null where it answers nothing. Raises CloudError.
+        Returns the service's answer, null if it is empty. Raises CloudError.
         """
 
 
 class CloudError(HeatliteError):
-    """A service has refused, or not answered."""
+    """A service rejected a request, or did not answer."""
 
     text = "{verb}: {reason}"
     status: int | None = None
-    """The service's HTTP status; None where there was no answer."""
+    """HTTP status of the service; None without an answer."""
 
     def __init__(self, verb: str, reason: str, status: int | None = None, request_id: str | None = None) -> None:
         self.verb = verb
@@ -59,45 +62,48 @@ class CloudError(HeatliteError):
 
     @property
     def service(self) -> str:
-        """``network``, ``compute`` and so on."""
+        """Name of the service: ``network``, ``compute`` and so on."""
         return self.verb.partition(".")[0]
 
 
 class CloudNotFound(CloudError):
-    """There is no such object, or not for this project."""
+    """The object does not exist, or is not visible to this project."""
 
     status = 404
 
 
 class NameNotFound(CloudNotFound):
-    """Nothing has a name that a property gives. It tells nothing about the object that has the property."""
+    """No object has the name given by a property. The object that has the property may still exist."""
 
 
 class CloudConflict(CloudError):
-    """The object is in a state, or in use, so that the service refuses now; it may not later."""
+    """The object's state or use makes the service reject the request for now; a retry may succeed."""
 
     status = 409
 
 
 class OverQuota(CloudError):
-    """The project has as much as it may have; once something is gone there may be room."""
+    """The project's quota is exhausted; deleting objects may make room."""
 
     status = 403
 
 
 class CloudUnavailable(CloudError, Unavailable):
-    """A service was not reached, has not answered in time, or is out of order. What was asked may have happened."""
+    """A service is unreachable, out of order, or did not answer in time.
+
+    The request may have been executed.
+    """
 
 
 class CredentialsRefused(CloudError, Unavailable):
-    """The cloud does not let in whoever asks: a wrong password, an account that is gone."""
+    """The cloud rejects the credentials: wrong password, deleted account."""
 
     text = "{verb}: the cloud does not accept the credentials: {reason}"
     status = 401
 
 
 class NoService(CloudError):
-    """The cloud has no such service, or none that these credentials lead to."""
+    """The cloud has no such service, or none for these credentials."""
 
     def __init__(self, verb: str) -> None:
         service = verb.partition(".")[0].replace("_", "-")
@@ -105,7 +111,7 @@ class NoService(CloudError):
 
 
 class Ambiguous(CloudError):
-    """Several objects have the name that is to mean one."""
+    """Several objects have a name that must identify one."""
 
     def __init__(self, verb: str, name: str) -> None:
         noun = verb.partition(".find_")[2].replace("_", " ")
@@ -113,13 +119,13 @@ class Ambiguous(CloudError):
 
 
 class NoCloud(Unsupported):
-    """A type needs a cloud, and there is none."""
+    """A resource type needs a cloud, and none is configured."""
 
     text = "No cloud is set: give one with --cloud NAME (an entry of clouds.yaml), or --cloud simulated for a trial."
 
 
 class OtherCloud(Conflict):
-    """A stack has its objects in another cloud than the one that is set here."""
+    """The stack's objects are in another cloud than the configured one."""
 
     text = (
         "{stack} has its objects in the cloud {recorded}, and {here}. Nothing was changed. Use the recorded cloud"
@@ -130,6 +136,6 @@ class OtherCloud(Conflict):
 
 
 def other_cloud(stack: str, recorded: CloudIdentity, here: CloudIdentity | None) -> OtherCloud:
-    """The refusal of an operation on a stack whose objects are elsewhere; `here` None: no cloud is set."""
+    """Return the error for a stack whose objects are in another cloud; `here` None: none is configured."""
     text = "no cloud is set here" if here is None else f"the cloud that is set here is {here}"
     return OtherCloud(stack=stack, recorded=recorded, here=text)

@@ -1,4 +1,4 @@
-"""Which cloud a project's resources lie in, and by whose right they are made there (decision 0014)."""
+"""Cloud of a project's resources, and the rights with which they are created (decision 0014)."""
 
 import logging
 import threading
@@ -15,27 +15,30 @@ from heatlite.core.json import JsonMap
 log = logging.getLogger(__name__)
 
 MOST_KNOWN = 1000
-"""Views of clouds that are kept for the next one who asks."""
+"""Maximum of cached views of clouds."""
 
 
 class Delegation(Protocol):
-    """How users let heatlite act for them after they have gone."""
+    """Delegation of users' rights to heatlite beyond the lifetime of their tokens."""
 
     def by_token(self, context: Context) -> Cloud:
-        """The cloud as the caller sees it, as long as his token holds. Raises CloudError."""
+        """Return the cloud as the caller sees it, while the caller's token is valid. Raises CloudError."""
 
     def delegate(self, context: Context) -> JsonMap:
-        """A credential with the caller's rights in the project, to be kept with a stack. Raises CloudError."""
+        """Create a credential with the caller's rights in the project, to store with a stack.
+
+        Raises CloudError.
+        """
 
     def by_credential(self, project: str, credential: JsonMap) -> Cloud:
-        """The cloud as the one sees it who gave the credential. Raises CloudError."""
+        """Return the cloud with the rights of a credential. Raises CloudError."""
 
     def revoke(self, credential: JsonMap) -> None:
-        """Make a credential worthless; one that is so already is well. Raises CloudError."""
+        """Revoke a credential. Succeeds if it is revoked already. Raises CloudError."""
 
 
 class Clouds:
-    """The clouds of an installation. Safe for threads."""
+    """Clouds of an installation. Safe for threads."""
 
     def __init__(
         self,
@@ -45,9 +48,12 @@ class Clouds:
         delegation: Delegation | None = None,
         credential_of: Callable[[str], JsonMap | None] = lambda _: None,
     ) -> None:
-        """`name` is what the operator calls the cloud, None: there is none. `connect` gives a project's view of it by
-        the operator's own right. With a `delegation`, that counts for stacks only that have no credential:
-        `credential_of` is given a stack's id, and gives what belongs to its root."""
+        """Configure the clouds.
+
+        `name` is the operator's name of the cloud, None without one. `connect` returns a project's view of it by the
+        operator's own right. With a `delegation`, that right is used only for stacks without a credential:
+        `credential_of` maps a stack's id to the credential of its root.
+        """
         self.name = name
         self._now = now
         self._connect = connect
@@ -57,8 +63,11 @@ class Clouds:
         self._lock = threading.Lock()
 
     def at_home(self, project: str, stack_id: str, stack_name: str, home: CloudIdentity | None) -> Finders:
-        """As `of`, and it is the cloud in which the stack has its objects: what another one answers tells nothing about
-        these. `home` None: none is recorded. Raises OtherCloud, NoCloud, CloudError."""
+        """Like `of`, but require the cloud that holds the stack's objects.
+
+        Another cloud's answers would say nothing about these. `home` None: no cloud is recorded. Raises OtherCloud,
+        NoCloud, CloudError.
+        """
         found = self.of(project, stack_id)
         if home is not None:
             now = found.cloud.place
@@ -69,7 +78,7 @@ class Clouds:
         return found
 
     def of(self, project: str, stack_id: str = "") -> Finders:
-        """The cloud as a stack sees it, and what is found in it. Raises NoCloud, CloudError."""
+        """Return the lookups in the cloud, with the rights of a stack. Raises NoCloud, CloudError."""
         if self._connect is None:
             raise NoCloud
         key = (project, stack_id if self._delegation is not None else "")
@@ -89,23 +98,23 @@ class Clouds:
         return self._connect(project)
 
     def delegates(self, context: Context) -> bool:
-        """Whether a new stack acts for its caller, in the caller's own project of the cloud."""
+        """True if a new stack uses its caller's rights, in the caller's own project of the cloud."""
         return self._delegation is not None and "token" in context.secrets
 
     def asked_by(self, context: Context) -> Finders:
-        """The cloud as a caller sees it. Raises NoCloud, CloudError."""
+        """Return the lookups in the cloud, with the rights of a caller. Raises NoCloud, CloudError."""
         if self._delegation is None or not self.delegates(context):
             return self.of(context.project)
         return Finders(self._delegation.by_token(context), self._now)
 
     def delegate(self, context: Context) -> JsonMap | None:
-        """What a new stack is to act with; None: the operator's own right. Raises CloudError."""
+        """Return the credential for a new stack; None for the operator's own right. Raises CloudError."""
         if self._delegation is None or not self.delegates(context):
             return None
         return self._delegation.delegate(context)
 
     def revoke(self, credential: JsonMap | None) -> None:
-        """Make what a stack acted with worthless: the stack is gone. Where the cloud does not, the log says so."""
+        """Revoke the credential of a deleted stack. Logs a failure of the cloud."""
         if self._delegation is None or credential is None:
             return
         try:

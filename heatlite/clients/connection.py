@@ -1,4 +1,4 @@
-"""Real clouds, through openstacksdk, which is imported when the first of them is used."""
+"""Real clouds, through openstacksdk, which is imported on first use."""
 
 import logging
 import threading
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ENVIRONMENT = "envvars"
-"""The name of the cloud that the OS_* variables of the environment describe (openstacksdk)."""
+"""Name of the cloud that the OS_* environment variables describe (openstacksdk)."""
 
 
 LOOKED_FOR = (
@@ -41,22 +41,22 @@ LOOKED_FOR = (
 )
 
 CONNECTIONS = 64
-"""Kept open to each service at the most."""
+"""Maximum of connections kept open to each service."""
 
 
 class NoSdk(Invalid):
-    """A cloud is set, and nothing is there to talk to it."""
+    """A cloud is configured, but openstacksdk is not installed."""
 
     text = "The cloud {cloud} is set, but openstacksdk is not installed: pip install 'heatlite[openstack]'"
 
 
 class RealCloud:
-    """One project's view of a cloud. Threads share it: keystoneauth's session locks its own token."""
+    """Cloud as one project sees it. Safe for threads: keystoneauth's session locks its own token."""
 
     simulated = False
 
     def __init__(self, connection: "Connection", name: str = "", project_id: str | None = None) -> None:
-        """`name` is what the operator calls the cloud; `project_id` saves asking for it."""
+        """Wrap a connection. `name` is the operator's name of the cloud; `project_id` saves a request."""
         self._connection = connection
         self._name = name
         self._project_id = project_id
@@ -93,7 +93,7 @@ class RealCloud:
 
         config, kind, auth = self._connection.config, service.replace("_", "-"), self._connection.session.auth
         if config.get_endpoint(kind) or not isinstance(auth, BaseIdentityPlugin):
-            return True  # without a catalog nobody knows
+            return True  # without a catalog, assume that the service exists
         try:
             with _translated(f"{service}.endpoint"):
                 found = auth.get_endpoint_data(
@@ -109,29 +109,32 @@ class RealCloud:
 
     @property
     def region(self) -> str | None:
-        """The region that it shows."""
+        """Region of the connection, or None."""
         return self._connection.config.region_name or None
 
     @property
     def user_id(self) -> str:
-        """Whose view it is. Raises CloudError."""
+        """Id of the authenticated user. Raises CloudError."""
         with _translated(TOKEN):
             return str(self._connection.current_user_id)
 
 
 TOKEN = "identity.token"
-"""In place of a verb: proving who one is."""
+"""Verb that stands for authentication in errors."""
 
 
 REQUESTS = Bulkhead(
     4, 100, 2.0, lambda: Unavailable(service="The cloud", reason="too many requests wait for it; try again later")
 )
-"""Calls for requests, of which a server answers eight at once by default. More wait only while these go on."""
+"""Limit of concurrent cloud calls for API requests.
+
+It is half of the requests that a server answers at once by default. More calls wait only while these make progress.
+"""
 
 
 @contextmanager
 def _translated(verb: str, *arguments: Json) -> Iterator[None]:
-    """What the SDK raises inside comes out as CloudError. Raises Unavailable where too many requests wait."""
+    """Translate the SDK's errors to CloudError. Raises Unavailable if too many requests wait."""
     from keystoneauth1 import exceptions as auth
     from openstack import exceptions as sdk
 
@@ -141,8 +144,8 @@ def _translated(verb: str, *arguments: Json) -> Iterator[None]:
     except sdk.HttpException as error:
         raise _refusal(verb, error.status_code, _details(error), error.request_id) from error
     except auth.HttpError as error:
-        # It comes from the log-in: services' own answers are the SDK's errors. A 404 says that a trust, a project or
-        # Keystone is gone, and nothing about an object.
+        # Raised by authentication only; services' answers raise the SDK's errors.
+        # So a 404 means that a trust, a project or Keystone is missing, not that an object is.
         refusal = _refusal(verb, error.http_status, str(error.message), error.request_id)
         if isinstance(refusal, CloudNotFound):
             refusal = CredentialsRefused(verb, refusal.reason, refusal.status, refusal.request_id)
@@ -160,37 +163,39 @@ def _translated(verb: str, *arguments: Json) -> Iterator[None]:
 
 
 class Connections:
-    """The clouds that credentials lead to. Safe for threads."""
+    """Clouds by credentials. Safe for threads."""
 
     def __init__(self, cloud: str, timeout: float) -> None:
-        """`cloud` is an entry of clouds.yaml, or `ENVIRONMENT`; `timeout` is for each request, in seconds."""
+        """Name a cloud: an entry of clouds.yaml, or `ENVIRONMENT`. `timeout` is for each request, in seconds."""
         self._cloud = cloud
         self._timeout = timeout
         self._lock = threading.Lock()
         self._own: RealCloud | None = None
 
     def open(self) -> RealCloud:
-        """The cloud as the configured user sees it; its services are not asked yet. Raises BadSetting, NoSdk."""
+        """Return the cloud of the configured user without asking a service. Raises BadSetting, NoSdk."""
         with self._lock:
             if self._own is None:
                 self._own = RealCloud(self._connect(), self._cloud)
             return self._own
 
     def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
-        """The cloud as a project sees it that has no credential of its own. Raises BadSetting, NoSdk."""
+        """Return the cloud for a project without its own credential. Raises BadSetting, NoSdk."""
         return self.open()
 
     @property
     def region(self) -> str | None:
-        """The region of the cloud's entry. Raises BadSetting, NoSdk."""
+        """Region of the cloud's entry. Raises BadSetting, NoSdk."""
         return self.open().region
 
     def by(
         self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin]", project_id: str | None = None
     ) -> RealCloud:
-        """The cloud as somebody else sees it: `prove` is given how the configured user proves himself (``auth_url``,
-        ``username`` …), and gives how that one does; `project_id` is the project, where known. Raises BadSetting,
-        NoSdk."""
+        """Return the cloud as another user sees it.
+
+        `prove` maps the auth arguments of the configured user (``auth_url``, ``username`` …) to the auth plugin of the
+        other user. `project_id` is the project, if known. Raises BadSetting, NoSdk.
+        """
         return RealCloud(self._connect(prove), self._cloud, project_id)
 
     def _connect(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin] | None" = None) -> "Connection":
@@ -207,7 +212,7 @@ class Connections:
                 cloud=self._cloud,
                 app_name="heatlite",
                 api_timeout=self._timeout,
-                image_status_code_retries=0,  # its 503 is answered as others' are
+                image_status_code_retries=0,  # handle its 503 as those of other services
             )
             if prove is not None:
                 region = CloudRegion(
@@ -217,7 +222,7 @@ class Connections:
                     auth_plugin=prove(region.get_auth_args()),
                     app_name="heatlite",
                 )
-            # strict: what was made while a service was out of reach is not kept.
+            # strict: do not keep proxies that were created while a service was unreachable
             connection = Connection(config=region, strict_proxies=True)
         except (ConfigException, AuthPluginException) as error:
             raise BadSetting(f"cloud {self._cloud!r}: {error} ({LOOKED_FOR})") from error
@@ -226,16 +231,18 @@ class Connections:
 
 
 class _Garbage(Exception):
-    """An answer that makes no sense."""
+    """An answer that cannot be interpreted."""
 
 
 class _NoAnswer(Exception):
-    """No answer in time. (Not keystoneauth's error, upon which it would try the service's other addresses, each for
-    the whole time.)"""
+    """No answer in time.
+
+    Not keystoneauth's error, after which it would try the service's other addresses, each with the full timeout.
+    """
 
 
 def _guard(connection: "Connection") -> None:
-    """Look at all that goes in and out, before the SDK makes something of it."""
+    """Check timeouts and answers before the SDK interprets them."""
     from keystoneauth1.session import TCPKeepAliveAdapter
     from requests import PreparedRequest, Response, Timeout
 
@@ -253,9 +260,9 @@ def _guard(connection: "Connection") -> None:
 
 
 def _look_at(response: "Response", *_: object, **__: object) -> None:
-    """Raise _Garbage where a service agrees, and its JSON is none: the SDK takes that for an empty answer.
+    """Raise _Garbage for a successful answer that is not JSON; the SDK would take it for an empty one.
 
-    HTML is garbage, too, but for the object store, which says with it that all is well.
+    HTML is garbage, too, except from the object store, which uses it in successful answers.
     """
     kind = response.headers.get("Content-Type", "")
     if not 200 <= response.status_code < 300 or "X-Trans-Id" in response.headers or not response.content:
@@ -272,7 +279,7 @@ def _look_at(response: "Response", *_: object, **__: object) -> None:
 
 
 def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Mapping[str, Json]) -> object:
-    """What the SDK makes of a service's answer. Raises _Garbage where it trips over that, and its own errors."""
+    """Call the SDK. Raises _Garbage if it fails on the service's answer, and the SDK's own errors."""
     try:
         answer = ask(*arguments, **attributes)
         return list(answer) if isinstance(answer, Iterator) else answer
@@ -282,7 +289,7 @@ def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Ma
 
 
 def _grant(method: str, where: str, grantee: str) -> Callable[..., Json]:
-    """Give a role (``put``), or take it away (``delete``): the SDK's verb does not tell whether it has worked."""
+    """Grant (``put``) or revoke (``delete``) a role; the SDK's verb does not raise errors."""
 
     def carry_out(connection: "Connection", target: str, who: str, role: str) -> Json:
         from openstack.exceptions import raise_from_response
@@ -295,14 +302,14 @@ def _grant(method: str, where: str, grantee: str) -> Callable[..., Json]:
 
 
 def _update_rule(connection: "Connection", rule: str, policy: str, **attributes: Json) -> object:
-    """A rule of a load balancer: the SDK trips over an attribute that is called value."""
+    """Update a load balancer's rule; the SDK fails on an attribute named value."""
     if "value" in attributes:
         attributes["rule_value"] = attributes.pop("value")
     return connection.load_balancer.update_l7_rule(rule, policy, **attributes)
 
 
 def _order(connection: "Connection", key: str) -> object:
-    """An order: the SDK leaves out what has become of it, but for one secret."""
+    """Return an order with all its results; the SDK drops them except one secret."""
     from openstack.exceptions import raise_from_response
 
     answer = connection.key_manager.get(f"/orders/{key}")
@@ -323,15 +330,15 @@ _OTHERWISE: Mapping[str, Callable[..., object]] = {
         for grantee in ("user", "group")
     },
 }
-"""Verbs that the SDK has in another form than JSON in and out."""
+"""Verbs that the SDK does not offer as JSON in and out."""
 
 
 def _plain(answer: object) -> Json:
-    """What the SDK gives, as JSON with the services' own names; an object's id is always ``id``."""
+    """Return the SDK's result as JSON with the services' own names; an object's id is always ``id``."""
     from openstack.resource import Resource
 
     if isinstance(answer, Resource):
-        # As the service said it: to_dict() would also tell what it has not said, and parts by the SDK's names.
+        # Only the service's attributes: to_dict() would add missing ones, and some names of the SDK.
         said = cast(JsonMap, _jsonable({**answer._header.attributes, **answer._body.attributes}))
         return said if answer.id is None else {"id": answer.id, **said}
     if isinstance(answer, str | int | float | bool | None):
@@ -356,17 +363,17 @@ def _jsonable(value: object) -> Json:
 
 
 def _details(error: object) -> str:
-    """The service's own words."""
+    """Return the service's own error text."""
     return str(getattr(error, "details", None) or getattr(error, "message", None) or error)
 
 
 QUOTA = ("quota exceeded", "available quota", "exceeded for quota", "limit exceeded", "maximum number")
-"""What refusals contain where a project has what it may have: services say it as 403, 409 or 413."""
+"""Texts that identify an exhausted quota; services report it as 403, 409 or 413."""
 
 
 def _refusal(verb: str, status: int | None, reason: str, request_id: str | None) -> CloudError:
-    """An answer of a service as one of our errors."""
-    reason = reason.partition(f" (HTTP {status})")[0].strip()  # which keystoneauth puts behind the words
+    """Map the error answer of a service to a CloudError."""
+    reason = reason.partition(f" (HTTP {status})")[0].strip()  # keystoneauth appends the status
     if status is None or status >= 500 and status != 501 or status in (408, 429):
         return CloudUnavailable(verb, reason, status, request_id)
     if status == 401:

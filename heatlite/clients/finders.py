@@ -1,6 +1,6 @@
-"""Names of things in a cloud → their ids; and whether they are there, which templates may demand by name.
+"""Resolution of names in a cloud to ids, and checks that objects exist (custom constraints).
 
-The table is Heat's: the names of its custom constraints, and what each of them looks for.
+The table of constraints is Heat's: their names, and the kind of object that each looks up.
 """
 
 import threading
@@ -12,18 +12,18 @@ from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable, Credenti
 from heatlite.core.json import Json, JsonMap
 
 REMEMBERED: Final = 60.0
-"""Seconds for which a thing that was found is taken to be there still (Heat's constraint cache)."""
+"""Seconds for which a lookup is cached (Heat's constraint cache)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """How one kind of thing is looked for, by its name or its id."""
+    """Lookup of one kind of object by name or id."""
 
     verb: str
     entity: str
-    """What it is called where it is missing."""
+    """Noun used in the error for a missing object."""
     ref: str = ""
-    """Where objects are known by a URL that ends with their id: what of an object that is."""
+    """Attribute with the object's URL, for objects that are identified by a URL ending with their id."""
 
 
 # fmt: off
@@ -71,11 +71,11 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "octavia.pool": Finder("load_balancer.find_pool", "Pool"),
 }
 # fmt: on
-"""By the name of the constraint. A service that is not listed is not looked into: every value holds."""
+"""Finders by the name of the constraint. Constraints that are not listed accept every value."""
 
 
 class Finders:
-    """What one project finds in its cloud. Safe for threads."""
+    """Cached lookups of one project in its cloud. Safe for threads."""
 
     def __init__(self, cloud: Cloud, now: Callable[[], float]) -> None:
         self.cloud = cloud
@@ -84,7 +84,10 @@ class Finders:
         self._lock = threading.Lock()
 
     def id_of(self, constraint: str, name: str) -> str:
-        """The id, or the URL, of what has this name, id or URL. Raises CloudNotFound with Heat's words, CloudError."""
+        """Return the id, or URL, of the object with this name, id or URL.
+
+        Raises CloudNotFound with Heat's text, CloudError.
+        """
         with self._lock:
             found, until = self._known.get((constraint, name), ("", 0.0))
         if self._now() < until:
@@ -99,7 +102,10 @@ class Finders:
         return found
 
     def has(self, service: str) -> bool:
-        """Whether the cloud has a service (``block_storage``). Raises CloudUnavailable, CredentialsRefused."""
+        """True if the cloud has a service (``block_storage``).
+
+        Raises CloudUnavailable, CredentialsRefused.
+        """
         with self._lock:
             found, until = self._known.get(("", service), ("", 0.0))
         if until <= self._now():
@@ -109,8 +115,10 @@ class Finders:
         return bool(found)
 
     def missing(self, constraint: str, value: object) -> str:
-        """What is wrong with a value under a constraint of that name, "" if nothing is. Raises CloudUnavailable,
-        CredentialsRefused."""
+        """Return the violation of a custom constraint by a value, or "".
+
+        Raises CloudUnavailable, CredentialsRefused.
+        """
         if constraint not in FINDERS or value == "":
             return ""
         try:
@@ -123,6 +131,6 @@ class Finders:
 
 
 def identity(thing: JsonMap) -> str:
-    """What a service calls an object: its id; that of a thing known by name is the name."""
+    """Return the id of an object, or its name if the service identifies it by name."""
     found: Json = thing.get("id") or thing.get("name")
     return str(found)

@@ -1,4 +1,4 @@
-"""Verbs of the compute service that the SDK has in another form than JSON in and out."""
+"""Compute verbs that the SDK does not offer as JSON in and out."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 WITH_FILES: Final = "2.56"
-"""The last version of the API that puts files into a server."""
+"""Last microversion that injects files into a server."""
 
 
 def _create_server(connection: "Connection", **attributes: Json) -> object:
@@ -20,28 +20,28 @@ def _create_server(connection: "Connection", **attributes: Json) -> object:
 
 
 def _set_server_tags(connection: "Connection", key: str, tags: list[str]) -> object:
-    """All of them at once; adding one alone would add it to every server that the SDK makes after that."""
+    """Set all tags at once; the SDK's verb for one tag would also add it to servers created later."""
     from openstack.compute.v2.server import Server
 
     return Server.new(id=key).set_tags(connection.compute, tags)
 
 
 def _set_server_metadata(connection: "Connection", key: str, metadata: JsonMap) -> object:
-    """The SDK's verb takes the keys for arguments of its own."""
+    """Set a server's metadata; the SDK's verb mistakes the keys for its own arguments."""
     from openstack.compute.v2.server import Server
 
     return Server.new(id=key).set_metadata(connection.compute, metadata=metadata)
 
 
 def _set_aggregate_metadata(connection: "Connection", key: str, metadata: JsonMap) -> object:
-    """As with servers."""
+    """Set an aggregate's metadata, as for servers."""
     from openstack.compute.v2.aggregate import Aggregate
 
     return Aggregate.new(id=key).set_metadata(connection.compute, metadata=metadata)
 
 
 def _create_server_image(connection: "Connection", key: str, name: str) -> object:
-    """The SDK's verb looks the image up among all that there are."""
+    """Create an image of a server and return its id; the SDK's verb would search it in all images."""
     from openstack.compute.v2.server import Server
 
     made = Server.new(id=key).create_image(connection.compute, name)

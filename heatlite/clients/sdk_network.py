@@ -1,5 +1,4 @@
-"""Verbs of the network service that the SDK has in another form than JSON in and out, or whose attributes it drops
-where it does not know them."""
+"""Network verbs that the SDK does not offer as JSON in and out, or only without unknown attributes."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -19,13 +18,15 @@ OPEN: Final = {
     "router": ("router", "Router"),
     "ip": ("floating_ip", "FloatingIP"),
 }
-"""What templates may give attributes that only the service knows (Heat's value_specs): noun → the SDK's module and
-class."""
+"""Kinds of objects with unknown attributes (Heat's value_specs).
+
+Maps the noun to the SDK's module and class.
+"""
 
 
 @cache
 def _open(noun: str) -> "type[Resource]":
-    """The SDK's class, which sends whatever it is given."""
+    """Return the SDK's class, extended to send unknown attributes."""
     module, name = OPEN[noun]
     known = getattr(import_module(f"openstack.network.v2.{module}"), name)
     return type(name, (known,), {"_allow_unknown_attrs_in_body": True})
@@ -46,13 +47,13 @@ def _update(noun: str) -> Callable[..., object]:
 
 
 def _set_tags(connection: "Connection", noun: str, key: str, tags: list[str]) -> object:
-    """The tags of one of the service's objects: the SDK wants the object."""
+    """Set the tags of an object by id; the SDK's verb needs the object."""
     network = connection.network
     return network.set_tags(getattr(network, f"get_{noun}")(key), tags)
 
 
 def _agents(method: str, where: str, name: str) -> Callable[..., object]:
-    """Have an agent serve something, or no more: the SDK's verbs do not tell whether it has worked."""
+    """Add an object to an agent, or remove it; the SDK's verbs do not raise errors."""
 
     def carry_out(connection: "Connection", agent: str, key: str) -> object:
         from openstack.exceptions import raise_from_response

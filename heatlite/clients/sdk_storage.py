@@ -1,4 +1,4 @@
-"""Verbs of images, volumes and objects that the SDK has in another form than JSON in and out, or does not answer."""
+"""Image, volume and object verbs that the SDK does not offer as JSON in and out."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -12,14 +12,14 @@ PATCH: Final = {"Content-Type": "application/openstack-images-v2.1-json-patch", 
 
 
 def _create_image(connection: "Connection", **attributes: Json) -> object:
-    """The SDK's verb adds properties of its own, and looks for a file of the name."""
+    """Create an image without the SDK's verb, which adds properties and looks for a file of that name."""
     from openstack.image.v2.image import Image
 
     return Image.new(**attributes).create(connection.image)
 
 
 def _update_image(connection: "Connection", key: str, **attributes: Json) -> object:
-    """Null removes a property; the SDK's verb would keep a null."""
+    """Update an image by a JSON patch. Null removes a property; the SDK's verb would store the null."""
     there = connection.image.get_image(key).to_dict(original_names=True, computed=False)
     names = there.keys() | (there.get("properties") or {}).keys()
     changes: list[Json] = []
@@ -33,7 +33,10 @@ def _update_image(connection: "Connection", key: str, **attributes: Json) -> obj
 
 
 def _import_image(connection: "Connection", key: str, method: str, uri: str) -> None:
-    """The SDK's verb wants the object, and does not tell whether it has worked; so do the next two."""
+    """Import an image by id.
+
+    The SDK's verb needs the image object and does not raise errors; the same holds for the next two verbs.
+    """
     body = {"method": {"name": method, "uri": uri}}
     _sent(connection, "image", "post", f"/images/{key}/import", json=body)
 
@@ -47,13 +50,13 @@ def _reactivate_image(connection: "Connection", key: str) -> None:
 
 
 def _update_type(connection: "Connection", key: str, **attributes: Json) -> object:
-    """What is public is called otherwise here than where a type is made."""
+    """Update a volume type; the API names its visibility differently here than in a creation."""
     _sent(connection, "block_storage", "put", f"/types/{key}", json={"volume_type": attributes})
     return connection.block_storage.get_type(key)
 
 
 def _create_container(connection: "Connection", name: str, **headers: str) -> JsonMap:
-    """Containers as the maps of headers that they are."""
+    """Create a container with the given headers."""
     _sent(connection, "object_store", "put", f"/{name}", headers=headers)
     return {"name": name}
 
@@ -64,7 +67,7 @@ def _container_metadata(connection: "Connection", name: str) -> JsonMap:
 
 
 def _sent(connection: "Connection", service: str, method: str, path: str, **more: object) -> Mapping[str, str]:
-    """The headers of an answer. Raises the SDK's errors."""
+    """Send a request and return the headers of the answer. Raises the SDK's errors."""
     from openstack.exceptions import raise_from_response
 
     response = getattr(getattr(connection, service), method)(path, **more)

@@ -1,5 +1,7 @@
-"""The domain of Keystone in which the agents of servers have accounts (Heat's stack domain): nothing there opens what
-is in the domains of people."""
+"""Keystone domain with the accounts of servers' agents (Heat's stack domain).
+
+Its accounts give no access to the domains of human users.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,11 +15,11 @@ if TYPE_CHECKING:
     from keystoneauth1.identity.v3 import Auth
 
 ROLE: Final = "heat_stack_user"
-"""What an agent has in the project of its stack."""
+"""Role of an agent in the project of its stack."""
 
 
 def administered(connections: Connections, admin: str, password: str, domain: Mapping[str, str]) -> RealCloud:
-    """Keystone as the administrator of a domain sees it; `domain` has its ``id`` or its ``name``."""
+    """Return Keystone as the administrator of a domain sees it; `domain` has its ``id`` or ``name``."""
 
     def auth(own: Mapping[str, str]) -> "Auth":
         from keystoneauth1.identity import v3
@@ -36,11 +38,14 @@ def administered(connections: Connections, admin: str, password: str, domain: Ma
 
 
 class StackDomain:
-    """Makes projects and users in the domain. What is there already is taken, and what is gone already is well."""
+    """Creates and removes projects and users in the domain. All operations are idempotent."""
 
     def __init__(self, connect: Callable[[], Cloud], domain: str, auth_url: str, region: str | None) -> None:
-        """`connect` gives Keystone as the domain's administrator sees it, when it is first needed; `domain` is the
-        domain's id or name, `auth_url` and `region` where agents find Keystone and this server."""
+        """Configure the domain.
+
+        `connect` returns Keystone as the domain's administrator sees it, and is called on first use. `domain` is the
+        domain's id or name. `auth_url` and `region` are where agents find Keystone and this server.
+        """
         self._connect = connect
         self.domain = domain
         self.auth_url = auth_url
@@ -49,17 +54,20 @@ class StackDomain:
         self._ids: dict[str, str] = {}
 
     def project(self, name: str, description: str) -> str:
-        """The id of the project of that name. Raises CloudError."""
+        """Create or update the project. Returns its id. Raises CloudError."""
         return self._made("project", name, description=description)
 
     def user(self, name: str, password: str, project_id: str, description: str) -> str:
-        """The id of the user of that name, with that password, and the role in the project. Raises CloudError."""
+        """Create or update the user, with the password and its role in the project.
+
+        Returns its id. Raises CloudError.
+        """
         user_id = self._made("user", name, password=password, default_project_id=project_id, description=description)
         self._call("identity.assign_project_role_to_user", project_id, user_id, self._id("role", ROLE))
         return user_id
 
     def remove(self, noun: str, name: str, known_id: str | None) -> None:
-        """Remove a ``user`` or ``project``, by its name where the id is not known. Raises CloudError."""
+        """Remove a ``user`` or ``project``, by name if the id is unknown. Raises CloudError."""
         if known_id is None:
             found = self._find(noun, name)
             known_id = None if found is None else str(found["id"])
@@ -68,7 +76,10 @@ class StackDomain:
                 self._call(f"identity.delete_{noun}", known_id)
 
     def _made(self, noun: str, name: str, **attributes: Json) -> str:
-        """What is there has been made by an attempt that was cut off: names have something random in them."""
+        """Create an object, or update the existing one of that name.
+
+        Names contain a random part, so an existing object was created by an interrupted attempt.
+        """
         domain_id = self._id("domain", self.domain)
         try:
             made = self._call(f"identity.create_{noun}", name=name, domain_id=domain_id, **attributes)
@@ -85,7 +96,7 @@ class StackDomain:
         return found if isinstance(found, dict) else None
 
     def _id(self, noun: str, name: str) -> str:
-        """Of what the operator has made."""
+        """Return the id of an object that the operator has created."""
         if name not in self._ids:
             found = self._call(f"identity.find_{noun}", name)
             if not isinstance(found, dict):

@@ -1,4 +1,7 @@
-"""Keystone's trusts: who makes a stack lets the user of heatlite act for him (OS-TRUST of the identity API)."""
+"""Keystone trusts: the creator of a stack delegates rights to heatlite's user.
+
+Uses OS-TRUST of the identity API.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,11 +16,11 @@ if TYPE_CHECKING:
     from keystoneauth1.identity.v3 import Auth
 
 NOT_TRUSTED = frozenset({"heat_stack_user"})
-"""Roles of machines; nobody acts for those."""
+"""Roles of machines, which are never delegated."""
 
 
 class Trusts:
-    """Delegation by trusts, to the user that the configured cloud's entry names."""
+    """Delegation by trusts to the user of the configured cloud's entry."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

@@ -1,5 +1,6 @@
-"""A cloud in memory: trials on a laptop, and tests. It answers as the real services do, and makes nothing.
+"""Simulated cloud in memory, for trials on a laptop and for tests.
 
-`simulation` keeps the objects, and everything that may be set (time that things take, scripted faults); `collection`
-gives a kind of object its regular verbs; the other modules are the services, each with the verbs that are its own.
+It answers as the real services do, but creates nothing. `simulation` holds the objects, the timing and the scripted
+faults. `collection` provides the regular verbs of a kind of object. The other modules are the services, with their
+special verbs.
 """

@@ -1,4 +1,4 @@
-"""The simulated block storage service (Cinder)."""
+"""Simulated block storage service (Cinder)."""
 
 import string
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ DEFAULT_TYPE: Final = "__DEFAULT__"
 PUBLIC: Final = "os-volume-type-access:is_public"
 
 LIMITS: Final = ("volumes", "snapshots", "backups", "gigabytes", "backup_gigabytes", "per_volume_gigabytes", "groups")
-"""What a project may have; -1, as much as it likes, until somebody, or the scenario, says otherwise."""
+"""Quotas of a project; unlimited (-1) by default."""
 
 DELETABLE: Final = ("available", "error", "error_restoring", "error_extending", "error_managing")
 
@@ -45,7 +45,7 @@ def _volume_made(view: View, thing: JsonMap) -> None:
 
 
 def _from_a_source(view: View, thing: JsonMap, verb: str) -> int:
-    """Take over what the source of a new volume says; the GiB that it needs at least."""
+    """Copy attributes from the source of a new volume. Returns the minimum size in GiB."""
     least = 0
     snapshot, volume, backup = thing.get("snapshot_id"), thing.get("source_volid"), thing.pop("backup_id", None)
     if [snapshot, volume, backup, thing.get("imageRef")].count(None) < 3:
@@ -93,7 +93,7 @@ def _volume_removed(view: View, thing: JsonMap) -> None:
 
 
 def has_snapshots(view: View, volume: JsonMap) -> bool:
-    """Whether there are snapshots of a volume, which keep it from being deleted."""
+    """True if a volume has snapshots, which prevent its deletion."""
     return any(one["volume_id"] == volume["id"] for one in view.simulation.all(SNAPSHOT).values())
 
 
@@ -157,9 +157,9 @@ def _delete_volume_metadata(view: View, key: Json, keys: Json = None) -> Json:
 
 
 def attach(view: View, verb: str, key: Json, server: Json, device: Json = None) -> str:
-    """Give a volume to a server; what the compute service does of it. Gives the device.
+    """Attach a volume to a server, on behalf of the compute service. Returns the device.
 
-    Raises CloudNotFound, CloudError where the volume has another server already.
+    Raises CloudNotFound; CloudError if the volume is attached already or not available.
     """
     thing = view.thing(VOLUME, key, verb)
     attachments = cast(list[JsonMap], thing["attachments"])
@@ -191,9 +191,9 @@ def attach(view: View, verb: str, key: Json, server: Json, device: Json = None) 
 
 
 def detach(view: View, verb: str, key: Json, server: Json) -> bool:
-    """Take a volume from a server; whether that will come to something.
+    """Detach a volume from a server. Returns False if a scripted fault will prevent it.
 
-    Raises CloudNotFound, CloudError where it is at work.
+    Raises CloudNotFound; CloudError if the volume is busy.
     """
     thing = view.thing(VOLUME, key, verb)
     attachments = cast(list[JsonMap], thing["attachments"])
@@ -207,7 +207,7 @@ def detach(view: View, verb: str, key: Json, server: Json) -> bool:
     view.simulation.later(thing, {"status": "in-use" if left else "available", "attachments": cast(Json, left)})
     becomes = cast(JsonMap, cast(JsonMap, thing["_then"])["becomes"])
     lets_go = "fault" not in becomes
-    if not lets_go:  # a scripted one
+    if not lets_go:  # a scripted fault
         becomes["attachments"] = cast(Json, attachments)
     view.put(VOLUME, thing)
     return lets_go
@@ -261,7 +261,7 @@ def _backup_removed(_view: View, thing: JsonMap) -> None:
     _in_state("block_storage.delete_backup", thing, "backup", ("available", "error"))
 
 
-# -- types, and what they are given ------------------------------------------------------------------
+# -- types and their attributes ----------------------------------------------------------------------
 
 
 def _type_made(_view: View, thing: JsonMap) -> None:
@@ -291,7 +291,7 @@ def _type_named(view: View, name_or_id: Json, verb: str) -> JsonMap:
 
 
 def _types(view: View, **query: Json) -> Json:
-    """Those that are public, unless the query says otherwise."""
+    """List the public types, unless the query asks for others."""
     return TYPES.list(view, **{PUBLIC: True, **query})
 
 
@@ -500,7 +500,7 @@ def _usage(view: View, project: Json) -> JsonMap:
 
 
 def _room(view: View, verb: str, number: str | None, gigabytes: str, size: int) -> None:
-    """Refuse what the project has no room for. Raises OverQuota."""
+    """Reject a request that exceeds the project's quota. Raises OverQuota."""
     limits, usage = _limits(view, view.project), _usage(view, view.project)
     if number is not None:
         limit = cast(int, limits[number])
@@ -514,7 +514,7 @@ def _room(view: View, verb: str, number: str | None, gigabytes: str, size: int) 
         raise OverQuota(verb, f"{text} and {used}G has been consumed.", 413)
 
 
-# -- what several need -------------------------------------------------------------------------------
+# -- shared helpers ----------------------------------------------------------------------------------
 
 
 def _in_state(verb: str, thing: JsonMap, noun: str, allowed: tuple[str, ...]) -> None:
@@ -524,7 +524,7 @@ def _in_state(verb: str, thing: JsonMap, noun: str, allowed: tuple[str, ...]) ->
 
 
 def _busy(view: View, thing: JsonMap, status: str, **then: Json) -> Json:
-    """Work on a volume for a while; after it, it is what it was, and `then`."""
+    """Keep a volume busy for a while, then restore its status and apply `then`."""
     view.simulation.later(thing, {"status": "in-use" if thing["attachments"] else "available", **then})
     thing["status"] = status
     view.put(VOLUME, thing)
@@ -618,5 +618,5 @@ VERBS: dict[str, Verb] = {
 
 
 def furnish(view: View) -> None:
-    """The type that a volume has whose template names none."""
+    """Create the default volume type."""
     view.call("block_storage.create_type", name=DEFAULT_TYPE, description="Default Volume Type")

@@ -1,4 +1,4 @@
-"""The regular verbs of one kind of object: create, get, find, list, update, delete."""
+"""Regular verbs of one kind of object: create, get, find, list, update, delete."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -13,36 +13,36 @@ from heatlite.core.json import Json, JsonMap
 
 @dataclass(frozen=True)
 class Collection:
-    """One kind of object of a service, and what is special about it.
+    """Kind of object of a service, with its deviations from the regular verbs.
 
-    The hooks are given the project's view, the object, and what the call asks for; they complete the object, or refuse
-    by raising CloudError. They run before anything is kept.
+    The hooks get the project's view, the object, and the attributes of the call. They complete the object, or reject
+    the call by raising CloudError. They run before anything is stored.
     """
 
     kind: str
-    """``network.port``: what its verbs are called after."""
+    """Service and noun, from which the verbs are named: ``network.port``."""
     defaults: Mapping[str, Json] = field(default_factory=dict)
-    """What a new object has where the call says nothing."""
+    """Default attributes of a new object."""
     plural: str = ""
-    """The verb that lists; "": the noun with an s."""
+    """Name of the verb that lists; "": the noun with an s."""
     within: str = ""
-    """What objects have the id of that they are a part of, under this name (``pool_id``); each verb is told it too."""
+    """Attribute with the id of the parent object (``pool_id``); each verb also takes that id."""
     lacks: tuple[str, ...] = ()
-    """Regular verbs that the service does not have: ``update``."""
+    """Regular verbs that the service lacks: ``update``."""
     required: tuple[str, ...] = ()
-    """What the call that makes one has to give."""
+    """Required attributes of a new object."""
     owned: bool = True
-    """Whether an object belongs to a project."""
+    """True if objects belong to a project."""
     unique: bool = False
-    """Whether no two objects that a project sees may have the same name."""
+    """True if names are unique among the objects that a project sees."""
     key: str = "id"
-    """By what an object is addressed: its id, or its name."""
+    """Attribute that identifies an object: its id, or its name."""
     status: tuple[str, str] | None = None
-    """What a new object is, and what it becomes once it is made: ``("BUILD", "ACTIVE")``."""
+    """Status of a new object, and its status when it is ready: ``("BUILD", "ACTIVE")``."""
     deleting: str = ""
-    """The status of an object that takes time to go; "": it goes at once."""
+    """Status of an object while it is deleted; "": it is deleted at once."""
     dated: bool = True
-    """Whether an object tells when it was made."""
+    """True if objects have ``created_at``."""
     made: Callable[[View, JsonMap], None] | None = None
     changed: Callable[[View, JsonMap, JsonMap], None] | None = None
     removed: Callable[[View, JsonMap], None] | None = None
@@ -56,7 +56,7 @@ class Collection:
         return self.kind.partition(".")[2]
 
     def verbs(self) -> dict[str, Verb]:
-        """The verbs by name."""
+        """Return the verbs by name."""
         service, noun = self.service, self.noun
         regular: dict[str, Verb] = {
             "create": self.create, "get": self.get, "find": self.find, "update": self.update, "delete": self.delete,
@@ -68,7 +68,7 @@ class Collection:
         return {self.within: whole[0]} if self.within and whole else {}
 
     def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
-        """Make one. Raises CloudError, OverQuota."""
+        """Create an object. Raises CloudError, OverQuota."""
         verb = f"{self.service}.create_{self.noun}"
         attributes |= self._part(whole)
         for name in self.required:
@@ -92,7 +92,7 @@ class Collection:
         return view.put(self.kind, thing)
 
     def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
-        """One by its key. Raises CloudNotFound."""
+        """Return an object by key. Raises CloudNotFound."""
         return self._one(view, "get", key, whole)
 
     def _one(self, view: View, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:
@@ -103,7 +103,7 @@ class Collection:
         return thing
 
     def find(self, view: View, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json) -> Json:
-        """One by its name or its key, or null. Raises CloudError where the name means several."""
+        """Return an object by name or key, or null. Raises CloudError if several have the name."""
         verb = f"{self.service}.find_{self.noun}"
         query |= self._part(whole)
         found = view.simulation.all(self.kind).get(str(name_or_id))
@@ -117,12 +117,12 @@ class Collection:
         return named[0] if named else None
 
     def list(self, view: View, *whole: Json, **query: Json) -> Json:
-        """Those whose attributes are as the query says."""
+        """List the objects that match the query."""
         query |= self._part(whole)
         return [thing for thing in view.things(self.kind) if _matches(thing, query)]
 
     def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:
-        """Change one. Raises CloudNotFound, and what `changed` refuses."""
+        """Update an object. Raises CloudNotFound, and the errors of `changed`."""
         thing = self._one(view, "update", key, whole)
         if self.unique and attributes.get("name", thing.get("name")) != thing.get("name"):
             self._refuse_twin(view, f"{self.service}.update_{self.noun}", attributes["name"])
@@ -132,7 +132,7 @@ class Collection:
         return view.put(self.kind, thing)
 
     def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **_: Json) -> Json:
-        """Remove one. Raises what `removed` refuses."""
+        """Delete an object. Raises the errors of `removed`."""
         try:
             thing = self._one(view, "delete", key, whole)
         except CloudNotFound:
@@ -163,7 +163,7 @@ class Collection:
 
 
 def _matches(thing: JsonMap, query: Mapping[str, Json]) -> bool:
-    """Whether an object is as a query says; what has no value asks for nothing."""
+    """True if an object matches a query; null values are ignored."""
     return all(
         thing.get(key) in value if isinstance(value, list) else thing.get(key) == value
         for key, value in query.items()
@@ -172,7 +172,7 @@ def _matches(thing: JsonMap, query: Mapping[str, Json]) -> bool:
 
 
 def in_use(view: View, verb: str, thing: JsonMap, kind: str, reference: str) -> None:
-    """Refuse where objects of a kind refer to this one. Raises CloudConflict."""
+    """Reject the call while objects of a kind refer to this one. Raises CloudConflict."""
     users = [one for one in view.simulation.all(kind).values() if one.get(reference) == thing["id"]]
     if users:
         noun = kind.partition(".")[2]

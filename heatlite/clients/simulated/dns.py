@@ -1,4 +1,4 @@
-"""The simulated DNS service (Designate): everything is PENDING for a while."""
+"""Simulated DNS service (Designate). Every change is PENDING for a while."""
 
 from typing import Final, cast
 
@@ -17,7 +17,7 @@ def _pending(view: View, thing: JsonMap, action: str) -> None:
 
 
 def _count(view: View, zone: JsonMap) -> None:
-    """A zone has changed."""
+    """Increment the serial of a changed zone."""
     zone["serial"] = cast(int, zone["serial"]) + 1
     view.put(ZONE, zone)
 
@@ -68,7 +68,7 @@ def _records_removed(view: View, thing: JsonMap) -> None:
 
 
 class Pending(Collection):
-    """A kind of object that goes after a while."""
+    """Kind of object whose deletion takes time."""
 
     def delete(self, view: View, key: Json, /, *whole: Json, ignore_missing: bool = True, **_: Json) -> Json:
         try:
@@ -109,4 +109,4 @@ VERBS: dict[str, Verb] = {}
 
 
 def furnish(view: View) -> None:
-    """What is there from the start."""
+    """Create nothing: there are no zones at first."""

@@ -1,4 +1,4 @@
-"""The simulated identity service (Keystone)."""
+"""Simulated identity service (Keystone)."""
 
 from typing import Any, Final, cast
 
@@ -9,11 +9,11 @@ from heatlite.core.json import Json, JsonMap
 
 ASSIGNMENT: Final = "identity.role_assignment"
 DEFAULT: Final = "default"
-"""The id of the domain that is there from the start."""
+"""Id of the initial domain."""
 
 
 def _thing(view: View, noun: str, key: Json, verb: str) -> JsonMap:
-    """An object by its id. Raises CloudNotFound."""
+    """Return an object by id. Raises CloudNotFound."""
     found = view.simulation.all(f"identity.{noun}").get(str(key))
     if found is None:
         raise CloudNotFound(verb, f"Could not find {noun}: {key}.")
@@ -21,7 +21,7 @@ def _thing(view: View, noun: str, key: Json, verb: str) -> JsonMap:
 
 
 class Kind(Collection):
-    """A kind of object of the service: it belongs to no project, and tells no times."""
+    """Kind of identity object: without a project and without times."""
 
     def __init__(self, kind: str, defaults: JsonMap, **more: Any) -> None:
         super().__init__(kind, defaults, owned=False, dated=False, **more)
@@ -31,7 +31,7 @@ class Kind(Collection):
 
 
 def _refuse_twin(view: View, verb: str, kind: str, thing: JsonMap) -> None:
-    """Names are told apart within their domain. Raises CloudConflict."""
+    """Reject a name that is taken in its domain. Raises CloudConflict."""
     for one in view.simulation.all(kind).values():
         if one["id"] != thing["id"] and all(one.get(key) == thing.get(key) for key in ("name", "domain_id")):
             noun, name = kind.partition(".")[2], thing["name"]
@@ -52,7 +52,7 @@ def _refuse_twin(view: View, verb: str, kind: str, thing: JsonMap) -> None:
 
 
 def _refuse_unknown(view: View, verb: str, noun: str, key: Json) -> None:
-    """Refuse an endpoint of what there is not. Raises CloudError."""
+    """Reject a reference to a missing object. Raises CloudError."""
     if key is not None and str(key) not in view.simulation.all(f"identity.{noun}"):
         text = (
             f"Expecting to find endpoint {noun}_id in {noun} table. The server could not comply with the request since"
@@ -225,7 +225,7 @@ def _region_removed(view: View, thing: JsonMap) -> None:
 
 
 def _find_project(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
-    """The project that asks is there, whoever has let it in."""
+    """Find a project. The caller's own project always exists."""
     found = PROJECTS.find(view, name_or_id, ignore_missing=True, **query)
     if found is None and name_or_id == view.project:
         return {**PROJECTS.defaults, "id": view.project, "name": view.project, "parent_id": DEFAULT}
@@ -308,11 +308,11 @@ VERBS: dict[str, Verb] = {
 }
 
 SERVICES: Final = {"keystone": "identity", "glance": "image", "nova": "compute", "neutron": "network"}
-"""Some services of the catalog: name → type."""
+"""Services in the initial catalog: name → type."""
 
 
 def furnish(view: View) -> None:
-    """What Keystone's bootstrap makes."""
+    """Create the objects of Keystone's bootstrap."""
     view.call("identity.create_domain", id=DEFAULT, name="Default", description="The default domain")
     view.call("identity.create_region", id="RegionOne")
     for name in ("admin", "member", "reader"):

@@ -1,4 +1,4 @@
-"""The simulated image service (Glance)."""
+"""Simulated image service (Glance)."""
 
 import hashlib
 from typing import Final, cast
@@ -10,7 +10,7 @@ from heatlite.core.json import Json, JsonMap
 
 IMAGE: Final = "image.image"
 SIZE: Final = 16_300_544
-"""The bytes of every image."""
+"""Size of every image in bytes."""
 
 
 def _image_made(view: View, thing: JsonMap) -> None:
@@ -27,7 +27,7 @@ def _image_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
 
 
 def _split(attributes: JsonMap, thing: JsonMap) -> None:
-    """What the service does not know by name are properties, as the SDK shows them; null removes one."""
+    """Move unknown attributes to the properties, as the SDK shows them; null removes one."""
     properties = {**cast(JsonMap, thing.get("properties") or {})}
     for name in [name for name in attributes if name not in KNOWN and not name.startswith("_")]:
         value = attributes.pop(name)
@@ -58,7 +58,7 @@ def _import_image(view: View, key: Json, method: Json = "glance-direct", uri: Js
     becomes: JsonMap = {"status": "active", "size": SIZE, "checksum": digest, "properties": properties}
     view.simulation.later(thing, becomes)
     becomes = cast(JsonMap, cast(JsonMap, thing["_then"])["becomes"])
-    if becomes["status"] != "active":  # a scripted fault: the service waits for another attempt
+    if becomes["status"] != "active":  # a scripted fault: the import can be repeated
         properties["os_glance_failed_import"] = "simulated"
         becomes.update(status="queued", size=None, checksum=None)
     view.put(IMAGE, thing)
@@ -143,7 +143,7 @@ KNOWN: Final = frozenset(DEFAULTS) | {
     "id", "owner", "created_at", "updated_at", "virtual_size", "properties", "project_id", "architecture", "kernel_id",
     "ramdisk_id", "os_distro", "os_version", "os_type",
 }  # fmt: skip
-"""What the service, or the SDK, has names for."""
+"""Attributes known to the service or the SDK; others are properties."""
 
 COLLECTIONS: list[Collection] = [
     Collection(IMAGE, DEFAULTS, made=_image_made, changed=_image_changed, removed=_image_removed)
@@ -162,7 +162,7 @@ VERBS: dict[str, Verb] = {
 
 
 def furnish(view: View) -> None:
-    """The image that every cloud for trials has."""
+    """Create the image that every trial cloud has."""
     made = view.call(
         "image.create_image", name="cirros", visibility="public", disk_format="qcow2", container_format="bare"
     )

@@ -1,4 +1,4 @@
-"""The simulated key manager service (Barbican)."""
+"""Simulated key manager service (Barbican)."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ URL: Final = "http://key-manager.simulated/v1"
 
 
 class Referred(Collection):
-    """A kind of object that is known by a URL, and asked for by the id in it."""
+    """Kind of object that is identified by a URL, and requested by the id in it."""
 
     def _ref(self, key: Json) -> str:
         return f"{URL}/{self.noun}s/{key}"
@@ -41,7 +41,7 @@ class Referred(Collection):
 
 
 def _told(thing: JsonMap) -> JsonMap:
-    """A secret with its payload, which only this verb tells."""
+    """Return a secret with its payload, which only this verb returns."""
     if thing.get("_payload") is None:
         return thing
     return {**thing, "payload": base64.b64decode(str(thing["_payload"])).decode(errors="replace")}
@@ -82,7 +82,7 @@ def _order_made(view: View, thing: JsonMap) -> None:
 
 
 def _fulfilled(view: View, thing: JsonMap) -> JsonMap:
-    """An order: once it is ACTIVE, what it asks for is there."""
+    """Return an order. Once it is ACTIVE, the ordered objects exist."""
     fault = cast(JsonMap | None, thing.get("fault"))
     if fault is not None:
         return {**thing, "sub_status_message": fault["message"]}
@@ -138,4 +138,4 @@ VERBS: dict[str, Verb] = {"key_manager.get_order": _get_order}
 
 
 def furnish(view: View) -> None:
-    """What is there from the start."""
+    """Create nothing: there are no secrets at first."""

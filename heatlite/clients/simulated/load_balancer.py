@@ -1,4 +1,7 @@
-"""The simulated load balancer service (Octavia): one thing at a time, and whatever comes meanwhile is refused."""
+"""Simulated load balancer service (Octavia).
+
+A load balancer runs one operation at a time, and rejects others meanwhile.
+"""
 
 from collections.abc import Callable
 from typing import Final, cast
@@ -24,7 +27,7 @@ ABOVE: Final = {
     POLICY: (LISTENER, "listener_id"),
     RULE: (POLICY, "l7policy_id"),
 }
-"""What each kind is a part of, and where it says so."""
+"""Parent of each kind, and the attribute with the parent's id."""
 
 LISTED: Final = {
     BALANCER: {"listeners": (LISTENER, "_balancer"), "pools": (POOL, "_balancer")},
@@ -32,11 +35,11 @@ LISTED: Final = {
     POOL: {"members": (MEMBER, "pool_id"), "listeners": (LISTENER, "default_pool_id")},
     POLICY: {"rules": (RULE, "l7policy_id")},
 }
-"""What each kind tells of others: by which name, their kind, and where those say that they belong to it."""
+"""Lists of related objects by kind: attribute, their kind, and their attribute with this object's id."""
 
 
 def _chain(view: View, kind: str, thing: JsonMap, verb: str) -> list[tuple[str, JsonMap]]:
-    """What an object is a part of, the load balancer last. Raises CloudNotFound."""
+    """Return the ancestors of an object, the load balancer last. Raises CloudNotFound."""
     found: list[tuple[str, JsonMap]] = []
     while kind != BALANCER:
         above, reference = ABOVE[kind]
@@ -49,7 +52,7 @@ def _chain(view: View, kind: str, thing: JsonMap, verb: str) -> list[tuple[str, 
 def _refuse_at_work(
     view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)
 ) -> list[tuple[str, JsonMap]]:
-    """Refuse while the load balancer works; gives what the object is a part of. Raises CloudConflict."""
+    """Require an idle load balancer, and return the object's ancestors. Raises CloudConflict."""
     chain = _chain(view, kind, thing, verb)
     balancer = chain[-1][1] if chain else thing
     if balancer["provisioning_status"] not in allowed:
@@ -58,17 +61,20 @@ def _refuse_at_work(
 
 
 def _begin(view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)) -> None:
-    """Have the load balancer work on one of its parts, or on itself. Raises CloudConflict while it works already."""
+    """Start an operation on an object: its ancestors become PENDING_UPDATE.
+
+    Raises CloudConflict while the load balancer has another operation.
+    """
     at = view.simulation.clock.now() + view.simulation.scenario.build
     for above, one in _refuse_at_work(view, kind, thing, verb, allowed):
         one["provisioning_status"] = "PENDING_UPDATE"
-        # Not `later`: a fault of the part is not one of the whole.
+        # Not `later`: a scripted fault of the part must not affect the load balancer.
         one["_then"] = {"at": at, "becomes": {"provisioning_status": "ACTIVE"}}
         view.put(above, one)
 
 
 class Part(Collection):
-    """A kind of object whose changes take time, and the whole load balancer."""
+    """Kind of object whose changes take time and occupy the whole load balancer."""
 
     def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:
         verb = f"{self.service}.update_{self.noun}"
@@ -123,7 +129,7 @@ def _parts(view: View, kind: str, reference: str, thing: JsonMap) -> list[JsonMa
 
 
 def _told(view: View, kind: str, thing: JsonMap) -> JsonMap:
-    """An object as the service tells of it: with what belongs to it."""
+    """Return an object as the API shows it, with its related objects."""
     told = dict(thing)
     for name, (other, reference) in LISTED.get(kind, {}).items():
         told[name] = [{"id": one["id"]} for one in _parts(view, other, reference, thing)]
@@ -138,7 +144,7 @@ def _told(view: View, kind: str, thing: JsonMap) -> JsonMap:
 
 
 def _made(kind: str, more: Callable[[View, JsonMap], None] | None = None) -> Callable[[View, JsonMap], None]:
-    """What happens to a new object of a kind."""
+    """Return the hook for new objects of a kind."""
     verb = kind.replace(".", ".create_", 1)
 
     def made(view: View, thing: JsonMap) -> None:
@@ -303,6 +309,6 @@ VERBS: dict[str, Verb] = {}
 
 
 def furnish(view: View) -> None:
-    """A flavor, and a zone."""
+    """Create a flavor and an availability zone."""
     view.call("load_balancer.create_flavor", name="single")
     view.call("load_balancer.create_availability_zone", name="nova")

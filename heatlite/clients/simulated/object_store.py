@@ -1,4 +1,4 @@
-"""The simulated object store (Swift). Containers are maps of headers, as the service answers with them."""
+"""Simulated object store (Swift). Containers are maps of headers, as the service returns them."""
 
 import hashlib
 from typing import Final, cast
@@ -15,7 +15,7 @@ COUNTED: Final = ("x-container-object-count", "x-container-bytes-used")
 
 
 def _create_container(view: View, name: Json, **headers: Json) -> Json:
-    """Make one, or add to the headers of the one that is there."""
+    """Create a container, or update the headers of an existing one."""
     key = f"{view.project}/{name}"
     thing = view.simulation.all(CONTAINER).get(key) or {
         "id": key, "name": name, "project_id": view.project, "_headers": {}, "_objects": {},
@@ -117,4 +117,4 @@ VERBS: dict[str, Verb] = {
 
 
 def furnish(view: View) -> None:
-    """Nothing is there from the start."""
+    """Create nothing: the store is empty at first."""

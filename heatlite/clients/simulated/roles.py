@@ -1,5 +1,7 @@
-"""What the services of a simulated cloud let administrators alone do, as their policies say it unless somebody changes
-them: by verb, and by what a verb is given."""
+"""Permissions that the simulated services reserve for administrators.
+
+They follow the services' default policies, by verb and by attribute.
+"""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -42,7 +44,7 @@ VERBS: Final = (
     "network.update_agent",
     "network.delete_agent",
 )
-"""With ``*`` for any part of a verb."""
+"""Patterns of reserved verbs; ``*`` matches any part."""
 
 FOR_ALL: Final = (
     "block_storage.get_type",
@@ -53,7 +55,7 @@ FOR_ALL: Final = (
     "load_balancer.get_*",
     "load_balancer.find_*",
 )
-"""Those among them that anybody may ask, if nothing is changed by it."""
+"""Exceptions among them: open to all users, unless the verb changes something."""
 
 OF_ONES_OWN: Final = (
     "block_storage.get_quota_set",
@@ -63,7 +65,7 @@ OF_ONES_OWN: Final = (
     "network.get_quota",
     "network.get_quota_default",
 )
-"""Those that anybody may ask of his own project."""
+"""Exceptions among them that users may call for their own project."""
 
 _PROVIDER: Final = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
 
@@ -77,15 +79,17 @@ GIVEN: Final[Mapping[str, tuple[str, ...]]] = {
     "network.*_router": ("distributed", "ha"),
     "network.*_ip": ("floating_ip_address",),
 }
-"""What only administrators may give the verbs that make and change something. What is given as it is anyway (false)
-is for everybody."""
+"""Attributes that only administrators may set, by patterns of verbs that create or change something.
+
+Null, false and an empty map are open to all users.
+"""
 
 OWNER: Final = ("project_id", "tenant_id")
-"""Whose an object of the network service is to be; only administrators make any for others."""
+"""Owner attributes of network objects; only administrators may name another project."""
 
 
 def refuse(verb: str, project: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> None:
-    """Refuse somebody of a project what only administrators may do. Raises CloudError (403; an owner: 400)."""
+    """Reject a non-administrator's call that is reserved. Raises CloudError (403; for an owner 400)."""
     if _is_reserved(verb) and not (verb in OF_ONES_OWN and [*arguments][:1] == [project]):
         raise CloudError(verb, f"Policy doesn't allow {verb} to be performed.", 403)
     if not _changes(verb):

@@ -1,4 +1,4 @@
-"""How a simulated cloud behaves, from a file."""
+"""Scenarios of simulated clouds, read from files."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from heatlite.core.config import BadSetting
 SERVICES = (
     "block-storage", "compute", "dns", "identity", "image", "key-manager", "load-balancer", "network", "object-store",
 )  # fmt: skip
-"""What a simulated cloud may have, as catalogs call it."""
+"""Services of a simulated cloud, by the types used in catalogs."""
 
 _SCHEMA = {
     "type": "object",
@@ -46,7 +46,7 @@ _SCHEMA = {
 
 
 def scenario(written: object, origin: str) -> Scenario:
-    """A scenario as a file writes it: the fields of `Scenario`. Raises BadSetting, which names `origin`."""
+    """Parse a scenario with the fields of `Scenario`. Raises BadSetting, which names `origin`."""
     try:
         jsonschema.validate(written, _SCHEMA)
     except jsonschema.ValidationError as error:
@@ -57,7 +57,7 @@ def scenario(written: object, origin: str) -> Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """The scenario in a YAML file. Raises BadSetting."""
+    """Read a scenario from a YAML file. Raises BadSetting."""
     try:
         return scenario(yaml.safe_load(path.read_text("utf-8")) or {}, str(path))
     except OSError as error:

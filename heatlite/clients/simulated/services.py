@@ -1,4 +1,4 @@
-"""All services of a simulated cloud."""
+"""Registry of all services of a simulated cloud."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,11 +26,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     for verbs in (*(collection.verbs() for collection in module.COLLECTIONS), module.VERBS)
     for name, verb in verbs.items()
 }
-"""By name; what a service does in its own way takes the place of a regular verb."""
+"""Verbs by name; a service's special verb replaces the regular one."""
 
 
 def simulate(scenario: Scenario, clock: Clock, path: Path | None = None) -> Simulation:
-    """A cloud with all services, kept in a SQLite file if `path` is given."""
+    """Create a cloud with all services, stored in a SQLite file if `path` is given."""
     return Simulation(scenario, clock, VERBS, _furnish, path)
 
 

@@ -1,4 +1,4 @@
-"""The state of a simulated cloud, its time and its faults."""
+"""State, clock and scripted faults of a simulated cloud."""
 
 import copy
 import fnmatch
@@ -20,33 +20,36 @@ from heatlite.core.config import SIMULATED
 from heatlite.core.json import Json, JsonMap, dump
 
 Verb: TypeAlias = Callable[..., Json]
-"""What carries a verb out: given the view of the project that asks, then what the verb is given."""
+"""Implementation of a verb; called with the project's view, then the verb's arguments."""
 
 ADMIN: Final = "admin"
-"""The project that sees what every project has."""
+"""Project of the administrator, which sees the objects of all projects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is to go wrong.
+    """Scripted fault.
 
     ``{"verb": "compute.create_server", "number": 3, "goes": "ERROR"}``: the third server goes to ERROR;
     ``{"verb": "network.*", "raises": "timeout"}``: no network call is answered.
     """
 
     verb: str
-    """The verb, with ``*`` for any part of it."""
+    """Pattern of the verb; ``*`` matches any part."""
     number: int | None = None
-    """Which call of the verb (from 1); None: each."""
+    """Number of the matching call (from 1); None: each call."""
     name: str = "*"
-    """The `name` that the call gives, with ``*`` for any part of it."""
+    """Pattern of the call's `name`; ``*`` matches any part."""
     raises: str = ""
-    """``timeout``, ``unavailable``, ``conflict``, ``quota``, ``refused``, ``not found`` or ``garbage``: nothing has
-    happened; ``lost``: it has, and the answer does not arrive."""
+    """Error of the call.
+
+    ``timeout``, ``unavailable``, ``conflict``, ``quota``, ``refused``, ``not found`` or ``garbage``: the verb is not
+    executed. ``lost``: it is executed, but the answer does not arrive.
+    """
     goes: str = ""
-    """The status that the made object goes to in the end."""
+    """Final status of the created object."""
     message: str = "a scripted fault"
-    """What the service says of it."""
+    """Error text of the service."""
 
 
 RAISED: Final[Mapping[str, tuple[type[CloudError], int | None]]] = {
@@ -59,30 +62,33 @@ RAISED: Final[Mapping[str, tuple[type[CloudError], int | None]]] = {
     "garbage": (CloudUnavailable, None),
     "lost": (CloudUnavailable, None),
 }
-"""`Fault.raises` → the error, and the HTTP status that the service would have answered."""
+"""`Fault.raises` → the error, and the service's HTTP status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """How a simulated cloud behaves."""
+    """Behaviour of a simulated cloud."""
 
     latency: float = 0.0
-    """Seconds that each call takes."""
+    """Seconds per call."""
     build: float = 0.0
-    """Seconds until what takes time (a server, a volume, a load balancer) is ready, or gone."""
+    """Seconds until a slow object (a server, a volume, a load balancer) is ready, or deleted."""
     seed: int = 0
-    """Ids are drawn from it: the same calls give the same ids."""
+    """Seed of ids: the same calls give the same ids."""
     faults: Sequence[Fault] = ()
     services: Sequence[str] | None = None
-    """Those that its catalog has, by their types (``block-storage``); None: all."""
+    """Services in the catalog by type (``block-storage``); None: all."""
     roles: Sequence[str] = ("admin", "member")
-    """What everybody has in his project; without admin the services refuse what only administrators may do."""
+    """Roles of every user in their project; without admin, administrators' calls are rejected."""
     quotas: Mapping[str, int] = field(default_factory=dict)
-    """How many of a kind a project may have: ``{"compute.server": 10}``."""
+    """Quotas per project by kind of object: ``{"compute.server": 10}``."""
 
 
 class Simulation:
-    """All objects of all projects. Safe for threads: one verb at a time, and nobody waits for another's latency."""
+    """Objects of all projects. Safe for threads.
+
+    One verb runs at a time; the simulated latency of calls overlaps.
+    """
 
     def __init__(
         self,
@@ -92,8 +98,11 @@ class Simulation:
         furnish: Callable[["View"], None],
         path: Path | None = None,
     ) -> None:
-        """`path`: a SQLite file that keeps the objects; None: they are gone with the process. `furnish` makes what is
-        there from the start. (`services.simulate` knows both.)"""
+        """Load or create the cloud's objects.
+
+        `path` is a SQLite file that keeps them; without it they are lost at exit. `furnish` creates the initial
+        objects. `services.simulate` passes `verbs` and `furnish`.
+        """
         self.scenario = scenario
         self.clock = clock
         self.lock = threading.RLock()
@@ -103,9 +112,9 @@ class Simulation:
         self._calls: dict[int, int] = {}
         self._file = None if path is None else _File(path)
         self.id = uuid.uuid4().hex if self._file is None else self._file.id()
-        """No other simulated cloud has it; one that is kept in a file keeps it, too."""
+        """Unique id of the simulated cloud; kept in its file, if it has one."""
         self.going = ""
-        """The status that the running verb's object is to go to, by a scripted fault."""
+        """Final status of the running verb's object, from a scripted fault."""
         self._life = ""
         if self._file is not None:
             self._objects = self._file.load()
@@ -116,11 +125,11 @@ class Simulation:
             self.scenario = scenario
 
     def view(self, project: str) -> "View":
-        """The cloud as one project sees it."""
+        """Return the cloud as one project sees it."""
         return View(self, project)
 
     def new_id(self, kind: str) -> str:
-        """The id of the next object of a kind: no other has ever had it."""
+        """Return an unused id for the next object of a kind."""
         numbers = self._numbers.setdefault(kind, itertools.count(len(self._objects.get(kind, {}))))
         while True:
             found = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.scenario.seed}/{kind}/{next(numbers)}{self._life}"))
@@ -128,33 +137,39 @@ class Simulation:
                 return found
 
     def all(self, kind: str) -> dict[str, JsonMap]:
-        """The objects of a kind by id, as they are now; for reading, within `lock`."""
+        """Return the current objects of a kind by id. Read only, while holding `lock`."""
         found = self._objects.setdefault(kind, {})
         for key in [key for key, thing in found.items() if "_then" in thing]:
             self._settle(kind, key)
         return found
 
     def one(self, kind: str, key: str) -> JsonMap | None:
-        """An object as it is now; None: there is none. For reading, within `lock`; the others are not looked at."""
+        """Return one object in its current state, or None. Read only, while holding `lock`.
+
+        Does not update the other objects.
+        """
         found = self._objects.get(kind, {})
         if "_then" in found.get(key, {}):
             self._settle(kind, key)
         return found.get(key)
 
     def put(self, kind: str, key: str, thing: JsonMap) -> None:
-        """Keep an object."""
+        """Store an object."""
         self._objects.setdefault(kind, {})[key] = thing
         if self._file is not None:
             self._file.put(kind, key, thing)
 
     def drop(self, kind: str, key: str) -> None:
-        """Forget an object."""
+        """Remove an object."""
         self._objects.get(kind, {}).pop(key, None)
         if self._file is not None:
             self._file.drop(kind, key)
 
     def _settle(self, kind: str, key: str) -> None:
-        """Let happen to an object what its time has come for: ``_then`` is {"at", "becomes"}; null becomes nothing."""
+        """Apply the pending change of an object when it is due.
+
+        ``_then`` is {"at", "becomes"}; becomes null removes the object.
+        """
         thing = self._objects[kind][key]
         then = cast(JsonMap, thing["_then"])
         if self.clock.now() < cast(float, then["at"]):
@@ -168,7 +183,7 @@ class Simulation:
             self.put(kind, key, thing)
 
     def later(self, thing: JsonMap, becomes: JsonMap | None, seconds: float | None = None) -> None:
-        """Have an object become something (None: vanish) once it was worked on for a while (`Scenario.build`)."""
+        """Schedule a change of an object, by default after `Scenario.build`; None removes it."""
         if self.going and becomes is not None:
             status = "provisioning_status" if "provisioning_status" in becomes else "status"
             becomes = {**becomes, status: self.going, "fault": {"code": 500, "message": self.fault_text}}
@@ -180,7 +195,7 @@ class Simulation:
     fault_text = ""
 
     def call(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
-        """Carry a verb out. Raises CloudError."""
+        """Execute a verb. Raises CloudError."""
         if self.scenario.latency:
             self.clock.wait(threading.Event(), self.scenario.latency)
         with self.lock:
@@ -189,7 +204,7 @@ class Simulation:
             except CloudError as error:
                 if error.status is None:
                     raise
-                # A service tells with every refusal which request it was.
+                # Real services send a request id with every error.
                 request = f"req-{self.new_id('request')}"
                 raise type(error)(error.verb, error.reason, error.status, request) from error
 
@@ -222,7 +237,7 @@ class Simulation:
 
 
 def _shown(answer: Json) -> Json:
-    """What leaves the cloud: a copy, without what only the simulation knows (keys with an underscore in front)."""
+    """Return a copy of an answer without internal keys, which begin with an underscore."""
     if isinstance(answer, dict):
         return {key: _shown(value) for key, value in answer.items() if not key.startswith("_")}
     if isinstance(answer, list):
@@ -231,7 +246,7 @@ def _shown(answer: Json) -> Json:
 
 
 class View:
-    """A simulated cloud as one project sees it (`clients.cloud.Cloud`), and what verbs are carried out with."""
+    """Simulated cloud as one project sees it (`clients.cloud.Cloud`); context of its verbs."""
 
     simulated = True
 
@@ -241,7 +256,7 @@ class View:
 
     @property
     def is_admin(self) -> bool:
-        """Whether who asks is an administrator."""
+        """True if the caller is an administrator."""
         return self.project == ADMIN or "admin" in self.simulation.scenario.roles
 
     @property
@@ -263,10 +278,10 @@ class View:
         """See `Cloud`."""
         return self.simulation.call(self, verb, arguments, attributes)
 
-    # -- for the services' verbs, within the lock ----------------------------------------------------
+    # -- for the services' verbs, while holding the lock --------------------------------------------
 
     def sees(self, thing: JsonMap) -> bool:
-        """Whether the project may know of an object: its own, one that is shared, one that belongs to nobody."""
+        """True if an object is visible to the project: owned, shared, or without an owner."""
         shown = cast(Sequence[Json], thing.get("_shown_to") or ())
         return (
             thing.get("project_id") in (None, self.project)
@@ -278,11 +293,11 @@ class View:
         )
 
     def things(self, kind: str) -> list[JsonMap]:
-        """The objects of a kind that the project may know of, oldest first."""
+        """Return the objects of a kind that are visible to the project, oldest first."""
         return [thing for thing in self.simulation.all(kind).values() if self.sees(thing)]
 
     def thing(self, kind: str, key: Json, verb: str = "") -> JsonMap:
-        """An object by id. Raises CloudNotFound."""
+        """Return an object by id. Raises CloudNotFound."""
         found = self.simulation.one(kind, str(key))
         if found is None or not self.sees(found):
             noun = kind.partition(".")[2].replace("_", " ")
@@ -290,17 +305,17 @@ class View:
         return found
 
     def put(self, kind: str, thing: JsonMap) -> JsonMap:
-        """Keep an object under its id, or its name where that is its id."""
+        """Store an object under its id, or its name if it has no id."""
         self.simulation.put(kind, str(thing.get("id") or thing["name"]), thing)
         return thing
 
     def drop(self, kind: str, thing: JsonMap) -> None:
-        """Forget an object."""
+        """Remove an object."""
         self.simulation.drop(kind, str(thing.get("id") or thing["name"]))
 
 
 def count(path: Path, project: str) -> dict[str, int]:
-    """How many objects of each kind belong to a project, in a file that a simulated cloud is kept in."""
+    """Count a project's objects of each kind in the file of a simulated cloud."""
     counts: dict[str, int] = {}
     for kind, things in _File(path).load().items():
         own = sum(thing.get("project_id") == project for thing in things.values())
@@ -310,10 +325,10 @@ def count(path: Path, project: str) -> dict[str, int]:
 
 
 class _File:
-    """The objects in a SQLite file. One process at a time."""
+    """SQLite file with the objects. For one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        path.touch(mode=0o600)  # what objects are given may be secret
+        path.touch(mode=0o600)  # attributes of objects may be secret
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
@@ -322,7 +337,7 @@ class _File:
         )
 
     def id(self) -> str:
-        """What tells this file from others; drawn when it is first asked for."""
+        """Return the unique id of the file; created on first use."""
         self._connection.execute("CREATE TABLE IF NOT EXISTS cloud (id TEXT NOT NULL)")
         found = self._connection.execute("SELECT id FROM cloud").fetchone()
         if found is None:
@@ -337,7 +352,10 @@ class _File:
         return objects
 
     def next_life(self) -> str:
-        """What tells the ids that this process gives from those of the processes before, whose objects may be gone."""
+        """Return a suffix for new ids, unique to this process.
+
+        It avoids the ids of objects that earlier processes created and deleted.
+        """
         ((lives,),) = self._connection.execute("PRAGMA user_version").fetchall()
         self._connection.execute(f"PRAGMA user_version = {lives + 1}")
         return f"/{lives}"

@@ -1,4 +1,4 @@
-"""The simulated compute service (Nova)."""
+"""Simulated compute service (Nova)."""
 
 from heatlite.clients.simulated.collection import Collection
 from heatlite.clients.simulated.compute import catalog, disks, interfaces, servers
@@ -10,5 +10,5 @@ VERBS: dict[str, Verb] = {**catalog.VERBS, **servers.VERBS, **interfaces.VERBS, 
 
 
 def furnish(view: View) -> None:
-    """The usual flavors."""
+    """Create the usual flavors."""
     catalog.furnish(view)

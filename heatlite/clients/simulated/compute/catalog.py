@@ -1,4 +1,4 @@
-"""What servers are made of and where: key pairs, flavors, groups, hosts, aggregates, quotas."""
+"""Key pairs, flavors, server groups, hosts, aggregates and quotas."""
 
 from typing import Final, cast
 
@@ -17,18 +17,18 @@ FLAVORS: Final = {
     "m1.nano": (1, 64, 1), "m1.tiny": (1, 512, 1), "m1.small": (1, 2048, 20), "m1.medium": (2, 4096, 40),
     "m1.large": (4, 8192, 80),
 }  # fmt: skip
-"""Name → processors, MiB of memory, GiB of disk."""
+"""Name → virtual CPUs, MiB of memory, GiB of disk."""
 HOSTS: Final = tuple(f"fake-{number}" for number in range(1, 9))
-"""The machines that servers run on."""
+"""Hosts of servers."""
 ZONE: Final = "nova"
 LARGEST: Final = 1_000_000
-"""MiB of memory that a host has."""
+"""MiB of memory of a host."""
 LIMITS: Final = {
     "instances": 10_000, "cores": 100_000, "ram": 1_000_000_000, "key_pairs": 10_000, "server_groups": 10_000,
     "server_group_members": 1_000, "metadata_items": 128, "injected_files": 5,
     "injected_file_content_bytes": 10_240, "injected_file_path_bytes": 255,
 }  # fmt: skip
-"""What a project may have until somebody says otherwise."""
+"""Default quotas of a project."""
 
 
 # -- key pairs ---------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _flavor_made(view: View, thing: JsonMap) -> None:
 
 
 def flavor_of(view: View, verb: str, key: Json) -> JsonMap:
-    """A flavor by its id. Raises CloudError as the service does for one that is not there."""
+    """Return a flavor by id. Raises CloudError like the service if it is missing."""
     found = view.simulation.all(FLAVOR).get(str(key))
     if found is None:
         raise CloudError(verb, f"Flavor {key} could not be found.", 400)
@@ -60,7 +60,7 @@ def flavor_of(view: View, verb: str, key: Json) -> JsonMap:
 
 
 def embedded(flavor: JsonMap) -> JsonMap:
-    """A flavor as servers show it."""
+    """Return a flavor as embedded in servers."""
     kept = {key: flavor.get(key) for key in ("disk", "ram", "vcpus", "swap", "extra_specs")}
     return {"original_name": flavor["name"], "ephemeral": flavor["OS-FLV-EXT-DATA:ephemeral"], **kept}
 
@@ -111,7 +111,7 @@ def _who_may(view: View, key: Json) -> Json:
     return [{"flavor_id": key, "tenant_id": project} for project in _access(view, key)]
 
 
-# -- groups of servers -------------------------------------------------------------------------------
+# -- server groups -----------------------------------------------------------------------------------
 
 
 def _group_made(_view: View, thing: JsonMap) -> None:
@@ -126,7 +126,7 @@ def _group_made(_view: View, thing: JsonMap) -> None:
 
 
 def host_for(view: View, verb: str, thing: JsonMap) -> str | None:
-    """Where a new server may run, as its group wants it; None: nowhere. Raises CloudError."""
+    """Return the host for a new server under its group's policy; None if none fits. Raises CloudError."""
     hints = cast(JsonMap, thing.get("_hints") or {})
     servers = view.simulation.all("compute.server")
     load = dict.fromkeys(HOSTS, 0)
@@ -152,7 +152,7 @@ def host_for(view: View, verb: str, thing: JsonMap) -> str | None:
 
 
 def leave_groups(view: View, server: JsonMap) -> None:
-    """Take a server that goes out of its group."""
+    """Remove a deleted server from its group."""
     for group in view.simulation.all(GROUP).values():
         members = cast(list[Json], group["members"])
         if server["id"] in members:
@@ -180,7 +180,7 @@ def _find_hypervisor(_view: View, name: Json, ignore_missing: bool = True, **_: 
 
 
 def zones(view: View) -> set[Json]:
-    """The availability zones that there are."""
+    """Return the existing availability zones."""
     return {ZONE, *(one.get("availability_zone") for one in view.simulation.all(AGGREGATE).values())} - {None}
 
 
@@ -226,7 +226,7 @@ def _remove_host(view: View, key: Json, host: Json) -> Json:
 
 
 def _set_aggregate_metadata(view: View, key: Json, metadata: Json) -> Json:
-    """As the service: null removes a key, and the zone is metadata, too."""
+    """Update an aggregate's metadata. Null removes a key; the zone is metadata, too."""
     aggregate = view.thing(AGGREGATE, key, "compute.set_aggregate_metadata")
     kept = {**cast(JsonMap, aggregate["metadata"]), **cast(JsonMap, metadata)}
     aggregate["metadata"] = {name: value for name, value in kept.items() if value is not None}
@@ -238,7 +238,7 @@ def _set_aggregate_metadata(view: View, key: Json, metadata: Json) -> Json:
 
 
 def limits(view: View, project: Json) -> JsonMap:
-    """What a project may have."""
+    """Return the quotas of a project."""
     given = view.simulation.scenario.quotas
     scripted = {"instances": given["compute.server"]} if "compute.server" in given else {}
     return {**LIMITS, **scripted, **view.simulation.all(QUOTA).get(str(project), {}), "id": project}
@@ -263,7 +263,7 @@ def _revert_quota(view: View, project: Json, **_: Json) -> Json:
 
 
 def refuse_too_many(view: View, verb: str, flavor: JsonMap, less: JsonMap | None = None) -> None:
-    """Refuse another server of a flavor, or one in place of one of the flavor `less`, where that is too much.
+    """Check the quotas for another server, or for a resize from the flavor `less`.
 
     Raises OverQuota.
     """
@@ -286,7 +286,7 @@ def _sum(flavors: list[JsonMap], name: str) -> int:
     return sum(cast(int, one[name]) for one in flavors)
 
 
-# -- all of it ---------------------------------------------------------------------------------------
+# -- collections and verbs ---------------------------------------------------------------------------
 
 _AGGREGATES = Collection(
     AGGREGATE,
@@ -339,6 +339,6 @@ VERBS: dict[str, Verb] = {
 
 
 def furnish(view: View) -> None:
-    """The usual flavors."""
+    """Create the usual flavors."""
     for number, (name, (vcpus, ram, disk)) in enumerate(FLAVORS.items(), 1):
         view.call("compute.create_flavor", id=str(number), name=name, vcpus=vcpus, ram=ram, disk=disk)

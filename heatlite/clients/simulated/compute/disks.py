@@ -1,4 +1,4 @@
-"""The volumes of servers."""
+"""Volumes of servers."""
 
 import json
 from typing import Final, cast
@@ -12,11 +12,11 @@ from heatlite.core.json import Json, JsonMap, dump
 ATTACHED: Final = "os-extended-volumes:volumes_attached"
 VOLUME: Final = "block_storage.volume"
 ROOT: Final = "/dev/vda"
-"""Where a server sees the volume that it boots from."""
+"""Device name of the boot volume."""
 
 
 def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> None:
-    """Give a new server its volumes; those that it boots from an image or a snapshot are made. Raises CloudError."""
+    """Attach a new server's volumes, creating those from an image or a snapshot. Raises CloudError."""
     _refuse_too_large(verb, cast(JsonMap, server["flavor"]), wanted)
     for one in wanted:
         source, kind = one.get("uuid"), one.get("source_type")
@@ -36,7 +36,7 @@ def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]
                 given["volume_type"] = one["volume_type"]
             given |= {"name": "", "size": one.get("volume_size")}
             volume = cast(JsonMap, view.simulation.verbs["block_storage.create_volume"](view, **given))
-            volume.pop("_then", None)  # the server builds until its volume is there
+            volume.pop("_then", None)  # the volume is ready at once: the server's build time includes it
             volume["status"] = "available"
         device, is_root = one.get("device_name"), one.get("boot_index") in (0, "0")
         if device is not None:
@@ -48,7 +48,7 @@ def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]
 
 
 def _refuse_too_large(verb: str, flavor: JsonMap, wanted: list[JsonMap]) -> None:
-    """Disks that go with the server are no larger than its flavor says."""
+    """Reject local disks that are larger than the flavor allows."""
     local = [one for one in wanted if one.get("source_type") == "blank" and one.get("destination_type") == "local"]
     swap = sum(cast(int, one.get("volume_size") or 0) for one in local if one.get("guest_format") == "swap")
     rest = sum(cast(int, one.get("volume_size") or 0) for one in local if one.get("guest_format") != "swap")
@@ -67,8 +67,10 @@ def _give(view: View, verb: str, server: JsonMap, volume: Json, device: Json, go
 
 
 def release(view: View, server: JsonMap) -> None:
-    """Free the volumes of a server that goes; those that are to go with it go, unless the block storage
-    service refuses that."""
+    """Detach the volumes of a deleted server, and delete those marked for it.
+
+    A marked volume remains if it has other attachments or snapshots.
+    """
     for one in cast(list[JsonMap], server[ATTACHED]):
         try:
             volume = view.thing(VOLUME, one["id"])
@@ -88,7 +90,7 @@ def boots_from_volume(server: JsonMap) -> bool:
 
 
 def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
-    """The disks of a server that is to have these, and boots from an image, which may be made of volume snapshots."""
+    """Return the disks of a server, with those of an image made of volume snapshots."""
     said = cast(JsonMap, view.thing("image.image", image)["properties"]).get("block_device_mapping")
     if said is None:
         return wanted
@@ -97,8 +99,10 @@ def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
 
 
 def saved(view: View, verb: str, server: JsonMap, name: Json) -> JsonMap:
-    """What an image of a server that boots from a volume has in place of data: snapshots of all its volumes, and the
-    properties that name them. Raises CloudError."""
+    """Return the properties of an image of a server that boots from a volume.
+
+    Such an image has no data: its properties name new snapshots of all the server's volumes. Raises CloudError.
+    """
     mapping: list[JsonMap] = []
     for one in cast(list[JsonMap], server[ATTACHED]):
         given: JsonMap = {"volume_id": one["id"], "name": f"snapshot for {name}", "force": True}

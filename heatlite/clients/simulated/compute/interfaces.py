@@ -1,4 +1,4 @@
-"""The ports of servers."""
+"""Ports of servers."""
 
 import ipaddress
 from typing import Final, cast
@@ -10,13 +10,13 @@ from heatlite.core.json import Json, JsonMap
 
 PORT: Final = "network.port"
 QUICK: Final = 2.0
-"""Seconds that a port takes to be free again at most."""
+"""Maximum of seconds until a detached port is free."""
 
 
 def planned(view: View, verb: str, server: JsonMap, networks: Json) -> list[JsonMap]:
-    """What a server is to be connected to: ``{"port": id}`` or what a port is to be made of. Changes nothing.
+    """Return the planned ports of a server, without creating any.
 
-    Raises CloudError.
+    Each is ``{"port": id}`` or the attributes of a new port. Raises CloudError.
     """
     if networks == "none":
         return []
@@ -65,7 +65,7 @@ def _free_port(view: View, verb: str, key: Json, server: JsonMap) -> JsonMap:
 
 
 def groups_of(view: View, verb: str, server: JsonMap) -> list[Json] | None:
-    """The ids of a server's security groups; None: those that a port has by itself."""
+    """Return the ids of a server's security groups; None for the default of new ports."""
     names = [one["name"] for one in cast(list[JsonMap], server["security_groups"])]
     if names == ["default"]:
         return None
@@ -80,7 +80,10 @@ def groups_of(view: View, verb: str, server: JsonMap) -> list[Json] | None:
 
 
 def plug_in(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> list[JsonMap]:
-    """Connect a server as planned; the ports. Raises CloudError, and then nothing is left of it."""
+    """Attach the planned ports to a server and return them.
+
+    Raises CloudError after removing the ports created so far.
+    """
     groups = groups_of(view, verb, server)
     ports: list[JsonMap] = []
     made: list[JsonMap] = []
@@ -119,7 +122,7 @@ def _new_port(view: View, wanted: JsonMap, groups: list[Json] | None) -> JsonMap
 
 
 def ports_of(view: View, server: JsonMap) -> list[JsonMap]:
-    """The ports that a server has, in the order in which it got them."""
+    """Return the ports of a server in the order of attachment."""
     own = [view.simulation.one(PORT, str(key)) for key in cast(list[Json], server.get("_ports") or [])]
     return [port for port in own if port is not None and port.get("device_id") == server["id"]]
 
@@ -133,13 +136,13 @@ def _unplug(view: View, server: JsonMap, port: JsonMap) -> None:
 
 
 def unplug_all(view: View, server: JsonMap) -> None:
-    """Free the ports of a server that goes; those that the service made go, too."""
+    """Detach all ports of a deleted server, and remove those that the service created."""
     for port in ports_of(view, server):
         _unplug(view, server, port)
 
 
 def addresses(view: View, server: JsonMap) -> JsonMap:
-    """The addresses of a server by the names of its networks."""
+    """Return the addresses of a server by the names of its networks."""
     found: dict[str, list[Json]] = {}
     floating = view.simulation.all("network.ip").values()
     for port in ports_of(view, server):
@@ -212,7 +215,7 @@ def _detach(view: View, port_id: Json, key: Json, ignore_missing: bool = True) -
             return None
         raise CloudNotFound(verb, f"Port id {port_id} could not be found.")
     if view.simulation.going:
-        return None  # its host has not done it, and nobody is told
+        return None  # a scripted fault: the host does not detach it, and the service reports no error
     _unplug(view, server, found[0])
     view.put(SERVER, server)
     return None

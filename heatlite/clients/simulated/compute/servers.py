@@ -1,4 +1,4 @@
-"""Servers: how they come to be, change, are locked and go."""
+"""Servers: creation, changes, locks, deletion."""
 
 import base64
 import binascii
@@ -26,7 +26,7 @@ from heatlite.core.json import Json, JsonMap
 CREATE: Final = "compute.create_server"
 NO_HOST: Final = "No valid host was found. "
 MOST_USER_DATA: Final = 65_535
-"""Characters of user data, encoded."""
+"""Maximum length of encoded user data, in characters."""
 
 
 def _made(view: View, thing: JsonMap) -> None:
@@ -61,7 +61,7 @@ def _made(view: View, thing: JsonMap) -> None:
         return
     thing[TASK] = "spawning"
     view.simulation.later(thing, {"status": "ACTIVE", TASK: None})
-    view.simulation.going = ""  # a scripted status is for the server, and not for what it is given
+    view.simulation.going = ""  # a scripted status applies to the server, not to its volumes and ports
     disks.furnish_server(view, CREATE, thing, wanted)
     interfaces.plug_in(view, CREATE, thing, nics)
 
@@ -118,11 +118,11 @@ SERVERS = Collection(
 )  # fmt: skip
 
 
-# -- looking -----------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------
 
 
 def _shown(view: View, thing: JsonMap) -> JsonMap:
-    """A server as it is shown: with its addresses."""
+    """Return a server as the API shows it, with its addresses."""
     return {**thing, "addresses": interfaces.addresses(view, thing)}
 
 
@@ -136,7 +136,7 @@ def _find(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Js
 
 
 def _list(view: View, **query: Json) -> Json:
-    """A name is a regular expression, as the service has it."""
+    """List servers. The name is a regular expression, as in the service."""
     query = {key: value for key, value in query.items() if key not in ("details", "all_projects")}
     name = re.compile(str(query.pop("name", None) or ""))
     found = cast(list[JsonMap], SERVERS.list(view, **query))
@@ -195,7 +195,7 @@ def _resize(view: View, key: Json, flavor_id: Json) -> Json:
 
 
 def _confirm(view: View, key: Json) -> Json:
-    """A lock does not keep from it."""
+    """Confirm a resize, even of a locked server."""
     verb = "compute.confirm_server_resize"
     thing = within(view, verb, key, "confirmResize", "VERIFY_RESIZE", locked_too=True)
     if thing.get("_before") is None:
@@ -269,7 +269,7 @@ def _reset_state(view: View, key: Json, state: Json) -> Json:
 
 
 def _lock(view: View, key: Json, locked_reason: Json = None) -> Json:
-    """Who locks what is locked changes nothing, as the service has it."""
+    """Lock a server. No effect if it is locked already, as in the service."""
     thing = server_of(view, "compute.lock_server", key)
     if not thing["locked"]:
         thing.update(locked=True, locked_reason=locked_reason, _locked_by=view.project)
@@ -278,7 +278,7 @@ def _lock(view: View, key: Json, locked_reason: Json = None) -> Json:
 
 
 def _unlock(view: View, key: Json) -> Json:
-    """What an administrator has locked only one unlocks."""
+    """Unlock a server. Only an administrator removes an administrator's lock."""
     verb = "compute.unlock_server"
     thing = server_of(view, verb, key)
     if thing.get("_locked_by") == ADMIN != view.project:
@@ -289,7 +289,7 @@ def _unlock(view: View, key: Json) -> Json:
     return None
 
 
-# -- saving, removing --------------------------------------------------------------------------------
+# -- images, deletion --------------------------------------------------------------------------------
 
 
 def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -> Json:
@@ -357,7 +357,7 @@ def _console(view: View, key: Json, console_type: Json, **_: Json) -> Json:
 
 
 def _actions(view: View, key: Json, **_: Json) -> Json:
-    """What was done with the server, as far as the simulation knows: the last thing."""
+    """List the actions on a server; the simulation knows its creation only."""
     thing = server_of(view, "compute.server_actions", key)
     text = None if thing.get("fault") is None else "Error"
     return [{"action": "create", "request_id": f"req-{thing['id']}", "message": text, "start_time": thing["created"]}]

@@ -1,4 +1,4 @@
-"""What a server may be asked to do in which state."""
+"""States of servers, and the checks that an operation is allowed."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ STATES: Final = {
     "BUILD": "building", "SUSPENDED": "suspended", "VERIFY_RESIZE": "resized", "SHUTOFF": "stopped", "ERROR": "error",
     "SOFT_DELETED": "soft-delete", "DELETED": "deleted",
 }  # fmt: skip
-"""Status → the state of the machine, as refusals name it; all others: active."""
+"""Status → vm_state as in error texts; all others: active."""
 
 
 def server_of(view: View, verb: str, key: Json) -> JsonMap:
-    """A server. Raises CloudNotFound in the service's words."""
+    """Return a server. Raises CloudNotFound with the service's text."""
     try:
         return view.thing(SERVER, key, verb)
     except CloudNotFound as error:
@@ -24,7 +24,7 @@ def server_of(view: View, verb: str, key: Json) -> JsonMap:
 
 
 def free(view: View, verb: str, key: Json) -> JsonMap:
-    """A server that nobody has locked; locks do not hold for an administrator. Raises CloudConflict."""
+    """Return a server unless it is locked. An administrator passes locks. Raises CloudConflict."""
     thing = server_of(view, verb, key)
     if thing["locked"] and view.project != ADMIN:
         raise CloudConflict(verb, f"Instance {thing['id']} is locked")
@@ -32,7 +32,7 @@ def free(view: View, verb: str, key: Json) -> JsonMap:
 
 
 def within(view: View, verb: str, key: Json, action: str, *statuses: str, locked_too: bool = False) -> JsonMap:
-    """A server that is in one of these states, and not at work. Raises CloudConflict."""
+    """Return a server that has one of the statuses and no running task. Raises CloudConflict."""
     thing = server_of(view, verb, key) if locked_too else free(view, verb, key)
     text = f"Cannot '{action}' instance {thing['id']} while it is in"
     if thing["status"] not in statuses:
@@ -43,7 +43,10 @@ def within(view: View, verb: str, key: Json, action: str, *statuses: str, locked
 
 
 def start(view: View, thing: JsonMap, task: str | None, becomes: JsonMap, status: str = "") -> None:
-    """Have a server at work until it becomes something; meanwhile it has a task, and perhaps another status."""
+    """Start a task of a server, optionally with a status meanwhile.
+
+    `becomes` holds the attributes after the task.
+    """
     thing[TASK] = task
     if status:
         thing["status"] = status

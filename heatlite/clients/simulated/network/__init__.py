@@ -1,4 +1,4 @@
-"""The simulated network service (Neutron)."""
+"""Simulated network service (Neutron)."""
 
 from heatlite.clients.simulated.collection import Collection
 from heatlite.clients.simulated.network import addresses, agents, policies, ports, qos, routers, security, trunks
@@ -7,7 +7,7 @@ from heatlite.clients.simulated.simulation import Verb, View
 from heatlite.core.json import JsonMap
 
 PUBLIC = "172.24.4.0/22"
-"""The addresses of the external network that is there from the start (devstack's)."""
+"""Addresses of the initial external network (devstack's)."""
 
 MODULES = (addresses, ports, routers, security, qos, trunks, policies, agents)
 
@@ -20,7 +20,7 @@ VERBS: dict[str, Verb] = {
 
 
 def furnish(view: View) -> None:
-    """An external network, as every cloud has one."""
+    """Create an external network, as every cloud has one."""
     flat: JsonMap = {"router:external": True, "provider:network_type": "flat", "provider:physical_network": "public"}
     made = view.call("network.create_network", name="public", mtu=1500, **flat)
     assert isinstance(made, dict)

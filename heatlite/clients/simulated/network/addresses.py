@@ -1,4 +1,4 @@
-"""Networks and their segments, subnets, subnet pools and address scopes."""
+"""Networks with their segments, subnets, subnet pools and address scopes."""
 
 import ipaddress
 import itertools
@@ -11,15 +11,15 @@ from heatlite.clients.simulated.simulation import Verb, View
 from heatlite.core.json import Json, JsonMap
 
 PASSING = ("network:dhcp", "network:distributed", "network:router_centralized_snat")
-"""Owners of ports that go with their network."""
+"""Owners of ports that are deleted with their network."""
 GATEWAY = "network:router_gateway"
 PHYSICAL = ("flat", "vlan")
-"""Types of networks that lie on a physical one."""
+"""Network types that need a physical network."""
 AUTOMATIC = ("slaac", "dhcpv6-stateless")
-"""Modes of IPv6 in which the machines make their addresses themselves."""
+"""IPv6 modes in which machines derive their addresses themselves."""
 
 
-# -- networks -----------------------------------------------------------------------------------------
+# -- networks --------------------------------------------------------------------------------------
 
 
 def _network_made(view: View, thing: JsonMap) -> None:
@@ -30,7 +30,7 @@ def _network_made(view: View, thing: JsonMap) -> None:
 
 
 def _provided(view: View, thing: JsonMap, verb: str) -> None:
-    """Give a network a segment: the one that is asked for, or a tunnel's."""
+    """Set the segment of a network: the requested one, or the next free tunnel."""
     kind = thing["provider:network_type"] = thing.get("provider:network_type") or "vxlan"
     physical, number = thing.get("provider:physical_network"), thing.get("provider:segmentation_id")
     if kind in PHYSICAL and physical is None:
@@ -86,11 +86,11 @@ def _network_removed(view: View, thing: JsonMap) -> None:
 
 
 SEGMENT = ("network_type", "physical_network", "segmentation_id")
-"""What no two segments, of whatever networks, have all in common."""
+"""Attributes that together must be unique among all segments."""
 
 
 def _used(view: View, but: JsonMap) -> set[tuple[Json, ...]]:
-    """The segments of the networks, but for those of one network or one of its own."""
+    """Return the segments in use, except those of one network, or except one segment."""
     networks, segments = (view.simulation.all(f"network.{kind}").values() for kind in ("network", "segment"))
     found = {tuple(one[f"provider:{name}"] for name in SEGMENT) for one in networks if one["id"] != but["id"]}
     others = [one for one in segments if but["id"] not in (one["id"], one["network_id"])]
@@ -98,7 +98,7 @@ def _used(view: View, but: JsonMap) -> set[tuple[Json, ...]]:
 
 
 def _segment_made(view: View, thing: JsonMap) -> None:
-    for name in ("project_id", "tenant_id", "tags"):  # it is its network's
+    for name in ("project_id", "tenant_id", "tags"):  # owned through the network
         del thing[name]
     network = view.thing("network.network", thing["network_id"], "network.create_segment")
     if thing["network_type"] in PHYSICAL and thing.get("physical_network") is None:
@@ -120,7 +120,7 @@ def _segment_removed(view: View, thing: JsonMap) -> None:
                  "associated with subnet(s).")  # fmt: skip
 
 
-# -- subnets ------------------------------------------------------------------------------------------
+# -- subnets ---------------------------------------------------------------------------------------
 
 
 def _subnet_made(view: View, thing: JsonMap) -> None:
@@ -146,7 +146,10 @@ def _subnet_made(view: View, thing: JsonMap) -> None:
 
 
 def _share(network: JsonMap, subnet: JsonMap) -> None:
-    """Who may use a network sees its subnets; not those of one that only leads outside."""
+    """Show a subnet to all projects that may use its network.
+
+    A network that is only external does not show its subnets.
+    """
     subnet["_shown_to"] = ["*"] if network["shared"] else network.get("_shown_to", [])
 
 
@@ -165,7 +168,7 @@ def _asked_span(thing: JsonMap, verb: str) -> Span:
 
 
 def _ends(whole: Span) -> tuple[int, int]:
-    """The first and the last address that a machine may have."""
+    """Return the first and the last usable address."""
     first, last = int(whole.network_address), int(whole.broadcast_address)
     if whole.num_addresses <= 2:
         return first, last
@@ -173,7 +176,7 @@ def _ends(whole: Span) -> tuple[int, int]:
 
 
 def _default_pools(whole: Span, gateway: Json) -> list[Json]:
-    """All addresses but the gateway's."""
+    """Return the default pools: all usable addresses except the gateway's."""
     first, last = _ends(whole)
     make = ipaddress.IPv4Address if whole.version == 4 else ipaddress.IPv6Address
     at = int(address(gateway)) if gateway is not None and address(gateway) in whole else None
@@ -228,7 +231,7 @@ def _subnet_removed(view: View, thing: JsonMap) -> None:
 
 
 def allocations(view: View, subnet: Json) -> Iterator[JsonMap]:
-    """All ports, whoever's, with an address of a subnet."""
+    """Return all ports of all projects with an address of a subnet."""
     for port in view.simulation.all("network.port").values():
         if any(one["subnet_id"] == subnet for one in items(port, "fixed_ips")):
             yield port
@@ -238,15 +241,15 @@ def addresses_of(port: JsonMap) -> list[Json]:
     return [one["ip_address"] for one in items(port, "fixed_ips")]
 
 
-# -- pools and scopes ---------------------------------------------------------------------------------
+# -- pools and scopes ------------------------------------------------------------------------------
 
 
 LENGTHS = ("min_prefixlen", "default_prefixlen", "max_prefixlen")
-"""Of a pool; the service tells them as texts."""
+"""Prefix lengths of a pool; the service returns them as strings."""
 
 
 def _allocated(view: View, thing: JsonMap) -> str:
-    """A subnet's span from its pool: the one that is asked for, or the first that is free."""
+    """Allocate a subnet's CIDR from its pool: the requested one, or the first free one."""
     verb = "network.create_subnet"
     pool = view.thing("network.subnet_pool", thing["subnetpool_id"], verb)
     subnets = [one for one in view.simulation.all("network.subnet").values() if one.get("subnetpool_id") == pool["id"]]
@@ -409,11 +412,11 @@ COLLECTIONS = [
 VERBS: dict[str, Verb] = {}
 
 
-# -- giving addresses ---------------------------------------------------------------------------------
+# -- allocation of addresses -----------------------------------------------------------------------
 
 
 def taken(view: View, network: Json) -> set[str]:
-    """The addresses that ports of a network have."""
+    """Return the addresses in use on a network."""
     return {
         str(one["ip_address"])
         for port in view.simulation.all("network.port").values()
@@ -423,7 +426,7 @@ def taken(view: View, network: Json) -> set[str]:
 
 
 def first_free(subnet: JsonMap, used: set[str]) -> str | None:
-    """The first address of a subnet's pools that nobody has."""
+    """Return the first free address of a subnet's pools, or None."""
     for pool in items(subnet, "allocation_pools"):
         at: Address = address(pool["start"])
         end = int(address(pool["end"]))
@@ -435,7 +438,7 @@ def first_free(subnet: JsonMap, used: set[str]) -> str | None:
 
 
 def from_hardware(subnet: JsonMap, mac: Json) -> str:
-    """The address that a machine makes itself of its hardware address (EUI-64)."""
+    """Return the address that a machine derives from its MAC address (EUI-64)."""
     one = [int(part, 16) for part in str(mac).split(":")]
     low = [one[0] ^ 2, one[1], one[2], 0xFF, 0xFE, *one[3:]]
     return str(ipaddress.IPv6Address(int(span(subnet["cidr"]).network_address) | int.from_bytes(bytes(low), "big")))

@@ -1,4 +1,4 @@
-"""The agents that serve networks with DHCP, and that carry routers."""
+"""Agents that serve networks with DHCP, and agents that host routers."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ DHCP, L3 = "DHCP agent", "L3 agent"
 
 
 def furnish(view: View) -> None:
-    """Two of each kind."""
+    """Create two agents of each kind."""
     for kind in (DHCP, L3):
         for host in ("fake-1", "fake-2"):
             AGENT.create(view, agent_type=kind, host=host)

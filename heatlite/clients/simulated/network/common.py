@@ -1,4 +1,4 @@
-"""What all objects of the simulated network service have in common."""
+"""Common parts of the simulated network service's objects."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -25,19 +25,19 @@ QUOTAS: Final[Mapping[str, int]] = {
     "subnet": 1000,
     "subnetpool": -1,
 }
-"""How many of a kind a project may have where nobody has said otherwise; -1: any number."""
+"""Default quotas of a project by kind; -1: unlimited."""
 QUOTA_NAMES: Final = {"ip": "floatingip", "subnet_pool": "subnetpool"}
-"""What the service's quotas call a kind, where the SDK calls it otherwise."""
+"""Names of kinds in quotas, where they differ from the SDK's."""
 
 
 @dataclass(frozen=True)
 class Kind(Collection):
-    """A kind of object: it belongs to a project, may be described and tagged, and counts against a quota."""
+    """Kind of network object: owned by a project, with optional standard attributes and a quota."""
 
     standard: bool = True
-    """Whether the objects have what most of the service's have: a description, tags, times."""
+    """True if the objects have the service's standard attributes: description, tags, times."""
     fixed: tuple[str, ...] = ()
-    """What an update cannot change."""
+    """Attributes that an update cannot change."""
 
     def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
         """See `Collection`."""
@@ -78,7 +78,7 @@ class Kind(Collection):
 
 
 def limits(view: View, project: str) -> dict[str, int]:
-    """A project's quotas."""
+    """Return a project's quotas."""
     own = view.simulation.all("network.quota").get(project, {})
     scripted = view.simulation.scenario.quotas
     found = {name: scripted.get(f"network.{name}", count) for name, count in QUOTAS.items()}
@@ -87,12 +87,12 @@ def limits(view: View, project: str) -> dict[str, int]:
 
 
 def refuse(verb: str, reason: str) -> None:
-    """Refuse what makes no sense. Raises CloudError."""
+    """Reject an invalid request. Raises CloudError."""
     raise CloudError(verb, reason, 400)
 
 
 def conflict(verb: str, reason: str) -> None:
-    """Refuse what cannot be now. Raises CloudConflict."""
+    """Reject a request that conflicts with the current state. Raises CloudConflict."""
     raise CloudConflict(verb, reason)
 
 
@@ -101,12 +101,12 @@ def missing(verb: str, reason: str) -> CloudNotFound:
 
 
 def items(thing: Mapping[str, Json], name: str) -> list[JsonMap]:
-    """A list of maps that an object has; [] where there is none."""
+    """Return a list-valued attribute of maps; [] if it is empty or missing."""
     return cast(list[JsonMap], thing.get(name) or [])
 
 
 def span(text: Json) -> Span:
-    """A CIDR; what the service has accepted."""
+    """Parse a CIDR that the service has accepted."""
     return ipaddress.ip_network(str(text))
 
 
@@ -115,7 +115,7 @@ def address(text: Json) -> Address:
 
 
 def tagging(view: View, noun: Json, key: Json, tags: Json) -> Json:
-    """``network.set_tags``: these, and no others."""
+    """Replace all tags of an object (``network.set_tags``)."""
     thing = view.thing(f"network.{noun}", key, "network.set_tags")
     thing["tags"] = sorted(set(cast(list[str], tags)))
     return view.put(f"network.{noun}", thing)

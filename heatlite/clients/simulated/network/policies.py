@@ -1,4 +1,4 @@
-"""Who may use what others own (RBAC policies), and how much (quotas)."""
+"""Sharing of objects between projects (RBAC policies), and quotas."""
 
 from typing import cast
 
@@ -7,7 +7,7 @@ from heatlite.clients.simulated.simulation import ADMIN, Verb, View
 from heatlite.core.json import Json, JsonMap
 
 KINDS = {"subnetpool": "subnet_pool"}
-"""What RBAC policies call a kind, where the SDK calls it otherwise."""
+"""Names of kinds in RBAC policies, where they differ from the SDK's."""
 EXTERNAL = "access_as_external"
 
 
@@ -45,7 +45,7 @@ def _removed(view: View, thing: JsonMap) -> None:
 
 
 def _refuse_needed(view: View, policy: JsonMap, verb: str) -> None:
-    """A network that others have ports on stays theirs to see."""
+    """Reject withdrawing a network from a project that has ports on it."""
     if policy["object_type"] != "network":
         return
     _, network = _object(view, policy, verb)
@@ -57,7 +57,7 @@ def _refuse_needed(view: View, policy: JsonMap, verb: str) -> None:
 
 
 def _show(view: View, policy: JsonMap, now: JsonMap | None, before: JsonMap | None) -> None:
-    """Have the projects that a policy names know of its object."""
+    """Update the visibility of a policy's object."""
     verb = "network.create_rbac_policy"
     kind, thing = _object(View(view.simulation, ADMIN), policy, verb)
     known = cast(list[Json], thing.get("_shown_to") or [])
@@ -75,11 +75,11 @@ def _show(view: View, policy: JsonMap, now: JsonMap | None, before: JsonMap | No
             view.put("network.subnet", subnet)
 
 
-# -- quotas -------------------------------------------------------------------------------------------
+# -- quotas ----------------------------------------------------------------------------------------
 
 
 def _get_quota(view: View, project: Json, details: bool = False) -> Json:
-    """A project's quotas; each with what is used of it, if that is asked for."""
+    """Return a project's quotas, with the usage of each on request."""
     found = limits(view, str(project))
     if not details:
         return cast(Json, found)

@@ -1,4 +1,4 @@
-"""Ports, and the addresses that they are given."""
+"""Ports, and the assignment of their addresses."""
 
 from typing import cast
 
@@ -16,9 +16,9 @@ from heatlite.clients.simulated.simulation import Verb, View
 from heatlite.core.json import Json, JsonMap
 
 DOMAIN = "openstacklocal."
-"""The domain of the names of ports whose network has none."""
+"""Default DNS domain of ports."""
 KEPT_BY_ROUTERS = ("network:router_interface", "network:router_gateway", "network:floatingip")
-"""Owners of ports that nobody but their router, or their floating IP, removes."""
+"""Owners of ports that can be removed only through their router or floating IP."""
 
 
 def _made(view: View, thing: JsonMap) -> None:
@@ -51,7 +51,10 @@ def _hardware(view: View) -> str:
 
 
 def _protect(view: View, thing: JsonMap, groups: Json, verb: str) -> None:
-    """See that a port's security groups are there; without any, and where nobody said so, it has the default group."""
+    """Set the security groups and address pairs of a port.
+
+    `groups` None means the default group, unless the port is the service's own or has no port security.
+    """
     pairs = items(thing, "allowed_address_pairs")
     if not thing["port_security_enabled"]:
         if groups:
@@ -72,7 +75,7 @@ def _protect(view: View, thing: JsonMap, groups: Json, verb: str) -> None:
 
 
 def _complete(thing: JsonMap, network: JsonMap) -> None:
-    """What follows from the rest of a port."""
+    """Set a port's derived attributes: status, binding and DNS assignment."""
     if str(thing["device_owner"]).startswith(("compute:", "network:")) and thing["device_id"]:
         bound = thing["status"] == "DOWN" and thing["admin_state_up"]
         thing["status"] = "ACTIVE" if bound else thing["status"]
@@ -108,8 +111,10 @@ def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
 
 
 def given_addresses(view: View, network: JsonMap, port: JsonMap, held: list[JsonMap], wanted: Json, verb: str) -> Json:
-    """The addresses of a port: those that are asked for, or of each version one that is free. Where only a subnet is
-    asked for, it keeps the one that it has there."""
+    """Return the addresses of a port: the requested ones, or a free one of each IP version.
+
+    A request for a subnet without an address keeps the address that the port has there.
+    """
     subnets = [view.simulation.all("network.subnet")[str(one)] for one in cast(list[Json], network["subnets"])]
     used = taken(view, network["id"]) - {str(one["ip_address"]) for one in held}
     if wanted is None:
@@ -125,7 +130,7 @@ def given_addresses(view: View, network: JsonMap, port: JsonMap, held: list[Json
 
 
 def _refuse_needed(view: View, port: JsonMap, asked: JsonMap, verb: str) -> None:
-    """What a floating IP leads to has to be asked for by its address."""
+    """Reject an update that drops the address of a floating IP."""
     named = [one.get("ip_address") for one in items(asked, "fixed_ips")]
     lost = [one for one in addresses_of(port) if one not in named]
     for one in view.simulation.all("network.ip").values():
@@ -198,7 +203,7 @@ def _removed(view: View, thing: JsonMap) -> None:
 
 
 def claim(view: View, owner: str, device: Json, network: JsonMap, wanted: Json, project: Json) -> JsonMap:
-    """Make a port of the service's own: of a router, or of a floating IP."""
+    """Create a port for a router or a floating IP."""
     made = KIND.create(view, network_id=network["id"], fixed_ips=wanted, device_owner=owner, device_id=device,
                        project_id=view.project, security_groups=[])  # fmt: skip
     assert isinstance(made, dict)
@@ -207,7 +212,7 @@ def claim(view: View, owner: str, device: Json, network: JsonMap, wanted: Json, 
 
 
 def release(view: View, port: JsonMap) -> None:
-    """Remove a port of the service's own."""
+    """Remove a port of a router or a floating IP."""
     view.drop("network.port", port)
 
 
@@ -231,7 +236,7 @@ COLLECTIONS = [KIND]
 
 
 def _ports(view: View, **query: Json) -> Json:
-    """They can be asked for by a subnet or an address, too."""
+    """List ports, also by subnet or address (``fixed_ips``)."""
     wanted = query.pop("fixed_ips", None)
     places = [wanted] if isinstance(wanted, str) else cast(list[str], wanted or [])
     asked = dict(one.split("=", 1) for one in places)

@@ -13,11 +13,11 @@ RULES: Mapping[str, tuple[JsonMap, tuple[str, ...]]] = {
     "minimum_bandwidth": ({"direction": "egress"}, ("min_kbps",)),
     "minimum_packet_rate": ({"direction": "egress"}, ("min_kpps",)),
 }
-"""Kinds of rules: what they have where nobody says so, and what has to be said."""
+"""Kinds of rules with their default and required attributes."""
 
 
 def _shown(view: View, policy: JsonMap) -> JsonMap:
-    """A policy with its rules."""
+    """Return a policy with its rules."""
     rules: list[Json] = [
         {**one, "type": kind, "qos_policy_id": policy["id"]}
         for kind in RULES
@@ -64,7 +64,7 @@ def _refuse_twin(kind: str, view: View, thing: JsonMap, verb: str) -> None:
 
 
 def _refuse_more(kind: str, view: View, thing: JsonMap, verb: str) -> None:
-    """No more can be sent for certain than at most."""
+    """Reject a minimum bandwidth above the maximum bandwidth."""
     other, own = ("minimum_bandwidth", "max_kbps") if kind == "bandwidth_limit" else ("bandwidth_limit", "min_kbps")
     if own not in thing:
         return
@@ -82,7 +82,7 @@ def _rule(kind: str, defaults: JsonMap, required: tuple[str, ...]) -> Kind:
     noun = f"qos_{kind}_rule"
 
     def made(view: View, thing: JsonMap) -> None:
-        for name in ("project_id", "tenant_id"):  # a rule is its policy's
+        for name in ("project_id", "tenant_id"):  # owned through the policy
             thing.pop(name, None)
         _refuse_twin(kind, view, thing, f"network.create_{noun}")
         _refuse_more(kind, view, thing, f"network.create_{noun}")

@@ -1,4 +1,4 @@
-"""Routers, floating IPs, and ports of floating IPs that are passed on."""
+"""Routers, floating IPs and port forwardings of floating IPs."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ from heatlite.core.json import Json, JsonMap
 INTERFACE, GATEWAY, FLOATING = "network:router_interface", "network:router_gateway", "network:floatingip"
 
 
-# -- routers ------------------------------------------------------------------------------------------
+# -- routers ---------------------------------------------------------------------------------------
 
 
 def _ports(view: View, router: Json, owner: str) -> list[JsonMap]:
@@ -27,7 +27,7 @@ def _made(view: View, thing: JsonMap) -> None:
 
 
 def _open(view: View, router: JsonMap, wanted: JsonMap, verb: str) -> None:
-    """Give a router its gateway."""
+    """Set the gateway of a router."""
     network = view.thing("network.network", wanted.get("network_id"), verb)
     if not network["router:external"]:
         refuse(verb, f"Bad router request: Network {network['id']} is not an external network.")
@@ -66,7 +66,7 @@ def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
 
 
 def _readdress(view: View, router: JsonMap, wanted: JsonMap, now: JsonMap) -> None:
-    """Another address, or another way to translate, in the same external network."""
+    """Change the address or the SNAT mode of a gateway within the same external network."""
     if wanted.get("enable_snat") is not None:
         now["enable_snat"] = wanted["enable_snat"]
     places = items(wanted, "external_fixed_ips")
@@ -95,7 +95,7 @@ def _check_routes(view: View, router: JsonMap, routes: list[JsonMap], verb: str)
             refuse(verb, f"Invalid format for routes: {routes}, the nexthop is not connected with router")
 
 
-# -- interfaces ---------------------------------------------------------------------------------------
+# -- interfaces ------------------------------------------------------------------------------------
 
 
 def _add_interface(view: View, router: Json, subnet_id: Json = None, port_id: Json = None) -> Json:
@@ -188,7 +188,7 @@ def _remove_routes(view: View, router: Json, body: Json) -> Json:
     return view.put("network.router", owner)
 
 
-# -- floating IPs -------------------------------------------------------------------------------------
+# -- floating IPs ----------------------------------------------------------------------------------
 
 
 def _ip_made(view: View, thing: JsonMap) -> None:
@@ -208,7 +208,10 @@ def _ip_made(view: View, thing: JsonMap) -> None:
 
 
 def _association(view: View, thing: JsonMap, asked: JsonMap, verb: str) -> JsonMap:
-    """What a floating IP becomes by a port and an address of that port; without a port it belongs to none."""
+    """Return a floating IP's attributes for a port and one of its addresses.
+
+    Without a port the floating IP is not associated.
+    """
     if asked.get("port_id") is None:
         if asked.get("fixed_ip_address") is not None:
             refuse(verb, "Bad floatingip request: fixed_ip_address cannot be specified without a port_id.")
@@ -237,7 +240,7 @@ def _association(view: View, thing: JsonMap, asked: JsonMap, verb: str) -> JsonM
 
 
 def path(view: View, external: Json, subnet: Json) -> Json:
-    """The router that leads from a subnet to an external network; null where there is none."""
+    """Return the router between a subnet and an external network, or null."""
     for port in view.simulation.all("network.port").values():
         if port["device_owner"] != INTERFACE or all(one["subnet_id"] != subnet for one in items(port, "fixed_ips")):
             continue
@@ -268,7 +271,7 @@ def _ip_removed(view: View, thing: JsonMap) -> None:
             view.drop("network.port_forwarding", one)
 
 
-# -- ports of them that are passed on -----------------------------------------------------------------
+# -- port forwardings of floating IPs --------------------------------------------------------------
 
 
 def _check_forwarding(view: View, thing: JsonMap, verb: str) -> None:
@@ -296,7 +299,7 @@ def _check_forwarding(view: View, thing: JsonMap, verb: str) -> None:
 
 
 def _forwarding_made(view: View, thing: JsonMap) -> None:
-    for name in ("project_id", "tenant_id"):  # it is its floating IP's
+    for name in ("project_id", "tenant_id"):  # owned through the floating IP
         del thing[name]
     _check_forwarding(view, thing, "network.create_port_forwarding")
 
@@ -360,7 +363,7 @@ _DETAILS = ("name", "network_id", "mac_address", "admin_state_up", "status", "de
 
 
 def _detailed(view: View, thing: JsonMap) -> JsonMap:
-    """A floating IP with what there is to know of the port that it leads to."""
+    """Return a floating IP with details of its port."""
     port = view.simulation.all("network.port").get(str(thing["port_id"]))
     return {**thing, "port_details": None if port is None else {name: port[name] for name in _DETAILS}}
 
@@ -374,7 +377,7 @@ def _ips(view: View, **query: Json) -> Json:
 
 
 def _find_ip(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
-    """Their addresses stand for names."""
+    """Find a floating IP by its address, which serves as its name."""
     for one in view.things("network.ip"):
         if one["floating_ip_address"] == name_or_id:
             return one

@@ -10,11 +10,11 @@ from heatlite.core.json import Json, JsonMap
 DEFAULT = "default"
 WITH_PORTS = ("tcp", "udp", "sctp", "udplite", "dccp", "6", "17", "132", "136", "33")
 WITH_TYPES = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
-"""Protocols whose port range means a type and a code."""
+"""Protocols whose port range holds an ICMP type and code."""
 
 
 def default_group(view: View, project: Json) -> JsonMap:
-    """The group that a project has from the first time that it asks for anything of this service."""
+    """Return the default group of a project; created on first use."""
     for one in view.simulation.all("network.security_group").values():
         if one["project_id"] == project and one["name"] == DEFAULT:
             return one
@@ -42,20 +42,20 @@ def _create(view: View, **attributes: Json) -> Json:
 
 
 def _with_rules(view: View, group: JsonMap) -> JsonMap:
-    """A new group lets everything out."""
+    """Add the default rules of a new group, which allow all outgoing traffic."""
     for ethertype in ("IPv4", "IPv6"):
         _add(view, group, direction="egress", ethertype=ethertype)
     return _shown(view, group)
 
 
 def _add(view: View, group: JsonMap, **rule: Json) -> None:
-    """A rule that nobody asked for, and that counts against no quota."""
+    """Add a default rule, which is exempt from the quota."""
     rule = {**_blank(group["project_id"]), **rule, "security_group_id": group["id"], "description": None}
     Collection.create(RULE, view, **{**dict.fromkeys(_EMPTY), **rule})
 
 
 def _shown(view: View, group: JsonMap) -> JsonMap:
-    """A group with its rules."""
+    """Return a group with its rules."""
     rules = view.simulation.all("network.security_group_rule").values()
     return {**group, "security_group_rules": [one for one in rules if one["security_group_id"] == group["id"]]}
 
@@ -66,7 +66,7 @@ def _get(view: View, key: Json, **_: Json) -> Json:
 
 def _find(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
     default_group(view, view.project)
-    if view.project == "admin":  # who sees the groups of all: his own is meant
+    if view.project == "admin":  # the administrator sees all groups: look in its own project
         query.setdefault("project_id", view.project)
     found = KIND.find(view, name_or_id, ignore_missing=ignore_missing, **query)
     return None if found is None else _shown(view, cast(JsonMap, found))
@@ -100,7 +100,7 @@ def _removed(view: View, thing: JsonMap) -> None:
             view.drop("network.security_group_rule", rule)
 
 
-# -- rules --------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 _EMPTY = ("protocol", "port_range_min", "port_range_max", "remote_ip_prefix", "remote_group_id",
           "remote_address_group_id")  # fmt: skip

@@ -45,7 +45,7 @@ def _add(view: View, trunk: Json, subports: Json) -> Json:
     verb = "network.add_trunk_subports"
     thing = view.thing("network.trunk", trunk, verb)
     _join(view, thing, cast(list[JsonMap], subports), verb)
-    thing["status"] = "DOWN"  # until somebody binds them
+    thing["status"] = "DOWN"  # until they are bound
     return view.put("network.trunk", thing)
 
 
