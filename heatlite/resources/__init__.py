@@ -1,4 +1,7 @@
-"""The built-in resource types, a module or a package for each service, imported when one of its types is first used."""
+"""Built-in resource types, one module or package per service.
+
+A module is imported when one of its types is first used.
+"""
 
 BUILTIN = {
     "AWS::AutoScaling::AutoScalingGroup": "heatlite.resources.instances:CfnAutoScalingGroup",

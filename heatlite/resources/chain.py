@@ -17,7 +17,10 @@ class ResourceChainProps(Schema):
 
 
 class ResourceChain(NumberedGroup[ResourceChainProps], type="OS::Heat::ResourceChain"):
-    """One member of each type in a list, all with the same properties; each is made when the one before is there."""
+    """One member of each type in a list, all with the same properties.
+
+    Each member is created after the previous one, unless concurrent is true.
+    """
 
     support_status = SupportStatus(version="6.0.0")
 
@@ -30,7 +33,7 @@ class ResourceChain(NumberedGroup[ResourceChainProps], type="OS::Heat::ResourceC
 
     def goal(self) -> ChildStack:
         types: object = self.props.resources
-        if not isinstance(types, list):  # in a preview: what they will be is not known
+        if not isinstance(types, list):  # in a preview: the types are not known yet
             return ChildStack(template_of(self.definitions))
         self.limited(len(types))
         return ChildStack(_template(self.facts.properties))

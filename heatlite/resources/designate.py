@@ -1,4 +1,4 @@
-"""Types of the DNS service: zones and the records in them. What is asked of it is done later, deletions too."""
+"""Types of the DNS service: zones and their records. The service is asynchronous, also on deletions."""
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
@@ -25,7 +25,7 @@ class ZoneProps(Schema):
 
 
 class Zone(CloudResource[ZoneProps], type="OS::Designate::Zone", kind="dns.zone"):
-    """A domain and the names in it."""
+    """A DNS zone: a domain and its names."""
 
     support_status = SupportStatus(version="8.0.0")
     unique_name = True
@@ -61,7 +61,7 @@ class RecordSet(CloudResource[RecordSetProps], type="OS::Designate::RecordSet", 
     ready = frozenset({"ACTIVE"})
 
     def identity(self) -> JsonMap:
-        """Of a name there is one set of each type."""
+        """Return name and type: a zone has one record set for each name and type."""
         name = str(self.facts.properties.get("name") or self.physical_name)
         if not name.endswith("."):
             zone = self.map(self.service("get_zone", *self.whole))
@@ -69,7 +69,7 @@ class RecordSet(CloudResource[RecordSetProps], type="OS::Designate::RecordSet", 
         return {"name": name, "type": self.facts.properties["type"]}
 
     def handle_update(self, change: Change) -> Json:
-        """The verb takes the zone as an attribute."""
+        """Update the record set. The verb takes the zone as an attribute."""
         zone = self.whole[0]
         self.service("update_recordset", self.physical_id, zone_id=zone, **self.update_args(change))
         return None

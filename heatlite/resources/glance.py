@@ -43,9 +43,9 @@ class WebImageProps(Schema):
 
 
 class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="image.image"):
-    """An image that the image service fetches from the web.
+    """An image that the image service downloads from the web.
 
-    A maintenance lock of level ``all`` protects it from being deleted; the unlock leaves it as protected as it was.
+    A maintenance lock of level ``all`` protects it from deletion; the unlock restores the previous protection.
     """
 
     support_status = SupportStatus(version="12.0.0")
@@ -55,7 +55,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
     # -- creating ------------------------------------------------------------------------------------
 
     def create_args(self) -> JsonMap:
-        # What nobody may delete is protected once it is made: an attempt that failed has to be removed.
+        # Protect the image only after its creation: a failed attempt has to be deletable.
         args = {**self.sent(), **texts(self.props.extra_properties)}
         args.pop("protected", None)
         return args
@@ -65,11 +65,11 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         status = self.status_of(thing)
         if status == "QUEUED":
             if "imports" not in self.data:
-                with suppress(CloudConflict):  # it has been told already, and the answer was lost
+                with suppress(CloudConflict):  # an earlier import request was accepted, but its answer was lost
                     self.service("import_image", self.physical_id, method="web-download", uri=self.props.location)
                 self.data["imports"] = True
             elif cast(JsonMap, thing.get("properties") or {}).get("os_glance_failed_import"):
-                # The service forgets what it could not fetch, and has the image wait for another attempt.
+                # After a failed download the service resets the image to "queued" and waits for another import.
                 raise WentToError(f"the image service could not fetch {self.props.location}")
             return False
         if not self.is_ready():
@@ -85,7 +85,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
             self.service("reactivate_image" if self.props.active else "deactivate_image", self.physical_id)
 
     def _share(self) -> None:
-        """Have the image shared with those that `members` names, and with nobody else."""
+        """Share the image with exactly the projects in `members`."""
         if self.props.members is None and "members" not in (self.facts.before or {}):
             return
         answer = cast(list[JsonMap], self.service("members", self.physical_id))
@@ -128,7 +128,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
     # -- deleting ------------------------------------------------------------------------------------
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        return True  # it is gone at once
+        return True  # the service deletes images at once
 
     # -- how it is -----------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
             found["active"] = self.status_of(thing) == "ACTIVE"
         if given.get("extra_properties"):
             asked = cast(JsonMap, given["extra_properties"])
-            own = cast(JsonMap, thing.get("properties") or {})  # the service has some of its own among them
+            own = cast(JsonMap, thing.get("properties") or {})  # the service adds properties of its own
             seen = {key: own[key] for key in asked if key in own}
             found["extra_properties"] = asked if seen == texts(asked) else seen
         return found

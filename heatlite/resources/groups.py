@@ -1,4 +1,4 @@
-"""OS::Heat::ResourceGroup, and what all groups with numbered members have in common."""
+"""OS::Heat::ResourceGroup, and the base of all groups with numbered members."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -27,58 +27,61 @@ from heatlite.template.types import NestedTemplate
 
 
 class Group(StackResource[P_co]):
-    """A nested stack of members that are asked together."""
+    """Base of the groups: a nested stack with members, whose attributes are read together."""
 
     @property
     def definitions(self) -> Mapping[str, Json]:
-        """The members as they are defined now, by name; {} while there is no nested stack."""
+        """The current definitions of the members, by name; {} while there is no nested stack."""
         nested = self.nested
         return {} if nested is None else definitions_in(nested.template)
 
     def limited(self, size: int) -> int:
-        """The size, if a stack may have that many resources at all; raises RequestLimitExceeded before any is made."""
+        """Return the size. Raises RequestLimitExceeded if a stack may not have as many resources."""
         most = self.facts.services.max_resources
         if size > most:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
         return size
 
     def fitting(self, steps: Sequence[object], pause: float) -> None:
-        """Raises ValueError where the pauses between the steps take longer than the operation may."""
+        """Raise ValueError if the pauses between the steps exceed the time limit of the operation."""
         if pause * (len(steps) - 1) >= self.facts.time_limit:
             raise ValueError("The current update policy will result in stack update timeout.")
 
     def member_value(self, member: Member, steps: Sequence[object]) -> Json:
-        """What ``resource.<member>`` and the steps behind it lead to: the reference, or an attribute."""
+        """Return the value at ``resource.<member>`` and the following steps: the reference, or an attribute."""
         if not steps:
             return member.reference()
         return member.attribute(str(steps[0]), cast(Sequence[Json], steps[1:]))
 
     def no_member(self, name: str) -> NotFound:
-        """The error for a member that is not there; to be raised."""
+        """Return the error for a member that does not exist; the caller raises it."""
         return NotFound(f"Member '{name}' not found in group resource '{self.name}'.")
 
     def attribute(self, name: str) -> Json:
         return self.attribute_at(name, ())
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        """An attribute of the group's own."""
+        """Return an attribute of the group itself."""
         if name not in self.attribute_names:
             raise InvalidTemplateAttribute(resource=self.name, key=name)
         return cast(Json, select(getattr(self, f"attr_{name}")(), path, None))
 
     def reference(self) -> Json:
-        """The nested stack's id."""
+        """Return the nested stack's id; before its creation, the resource's name."""
         return self.name if self.physical_id is None else self.physical_id
 
 
 def steps_of(name: str, path: Sequence[object]) -> tuple[str, list[object]]:
-    """``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0]: attributes may be written with dots or as a path."""
+    """Split an attribute's name at its dots: ``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0]."""
     start, *rest = name.split(".", 2 if name.startswith("resource.") else 1)
     return start, [*rest, *path]
 
 
 class NumberedGroup(Group[P_co]):
-    """Members are called "0", "1" …; an attribute that is not the group's own is asked of each member."""
+    """Base of the groups with members called "0", "1" …
+
+    An attribute that the group does not have itself is a list of the members' values.
+    """
 
     any_attribute = True
 
@@ -112,7 +115,7 @@ class NumberedGroup(Group[P_co]):
         return [member.reference() for member in self.members.values()]
 
     def attr_attributes(self) -> dict[str, Json]:
-        """Of an attribute that is named behind it: the members' values, by their names."""
+        """The members' values of the attribute named after it, by the members' names."""
         raise InvalidTemplateAttribute(resource=self.name, key="attributes")
 
 
@@ -161,9 +164,9 @@ class ResourceGroupPolicy(Schema):
 
 
 class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"):
-    """Members that are all alike but for their number.
+    """A group of members that are alike except for their number.
 
-    When it shrinks, those with the highest numbers go, unless removal_policies name others.
+    If the group shrinks, the members with the highest numbers are removed, unless removal_policies name others.
     """
 
     update_policy = ResourceGroupPolicy
@@ -171,7 +174,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
 
     @classmethod
     def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
-        """One member: they are alike."""
+        """Return a template with one member: all are alike."""
         coerced, faults = cls.schema.examine(given)
         size = coerced.get("count", 1)
         define = _definer(coerced.get("resource_def"), str(coerced.get("index_var", "%index%")))
@@ -216,9 +219,9 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         return [*removed] if isinstance(removed, dict) else []
 
     def _whole(self, removed: Mapping[str, Json]) -> ChildStack:
-        """All members with the definition of now."""
+        """Return all members with the current definition."""
         define = self._definer()
-        if define is None:  # in a preview: what they will be is not known
+        if define is None:  # in a preview: the definition is not known yet
             return ChildStack(template_of(self.definitions))
         return ChildStack(template_of({name: define(name) for name in numbered(self._size(), removed)}))
 
@@ -244,7 +247,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         return removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, named, afresh)
 
     def _rolling(self) -> JsonMap | None:
-        """The steps of a create or update that goes step by step, as `_batches` reads them; None: all at once."""
+        """Return the parameters of `_batches` for a create or update in batches; None: all at once."""
         given = self.facts.update_policy
         policy = ResourceGroupPolicy(ResourceGroupPolicy.coerce(given))
         before = self.facts.before
@@ -254,7 +257,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
             most, in_service, pause = policy.batch_create.max_batch_size, 0, policy.batch_create.pause_time
         else:
             differs = "resource_def" in self.schema.diff(before, self.facts.properties)
-            unfinished = self.data.get("rolling") is not None  # it has failed, and is undone or tried again
+            unfinished = self.data.get("rolling") is not None  # the last update failed: this is its retry or rollback
             if policy.rolling_update is None or not (differs or unfinished):
                 return None
             update = policy.rolling_update
@@ -270,7 +273,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
 
 
 def _listed(policies: object) -> list[Json]:
-    """All that removal policies name; in a preview they need not be known."""
+    """Return all members that removal policies name; in a preview they may be unknown."""
     found: list[Json] = []
     for policy in policies if isinstance(policies, list) else ():
         named = policy.get("resource_list") if isinstance(policy, Mapping) else None
@@ -286,7 +289,10 @@ def _batches(rolling: JsonMap) -> Iterator[Batch]:
 
 
 def _definer(resource_def: object, variable: str) -> Callable[[str], JsonMap] | None:
-    """From a member's name to its definition; members without their number in it share one. None: not known yet."""
+    """Return a function from a member's name to its definition; None while that is unknown.
+
+    Members whose definition does not contain their number share one.
+    """
     if not isinstance(resource_def, Mapping) or not isinstance(resource_def.get("type"), str):
         return None
     common: JsonMap = {key: value for key, value in resource_def.items() if value is not None}
@@ -302,7 +308,7 @@ def _definer(resource_def: object, variable: str) -> Callable[[str], JsonMap] | 
     def define(name: str) -> JsonMap:
         nonlocal made
         own = with_index(given, variable, name)
-        made = bounded(own, made)  # each member has a copy
+        made = bounded(own, made)  # each member has a copy of its own
         return {**common, "properties": own}
 
     return define

@@ -1,4 +1,4 @@
-"""Scaling groups of servers in the way of CloudFormation: a launch configuration, and groups that follow it."""
+"""CloudFormation's scaling groups of servers: a launch configuration, and groups that use it."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, cast
@@ -67,7 +67,7 @@ class LaunchConfigurationProps(Schema):
 
 
 class LaunchConfiguration(Resource[LaunchConfigurationProps], type="AWS::AutoScaling::LaunchConfiguration"):
-    """What the servers of a group are; a change makes a new one, which the group follows."""
+    """The configuration of a group's servers. A change replaces it and updates the group."""
 
     quick = True
 
@@ -85,7 +85,7 @@ class ServerRollingUpdate(Schema):
 
 
 class Policy(Schema):
-    """A rolling update of servers, under whatever name."""
+    """Base of the update policies: a rolling update of servers, with a type-specific name."""
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -106,10 +106,10 @@ def _pause_fault(pause: str) -> str | None:
 
 
 class ServerGroup(ScalingGroup[P_co]):
-    """Members are servers as a launch configuration says. The policy applies when that is another one."""
+    """Base of the groups of servers. The policy applies when the launch configuration changes."""
 
     policy_name: ClassVar[str]
-    """Of the rolling update in the update_policy section."""
+    """The name of the rolling update in the update_policy section."""
 
     def definition(self) -> Json:
         reference = self.facts.properties["LaunchConfigurationName"]
@@ -127,11 +127,11 @@ class ServerGroup(ScalingGroup[P_co]):
         return {**server, "metadata": found.metadata} if found.metadata else server
 
     def own_tags(self) -> list[Json]:
-        """By these the servers of a group are known."""
+        """Return the tags that identify the servers of a group."""
         return [{"Key": "metering.groupname", "Value": self.physical_name}]
 
     def more_properties(self) -> JsonMap:
-        """What the group itself says of its servers."""
+        """Return the properties of the servers that come from the group itself."""
         return {}
 
     def rolling(self, definition: Json) -> Rolling | None:
@@ -151,7 +151,7 @@ class ServerGroup(ScalingGroup[P_co]):
 
 
 def _one_server(size: object) -> NestedTemplate | None:
-    """What is known of the servers before their configuration is there: that they have one."""
+    """Return a template with one server, for the time before the launch configuration is known."""
     if size == 0:
         return None
     known = dict.fromkeys(("ImageId", "InstanceType", "Tags"), UNKNOWN)
@@ -183,7 +183,7 @@ class InstanceGroupPolicy(Policy):
 
 
 class InstanceGroup(ServerGroup[InstanceGroupProps], type="OS::Heat::InstanceGroup"):
-    """As many servers as its size says, made as a launch configuration says."""
+    """A group with a fixed number of servers, created from a launch configuration."""
 
     update_policy = InstanceGroupPolicy
     policy_name = "RollingUpdate"
@@ -237,7 +237,10 @@ class CfnAutoScalingGroupPolicy(Policy):
 
 
 class CfnAutoScalingGroup(ServerGroup[CfnAutoScalingGroupProps], type="AWS::AutoScaling::AutoScalingGroup"):
-    """Servers made as a launch configuration says, as many as policies and the limits say."""
+    """A group of servers created from a launch configuration.
+
+    Scaling policies change its size within the limits.
+    """
 
     update_policy = CfnAutoScalingGroupPolicy
     policy_name = "AutoScalingRollingUpdate"

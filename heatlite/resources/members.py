@@ -1,4 +1,4 @@
-"""The law of groups: who is a member, who goes first, in what steps a group changes (heat-engine §13). Pure."""
+"""Members of groups: names, order of changes, batches and sizes. Pure functions."""
 
 import math
 import re
@@ -16,11 +16,11 @@ TEMPLATE_VERSION: Final = "2015-04-30"
 
 
 MOST_MADE: Final = 64 * 1024 * 1024
-"""Characters of JSON that the definitions of all members may come to (`max_stack_data` unless chosen otherwise)."""
+"""Limit of all members' definitions, in characters of JSON. Equals the default of `max_stack_data`."""
 
 
 def bounded(made: Json, before: int = 0) -> int:
-    """The size of what is `before` and of definitions that were made. Raises RequestLimitExceeded."""
+    """Return the size of `made` in characters of JSON, plus `before`. Raises RequestLimitExceeded."""
     total = before + json_size(made, MOST_MADE)
     if total > MOST_MADE:
         raise RequestLimitExceeded(message=f"the members come to more than {MOST_MADE} characters of JSON.")
@@ -28,13 +28,13 @@ def bounded(made: Json, before: int = 0) -> int:
 
 
 def template_of(members: Mapping[str, Json]) -> JsonMap:
-    """The template of a nested stack with these members. Raises RequestLimitExceeded for too much."""
+    """Return the template of a nested stack with these members. Raises RequestLimitExceeded."""
     bounded(members)
     return {"heat_template_version": TEMPLATE_VERSION, "resources": dict(members)}
 
 
 def definitions_in(template: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The members' definitions in such a template."""
+    """Return the members' definitions in such a template."""
     resources = template.get("resources")
     return resources if isinstance(resources, Mapping) else {}
 
@@ -43,7 +43,7 @@ def definitions_in(template: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def numbered(size: int, removed: Iterable[str]) -> list[str]:
-    """The first `size` of "0", "1", … that have not been removed."""
+    """Return the first `size` of the names "0", "1", … that have not been removed."""
     taken = frozenset(removed)
     return list(islice((name for name in map(str, count()) if name not in taken), size))
 
@@ -55,11 +55,12 @@ def removed_names(
     named: Callable[[str], str | None],
     afresh: bool,
 ) -> JsonMap:
-    """The names that are never used again, each with the text that asked for it.
+    """Return the names that are never used again, each with the text that requested its removal.
 
-    `kept` are those so far. `wanted` are names or references of members that shall go; what means nothing is left out.
-    `names` are the members' names, and `named` finds one by its reference. `afresh`: only the wanted ones count from
-    now on, so that other names may be used again. (A member that is gone is known by the text that removed it.)
+    `kept` are the removed names so far. `wanted` are names or references of members to remove; unknown ones are
+    ignored. `names` are the members' names, and `named` finds a name by its member's reference. With `afresh` only the
+    wanted ones count, so that other names may be used again. A member that no longer exists is found by the text that
+    requested its removal.
     """
     gone = {text: name for name, text in kept.items()}
     found: JsonMap = {} if afresh else dict(kept)
@@ -71,7 +72,7 @@ def removed_names(
 
 
 def with_index(value: Json, variable: str, index: str) -> Json:
-    """The value with the index in place of the variable, in texts but not in keys; itself where there is none."""
+    """Replace the variable by the index in all texts of the value, but not in keys."""
     if isinstance(value, str):
         return value.replace(variable, index)
     if isinstance(value, Mapping):
@@ -82,7 +83,7 @@ def with_index(value: Json, variable: str, index: str) -> Json:
 
 
 def mentions(value: Json, variable: str) -> bool:
-    """Whether `with_index` has something to do."""
+    """True if the variable occurs in a text of the value."""
     if isinstance(value, str):
         return variable in value
     if isinstance(value, Mapping):
@@ -90,13 +91,13 @@ def mentions(value: Json, variable: str) -> bool:
     return isinstance(value, list) and any(mentions(item, variable) for item in value)
 
 
-# -- who goes first --------------------------------------------------------------------------------
+# -- order -----------------------------------------------------------------------------------------
 
 
 def oldest_first(names: Iterable[str], members: Iterable[Member]) -> list[str]:
-    """The order in which members of a scaling group go: the failed ones, then the oldest.
+    """Return the members of a scaling group in their order of removal: failed ones, then the oldest.
 
-    One that the nested stack has not made yet is as good as failed.
+    A member that the nested stack has not created yet counts as failed.
     """
     found = {member.name: member for member in members}
 
@@ -108,8 +109,11 @@ def oldest_first(names: Iterable[str], members: Iterable[Member]) -> list[str]:
 
 
 def highest_first(names: Iterable[str], kept: Sequence[str], target: int) -> list[str]:
-    """The order in which members of a numbered group are changed: those that go, then the highest of the first `target`
-    of `kept`, then those that are there only while the others change."""
+    """Return the members of a numbered group in the order in which they are changed.
+
+    Members to be removed are first. The first `target` of `kept` follow, highest number first. Members that exist only
+    during the change are last.
+    """
     place = {name: index for index, name in enumerate(kept)}
 
     def order(name: str) -> int:
@@ -129,15 +133,16 @@ class Batch:
     """One step of a rolling change."""
 
     size: int
-    """How many members there are after it."""
+    """The number of members after the step."""
     fresh: int
-    """How many members get the new definition in it, new ones counted."""
+    """The number of members that the step gives the new definition, new members included."""
 
 
 def batches(target: int, current: int, most: int, in_service: int) -> Iterator[Batch]:
-    """The steps from `current` members to `target` ones of the new definition, `most` (1 at least) at once.
+    """Return the steps from `current` members to `target` members with the new definition.
 
-    `in_service` members are left alone in each step; a group may grow for that.
+    Each step gives at most `most` (≥ 1) members the new definition and leaves `in_service` members unchanged. A group
+    may grow for that.
     """
     done = 0
     while not done >= current == target:
@@ -154,10 +159,11 @@ def changed(
     new_name: Callable[[], str],
     definition: Callable[[str], Json],
 ) -> JsonMap:
-    """The members after one step.
+    """Return the members after one step.
 
-    `present`: names and definitions, the first to go at the front. Members are cut off there; of those that stay the
-    first that differ get the new definition, as many as the step allows; new ones are added.
+    `present` are names and definitions, the first ones to be removed at the front. Surplus members are removed there.
+    Of the rest, the first ones that differ get the new definition, as many as the step allows. New members are
+    appended.
     """
     staying = present[max(len(present) - batch.size, 0) :]
     missing = batch.size - len(staying)
@@ -178,24 +184,24 @@ def changed(
 
 
 def within(size: int, low: int, high: int) -> int:
-    """The nearest size that is allowed."""
+    """Return the nearest size within the limits."""
     return max(low, min(size, high))
 
 
 def wanted_size(present: int, low: object, high: object, desired: object) -> int:
-    """How many members a create (`present` 0) or an update leaves: the desired number, else as many as there are.
+    """Return the number of members after a create (`present` 0) or an update.
 
-    Numbers that are not known yet say nothing.
+    It is the desired number, else the present one, within the limits. Unknown numbers are ignored.
     """
     size = desired if isinstance(desired, int) else present
     return within(size, low if isinstance(low, int) else 0, high if isinstance(high, int) else size)
 
 
 def adjusted(current: int, adjustment: float, kind: str, least: int | None, low: int, high: int) -> int:
-    """The size of a group after an adjustment.
+    """Return the size of a group after an adjustment.
 
-    `kind` is change_in_capacity, exact_capacity or percent_change_in_capacity; per cent are rounded towards 0, but
-    change the group by 1 at least, or by `least`.
+    `kind` is change_in_capacity, exact_capacity or percent_change_in_capacity. Percentages are rounded towards 0, but
+    change the size by at least 1, or by `least`.
     """
     if kind == "exact_capacity":
         return within(int(adjustment), low, high)
@@ -210,7 +216,7 @@ _DURATION: Final = re.compile(r"PT(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?"
 
 
 def seconds_of(duration: str) -> int:
-    """The seconds of ``PT1H2M3S`` (ISO 8601). Raises ValueError."""
+    """Return the seconds of an ISO 8601 duration such as ``PT1H2M3S``. Raises ValueError."""
     match = _DURATION.fullmatch(duration)
     if match is None or duration == "PT":
         raise ValueError("Only ISO 8601 duration format of the form PT#H#M#S is supported.")

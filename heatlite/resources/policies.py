@@ -1,4 +1,4 @@
-"""OS::Heat::ScalingPolicy and AWS::AutoScaling::ScalingPolicy: signals that change the size of a group."""
+"""OS::Heat::ScalingPolicy and AWS::AutoScaling::ScalingPolicy: signals resize a scaling group."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ PERCENT = "percent_change_in_capacity"
 
 
 class Policy(Signalled[P_co]):
-    """Base of the policies. What is suspended the engine lets nobody signal, so that there is nothing to do for it."""
+    """Base of the policies. The engine rejects signals to suspended resources, so policies need not check."""
 
     quick = True
 
@@ -22,7 +22,7 @@ class Policy(Signalled[P_co]):
         self.physical_id = self.physical_name
 
     def handle_update(self, change: Change) -> None:
-        """Nothing to do: the next signal reads the properties."""
+        """Do nothing: the next signal reads the properties."""
 
     def handle_suspend(self) -> None:
         pass
@@ -32,10 +32,10 @@ class Policy(Signalled[P_co]):
 
     @abstractmethod
     def resize(self) -> Resize:
-        """What a signal asks for."""
+        """Return the change of size that a signal requests."""
 
     def handle_signal(self, details: JsonMap | None) -> Resize:
-        """An alarm that says another state than "alarm" asks for nothing."""
+        """Return the resize. Raises NoActionNeeded for an alarm in another state than "alarm"."""
         given = details or {}
         state = given.get("current", given.get("state", "alarm"))
         if not isinstance(state, str) or state.lower() != "alarm":
@@ -44,7 +44,10 @@ class Policy(Signalled[P_co]):
 
 
 def step_fault(kind: object, least: object, names: tuple[str, str], percent: str) -> list[Fault]:
-    """A least step only means something for percentages. `names`: of the properties for the step and the kind."""
+    """Return a fault if a minimum step is given without percentages.
+
+    `names` are the properties for the step and the kind.
+    """
     if least is None or not isinstance(kind, str) or kind == percent:
         return []
     step, adjustment = names
@@ -75,7 +78,7 @@ class ScalingPolicyProps(Schema):
 
 
 class ScalingPolicy(Policy[ScalingPolicyProps], type="OS::Heat::ScalingPolicy"):
-    """Changes the size of a scaling group each time it is signalled."""
+    """Resizes a scaling group on each signal."""
 
     def resize(self) -> Resize:
         props = self.props
@@ -88,11 +91,11 @@ class ScalingPolicy(Policy[ScalingPolicyProps], type="OS::Heat::ScalingPolicy"):
         return Resize(props.auto_scaling_group_id, wanted)
 
     def attr_alarm_url(self) -> str | None:
-        """A signed URL in the way of CloudFormation; a POST to it signals the policy."""
+        """A pre-signed URL in CloudFormation's format; a POST to it signals the policy."""
         return None if self.physical_id is None else self.signed_url("signal")
 
     def attr_signal_url(self) -> str | None:
-        """A signed URL of the orchestration API; a POST to it signals the policy."""
+        """A pre-signed URL of the orchestration API; a POST to it signals the policy."""
         return None if self.physical_id is None else self.signed_url(NATIVE)
 
 
@@ -125,7 +128,7 @@ class CfnScalingPolicyProps(Schema):
 
 
 class CfnScalingPolicy(Policy[CfnScalingPolicyProps], type="AWS::AutoScaling::ScalingPolicy"):
-    """Changes the size of a scaling group each time it is signalled. get_resource gives its signed URL."""
+    """Resizes a scaling group on each signal. get_resource returns its pre-signed URL."""
 
     def resize(self) -> Resize:
         props = self.props
@@ -141,5 +144,5 @@ class CfnScalingPolicy(Policy[CfnScalingPolicyProps], type="AWS::AutoScaling::Sc
         return self.name if self.physical_id is None else self.signed_url("signal")
 
     def attr_AlarmUrl(self) -> str | None:  # noqa: N802  # Heat's name
-        """A signed URL; a POST to it signals the policy."""
+        """A pre-signed URL; a POST to it signals the policy."""
         return None if self.physical_id is None else self.signed_url("signal")

@@ -1,4 +1,4 @@
-"""A stack at another endpoint of the API: of another region, or of this one (heat-engine §10, §11)."""
+"""OS::Heat::Stack: a stack at another endpoint of the API, in another region or at this server."""
 
 import ssl
 from collections.abc import Mapping
@@ -12,21 +12,21 @@ from heatlite.plugin.ports import RegionUnavailable
 from heatlite.template.types import Fault, Installation
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between two looks at the stack; each pause doubles."""
+"""Seconds between two polls of the stack: the first and the longest pause. Each pause doubles."""
 
 
 DEEPEST = 20
-"""Levels of nested stacks in which a check looks for what is unhealthy."""
+"""Levels of nested stacks in which a check looks for unhealthy resources."""
 
 
 class RegionRefused(HeatliteError):
-    """The region has answered, and does not do it."""
+    """The region has rejected a request."""
 
     text = "{region} has answered {status}: {reason}"
 
 
 class ResourceInError(HeatliteError):
-    """The stack has failed (Heat's name). Its region has tried again itself what may pass, so nobody does here."""
+    """The stack has failed (Heat's name). There is no retry: its region has retried transient errors."""
 
     text = 'Went to status {status} due to "{reason}"'
 
@@ -51,27 +51,28 @@ class StackProps(Schema):
             return "credential_secret_id needs a key manager, which this installation does not have"
         try:
             ssl.create_default_context(cadata=self.context.ca_cert)
-        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: letters that no certificate has
+        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
             return f"ca_cert holds no certificate: {error}"
         return None
 
 
 class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
-    """A stack of its own at another region, or at this server, with the files and the environment of this one.
+    """A separate stack in another region or at this server.
 
-    Every update of the stack that it is in updates it: its own resources decide whether there is anything to do.
+    It gets the files and the environment of this stack. Every update of this stack also updates the separate one; the
+    resources there decide if there is anything to do.
     """
 
     always_updated = True
 
-    # -- what the template may ask -----------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     def attr_stack_name(self) -> str:
         """Its name."""
         return str(self.data.get("stack_name", self.physical_name))
 
     def attr_outputs(self) -> dict[str, Json]:
-        """Its outputs, a map, as they were after the last create, update, resume or check."""
+        """Its outputs as a map, read after the last create, update, resume or check."""
         outputs = self.data.get("outputs")
         return outputs if isinstance(outputs, dict) else {}
 
@@ -91,12 +92,15 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return old != new and all(region is None or isinstance(region, str) for region in (old, new))
 
     def needs_replace_failed(self) -> bool:
-        """A stack that is there is updated, as in Heat. (After a failed check the engine replaces it.)"""
+        """True if there is no stack: an existing one is updated, as in Heat.
+
+        After a failed check the engine replaces it.
+        """
         return self.physical_id is None
 
     def find(self) -> str | None:
         if "stack_name" in self.data and "sent" not in self.data:
-            return None  # nobody has ever heard of it, so that its deletion needs nobody
+            return None  # no request has been sent, so there is nothing to find or delete
         status, body = self._ask("GET", f"/stacks?{urlencode({'name': self.physical_name})}")
         for stack in _list(self._good(status, body, 200), "stacks"):
             if stack.get("stack_name") == self.physical_name:
@@ -105,7 +109,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """With the template and the parameters that the stack had when its snapshot was taken."""
+        """Return the properties with the template and the parameters from the stack's snapshot."""
         snapshot = saved.get("snapshot")
         if not isinstance(snapshot, dict):
             return properties
@@ -119,7 +123,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
     def check_create_complete(self, token: Json) -> bool | float:
         return self._go_on("CREATE", token)
 
-    def handle_update(self, change: Change) -> Json:  # the stack's own engine finds what differs
+    def handle_update(self, change: Change) -> Json:  # the stack's own engine computes the changes
         return self._begin("UPDATE")
 
     def check_update_complete(self, token: Json) -> bool | float:
@@ -158,11 +162,11 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
     def handle_delete_snapshot(self) -> None:
         snapshot = self.data.get("snapshot")
         if isinstance(snapshot, dict):
-            # Of the resource as it was there is nothing but this: no properties.
+            # The resource of that time is known only by this record, without properties.
             context = ContextProps(_map(snapshot, "context"))
             self._good(*self._ask("DELETE", str(snapshot["path"]), context=context), 204, 404)
 
-    # -- one operation: ask for it, then look until it has ended ---------------------------------------
+    # -- one operation: request it, then poll until it has ended -----------------------------------------
 
     def _begin(self, verb: str, name: str = "") -> Json:
         token: JsonMap = {"asked": False, "missed": 0, "pause": FIRST_PAUSE, "name": name}
@@ -170,8 +174,11 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return token
 
     def _checked(self) -> None:
-        """Tell what has failed a check over there. Raises Unhealthy, and ResourceInError where nothing there is known
-        to be unhealthy: it could not be looked at."""
+        """Raise the error of a failed check.
+
+        It is Unhealthy if a resource of the stack is known to be unhealthy. Otherwise the check itself failed:
+        ResourceInError.
+        """
         answer = self._good(*self._ask("GET", f"{self._path()}/resources?nested_depth={DEEPEST}"), 200)
         stack = self._show() or {}
         error = ResourceInError(status=stack.get("stack_status"), reason=stack.get("stack_status_reason"))
@@ -180,8 +187,11 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         raise error
 
     def _go_on(self, verb: str, token: Json) -> bool | float:
-        """Whether the operation has ended, or seconds until the next look. Raises what has become of it."""
-        if not isinstance(token, dict):  # found after a crash
+        """Return True if the operation has succeeded, else the seconds until the next poll.
+
+        Raises the operation's failure.
+        """
+        if not isinstance(token, dict):  # resumed after a crash
             token = {"asked": True, "missed": 0, "pause": FIRST_PAUSE, "name": ""}
         try:
             if not token["asked"]:
@@ -192,7 +202,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
             missed = token["missed"] = cast(int, token["missed"]) + 1
             gives_up = missed > self.facts.services.client_retry_limit
             if verb == "CREATE":
-                # Whether a stack may be there; before another attempt, that is always so.
+                # True if a stack may exist. Before a repeated attempt that is always assumed.
                 self.data["sent"] = error.sent or self.data.get("sent", False)
                 if gives_up and not self.data["sent"]:
                     del self.data["sent"]
@@ -205,7 +215,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return pause
 
     def _tell(self, verb: str, name: str) -> bool:
-        """Ask for the operation; False: not now, something else is being done to the stack."""
+        """Request the operation. False while another operation on the stack is in progress."""
         match verb:
             case "CREATE":
                 self._create()
@@ -220,7 +230,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
                 raise ReplaceResource
             raise self._lost(verb)
         if state == f"{verb}_COMPLETE" and verb in ("SUSPEND", "RESUME"):
-            return True  # before a crash
+            return True  # done before a crash
         if state.endswith("_IN_PROGRESS"):
             return False
         match verb:
@@ -239,7 +249,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         if self.physical_id is None:
             body = {**self._wanted(), "stack_name": self.physical_name, "disable_rollback": True}
             status, answer = self._ask("POST", "/stacks", body)
-            if status == 409:  # made by an attempt that a crash has cut off
+            if status == 409:  # created by an attempt that a crash interrupted
                 self.data["sent"] = True
                 self.physical_id = self.find()
             if self.physical_id is None:
@@ -281,7 +291,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
     # -- snapshots -------------------------------------------------------------------------------------
 
     def _save(self, name: str) -> None:
-        """Take a snapshot, unless there is one with that name already, from before a crash."""
+        """Take a snapshot, unless one with that name exists from before a crash."""
         path = f"{self._path()}/snapshots"
         there = _list(self._good(*self._ask("GET", path), 200), "snapshots")
         found = next((one for one in there if one.get("name") == name), None)
@@ -292,7 +302,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         self.data["snapshot"] = {"path": f"{path}/{quote(str(found['id']), safe='')}", "context": context}
 
     def _has_saved(self) -> bool:
-        """Whether it is taken; what a restore needs of it is kept then."""
+        """True if the snapshot is complete; then stores the data that a restore needs."""
         kept = _map(self.data, "snapshot")
         answer = self._good(*self._ask("GET", str(kept["path"])), 200)
         snapshot = _map(answer, "snapshot")
@@ -322,7 +332,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         )
 
     def _good(self, status: int, body: Json, *expected: int) -> JsonMap:
-        """The body of an answer. Raises RegionRefused for another status than the `expected` ones."""
+        """Return the body of an answer. Raises RegionRefused for another status than the `expected` ones."""
         found = body if isinstance(body, dict) else {}
         if status in expected:
             return found
@@ -330,7 +340,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         raise RegionRefused(region=self._where, status=status, reason=reason)
 
     def _path(self) -> str:
-        """``/stacks/{name}/{id}``. The name of a stack that was taken over is asked for once."""
+        """Return ``/stacks/{name}/{id}``. The name of an adopted stack is requested once."""
         if "stack_name" not in self.data:
             answer = self._good(*self._ask("GET", f"/stacks?{urlencode({'id': self.physical_id or ''})}"), 200)
             found = [one for one in _list(answer, "stacks") if one.get("id") == self.physical_id]
@@ -340,7 +350,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return f"/stacks/{quote(self.attr_stack_name(), safe='')}/{quote(self.physical_id or '', safe='')}"
 
     def _show(self, outputs: bool = False) -> JsonMap | None:
-        """The stack as it is; None where there is none."""
+        """Return the stack as it is now; None if it does not exist."""
         try:
             path = self._path()
         except EntityNotFound:
@@ -352,12 +362,12 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return None if stack.get("stack_status") == "DELETE_COMPLETE" else stack
 
     def _look(self) -> str | None:
-        """The stack's state; None where there is none."""
+        """Return the stack's state; None if it does not exist."""
         stack = None if self.physical_id is None else self._show()
         return None if stack is None else str(stack["stack_status"])
 
     def _lost(self, verb: str) -> Exception:
-        """What says that there is no such stack any more: a check has found out that."""
+        """Return the error for a stack that no longer exists; for a check it is Unhealthy."""
         gone = self._gone()
         if verb != "CHECK":
             return gone
@@ -370,7 +380,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
 
 
 def _region(values: Mapping[str, object]) -> object:
-    """The region's name, None for this server; it may be UNKNOWN."""
+    """Return the region's name; None for this server. It may be UNKNOWN."""
     context = values.get("context")
     return context.get("region_name") if isinstance(context, Mapping) else context
 

@@ -1,4 +1,4 @@
-"""Groups that grow and shrink: OS::Heat::AutoScalingGroup and its policies, and what all scaling groups share."""
+"""OS::Heat::AutoScalingGroup, and the base of all scaling groups."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from heatlite.template.types import Fault, NestedTemplate
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """How a new definition is brought to the members that are there."""
+    """Parameters of a rolling update: batch size, members left in service, pause in seconds."""
 
     most: int
     in_service: int
@@ -31,27 +31,30 @@ def _new_name() -> str:
 
 
 class ScalingGroup(Group[P_co]):
-    """Members have names drawn by chance, which they keep for life; the failed and the oldest go first."""
+    """Base of the scaling groups.
+
+    Members have random names, which they keep. Failed members are removed first, then the oldest.
+    """
 
     @abstractmethod
     def definition(self) -> Json:
-        """What a new member is; UNKNOWN or null where that is not known yet."""
+        """Return the definition of a new member; UNKNOWN or null if it is not known yet."""
 
     @abstractmethod
     def wanted(self, present: int) -> int:
-        """How many members a create (`present` 0) or an update leaves."""
+        """Return the number of members after a create (`present` 0) or an update."""
 
     @abstractmethod
     def rolling(self, definition: Json) -> Rolling | None:
-        """How an update changes the members that are there; None: it does not."""
+        """Return the parameters with which an update changes existing members; None: it leaves them unchanged."""
 
     def goal(self) -> ChildStack:
         definition = self.definition()
-        if not isinstance(definition, Mapping):  # in a preview: what they will be is not known
+        if not isinstance(definition, Mapping):  # in a preview: the definition is not known yet
             return ChildStack(template_of(self.definitions))
         size = self._size()
         rolling = self.rolling(definition) if self.definitions else None
-        # Asked twice, a preview answers the same: what is new has a name of its own only once it is made.
+        # Keep previews reproducible: new members get their random names only when they are created.
         names = (name for name in map("new_{}".format, count(1)) if name not in self.definitions)
         return self._step(Batch(size, size if rolling else 0), definition, new_name=names.__next__)
 
@@ -69,7 +72,7 @@ class ScalingGroup(Group[P_co]):
         return self._step(steps[number], definition, pause)
 
     def _planned(self, rolling: Rolling | None) -> JsonMap:
-        """What the rounds to come are made of, as `_steps` reads it."""
+        """Return the parameters of the remaining steps, as `_steps` reads them."""
         plan: JsonMap = {"size": self._size(), "current": len(self.definitions), "pause": 0.0, "pauses": 0}
         if rolling is not None:
             plan |= {"most": rolling.most, "in_service": rolling.in_service, "pause": rolling.pause}
@@ -80,7 +83,7 @@ class ScalingGroup(Group[P_co]):
 
     @property
     def unfinished(self) -> bool:
-        """Whether a rolling update has begun and not come to its end: it is undone or tried again."""
+        """True if a rolling update has not completed: this is its rollback or retry."""
         plan = self.data.get("plan")
         return isinstance(plan, dict) and "most" in plan
 
@@ -100,9 +103,9 @@ class ScalingGroup(Group[P_co]):
     # -- signals -----------------------------------------------------------------------------------
 
     def limits(self) -> tuple[int, int, float]:
-        """The least and the most members that there may be, and the cooldown in seconds.
+        """Return the minimum and maximum number of members, and the cooldown in seconds.
 
-        Raises NoActionNeeded where no signal changes the size.
+        Raises NoActionNeeded if signals do not resize the group.
         """
         raise NoActionNeeded
 
@@ -121,17 +124,17 @@ class ScalingGroup(Group[P_co]):
         return self._step(Batch(self.limited(size), 0), self.definition())
 
     def live_metadata(self) -> JsonMap:
-        """With the end of the cooldown, as Heat keeps it there."""
+        """Return the metadata with the end of the cooldown, as in Heat."""
         until = self.data.get("cooldown_until")
         if not isinstance(until, int | float):
             return self.metadata
         moment = datetime.fromtimestamp(until, UTC).replace(tzinfo=None).isoformat()
         return {**self.metadata, "cooldown_end": {moment: self.data.get("cooldown_reason")}}
 
-    # -- what may be asked -------------------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     def well(self) -> list[Member]:
-        """The members that have not failed, oldest first."""
+        """Return the members that have not failed, oldest first."""
         nested = self.nested
         return [] if nested is None else [member for member in nested.members if member.status != "FAILED"]
 
@@ -147,7 +150,7 @@ def _rolls(plan: Mapping[str, Json]) -> Iterator[Batch]:
 
 
 def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
-    """First the members that are there are changed, as many as they are; then the group gets its size."""
+    """Return the steps: change the existing members in batches, then set the group's size."""
     rolls = list(_rolls(plan))
     yield from rolls
     size = cast(int, plan["size"])
@@ -156,7 +159,7 @@ def _steps(plan: Mapping[str, Json]) -> Iterator[Batch]:
 
 
 def size_fault(low: object, high: object, desired: object) -> str | None:
-    """What is wrong with the sizes of a group, those that are not known yet left out."""
+    """Return the error in the sizes of a group, or None. Unknown sizes are ignored."""
     if isinstance(low, int) and isinstance(high, int) and low > high:
         return "MinSize can not be greater than MaxSize"
     if isinstance(low, int) and low < 0:
@@ -191,14 +194,14 @@ class AutoScalingGroupProps(Schema):
 
 
 class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::AutoScalingGroup"):
-    """Members that are all alike, as many as policies and the limits say."""
+    """A group of identical members; scaling policies change its size within the limits."""
 
     any_attribute = True
     support_status = SupportStatus(version="2014.1")
 
     @classmethod
     def nested_template(cls, given: Mapping[str, object]) -> NestedTemplate | None:
-        """One member: they are alike."""
+        """Return a template with one member: all are alike."""
         coerced, faults = cls.schema.examine(given)
         definition, size = coerced.get("resource"), coerced.get("desired_capacity", coerced.get("min_size"))
         if faults or not isinstance(definition, Mapping):
@@ -214,7 +217,7 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         return wanted_size(present, props.min_size, props.max_size, props.desired_capacity)
 
     def rolling(self, definition: Json) -> Rolling | None:
-        """Whatever differs is changed, so that an update that failed half-way goes on."""
+        """Roll through all members that differ, so that the retry of a failed update continues it."""
         if all(old == definition for old in self.definitions.values()):
             return None
         given = self.props.rolling_updates
@@ -241,7 +244,7 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         return {name: self.attribute(name) for name in ("current_size", "refs", "refs_map")}
 
     def attr_current_size(self) -> int:
-        """How many members there are that have not failed."""
+        """The number of members that have not failed."""
         return len(self.well())
 
     def attr_refs(self) -> list[Json]:
@@ -253,9 +256,9 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
         return {member.name: member.reference() for member in self.well()}
 
     def attr_outputs(self) -> dict[str, Json]:
-        """Of an attribute that is named behind it: the members' values, by their names."""
+        """The members' values of the attribute named after it, by the members' names."""
         raise InvalidTemplateAttribute(resource=self.name, key="outputs")
 
     def attr_outputs_list(self) -> list[Json]:
-        """Of an attribute that is named behind it: the members' values, oldest first."""
+        """The members' values of the attribute named after it, oldest first."""
         raise InvalidTemplateAttribute(resource=self.name, key="outputs_list")

@@ -1,4 +1,4 @@
-"""Software on servers: what they are to have, and its deployment (heat-engine §18)."""
+"""Software configs and their deployments to servers."""
 
 from collections.abc import Mapping, Sequence
 from email import message_from_string
@@ -43,18 +43,20 @@ from heatlite.template.types import NestedTemplate
 KINDS = ("String", "Number", "CommaDelimitedList", "Json", "Boolean")
 ACTIONS = ("CREATE", "UPDATE", "DELETE", "SUSPEND", "RESUME")
 COMPONENT = "component"
-"""The group of a config that has another one for each action."""
+"""The group of a config that has separate configs for different actions."""
 
 SPACE: Final = UUID("6d3a3c4e-0f6b-4f5c-8a0e-6f1f6d0c7b51")
 
 
 def own_id(facts: Facts) -> str:
-    """The id of what a resource keeps outside its row. It depends on nothing but the resource: after a crash it is the
-    same again, and nothing is made twice."""
+    """Return the id of the object that a resource stores outside its row.
+
+    It is derived from the resource, so that a retry after a crash uses the same id and creates nothing twice.
+    """
     return str(uuid5(SPACE, f"{facts.project}/{facts.stack_id}/{facts.physical_name}"))
 
 
-# -- what the configs have in common -----------------------------------------------------------------
+# -- base of the configs -----------------------------------------------------------------------------
 
 
 class Item(Schema):
@@ -63,7 +65,7 @@ class Item(Schema):
     kind: str = prop("String", alias="type", one_of=KINDS, doc="The type of the value.")
 
     def described(self) -> JsonMap:
-        """As the tool on the server reads it."""
+        """Return the item as the tool on the server reads it."""
         description: JsonMap = {} if self.description is None else {"description": self.description}
         return {"name": self.name, "type": self.kind, **description}
 
@@ -94,10 +96,10 @@ ConfigSchema = TypeVar("ConfigSchema", bound=Schema, covariant=True)
 
 
 class Config(Resource[ConfigSchema]):
-    """Base of the configs. What is stored never changes, so a change makes another one."""
+    """Base of the configs. A stored config is immutable, so a change creates another one."""
 
     def content(self) -> SoftwareConfig:
-        """What is to be stored."""
+        """Return the config to be stored."""
         raise NotImplementedError
 
     def handle_create(self) -> None:
@@ -110,13 +112,13 @@ class Config(Resource[ConfigSchema]):
             try:
                 self.facts.services.software.delete_config(self.facts.project, self.physical_id)
             except NotFound:
-                return  # a client was faster
+                return  # a client has deleted it already
 
     def attr_config(self) -> str:
-        """What the tool on the server reads."""
+        """The configuration for the tool on the server."""
         assert self.physical_id is not None
         kept = self.facts.services.software.config(self.facts.project, self.physical_id)
-        return cast(str, kept.config)  # a map where the type takes one, though Heat says text of all of them
+        return cast(str, kept.config)  # some types have a map here, though Heat documents text for all
 
     def _with_interface(self, props: InterfaceProps, group: str, config: Json) -> SoftwareConfig:
         return SoftwareConfig(
@@ -129,7 +131,7 @@ class Config(Resource[ConfigSchema]):
         )
 
 
-# -- OS::Heat::SoftwareConfig and its like -----------------------------------------------------------
+# -- OS::Heat::SoftwareConfig and similar types ------------------------------------------------------
 
 
 class SoftwareConfigProps(InterfaceProps):
@@ -138,9 +140,9 @@ class SoftwareConfigProps(InterfaceProps):
 
 
 class SoftwareConfigResource(Config[SoftwareConfigProps], type="OS::Heat::SoftwareConfig"):
-    """What software a server is to have: a text for a tool on the server.
+    """A software config: a text for a configuration tool on the server.
 
-    get_resource gives the id by which deployments refer to it.
+    get_resource returns the id by which deployments refer to it.
     """
 
     support_status = SupportStatus(version="2014.1")
@@ -155,7 +157,7 @@ class StructuredConfigProps(InterfaceProps):
 
 
 class StructuredConfig(Config[StructuredConfigProps], type="OS::Heat::StructuredConfig"):
-    """A config that is a map rather than a text."""
+    """A software config whose content is a map instead of a text."""
 
     support_status = SupportStatus(version="2014.1")
 
@@ -179,7 +181,7 @@ class SoftwareComponentProps(InterfaceProps):
 
 
 class SoftwareComponent(Config[SoftwareComponentProps], type="OS::Heat::SoftwareComponent"):
-    """Several configs for one piece of software: one that installs it, one that updates it and so on."""
+    """Several configs for one piece of software: one to install it, one to update it and so on."""
 
     support_status = SupportStatus(version="2014.2")
 
@@ -190,7 +192,7 @@ class SoftwareComponent(Config[SoftwareComponentProps], type="OS::Heat::Software
         return self._with_interface(self.props, COMPONENT, {"configs": configs})
 
 
-# -- what cloud-init reads ---------------------------------------------------------------------------
+# -- configs for cloud-init --------------------------------------------------------------------------
 
 
 class CloudConfigProps(Schema):
@@ -198,7 +200,7 @@ class CloudConfigProps(Schema):
 
 
 class CloudConfig(Config[CloudConfigProps], type="OS::Heat::CloudConfig"):
-    """What cloud-init is to do when a server boots first."""
+    """Instructions for cloud-init at the first boot of a server."""
 
     support_status = SupportStatus(version="2014.1")
 
@@ -220,7 +222,7 @@ class MultipartMimeProps(Schema):
 
 
 class MultipartMime(Config[MultipartMimeProps], type="OS::Heat::MultipartMime"):
-    """Several configs in one, for the user_data of a server."""
+    """Several configs in one multipart text, for the user_data of a server."""
 
     support_status = SupportStatus(version="2014.1")
 
@@ -238,7 +240,10 @@ class MultipartMime(Config[MultipartMimeProps], type="OS::Heat::MultipartMime"):
 
 
 def messages(part: Part, text: str) -> Sequence[Message]:
-    """What a part adds: itself, or the parts of what is a multipart message; of what is none, nothing."""
+    """Return the messages of a part: the part itself, or the parts of a multipart text.
+
+    Nothing, if the type is multipart and the text is not.
+    """
     if part.kind == "multipart":
         message = message_from_string(text)
         return cast(Sequence[Message], message.get_payload()) if message.is_multipart() else ()
@@ -253,7 +258,7 @@ def messages(part: Part, text: str) -> Sequence[Message]:
 
 
 class DeploymentFailed(HeatliteError):
-    """The server has said so, or somebody in its place."""
+    """The server, or a client in its place, has signalled a failure."""
 
     text = "The deployment to the server failed: {reason}"
 
@@ -282,7 +287,7 @@ class CommonProps(Schema):
 
 
 def absent(transport: str) -> str | None:
-    """What keeps a transport from being used."""
+    """Return the reason why a transport cannot be used, or None."""
     missing = ABSENT.get(transport)
     return f"{transport} needs {missing}, which this installation does not have" if missing else None
 
@@ -306,27 +311,27 @@ DeploymentSchema = TypeVar(
     "DeploymentSchema", bound=SoftwareDeploymentProps | StructuredDeploymentProps, covariant=True
 )
 OUTPUTS = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
-"""What every server answers."""
+"""Outputs that every server sends."""
 MOST_TOLD = 1000
-"""Characters of an output in the reason of a failure; all of it is among the outputs."""
+"""Maximum characters of an output in the reason of a failure; the outputs have all of it."""
 
 
 class Deployment(Signalled[DeploymentSchema]):
     """Base of the deployments.
 
-    A handler only draws the id of the config that it will give to the server, and its check deploys that when the row
-    knows it: so nothing is deployed twice, whatever crashes, and no server can answer before its answer is understood.
+    A handler only draws the id of the server's config. The check deploys that config once the row has the id. So a
+    crash never causes a second deployment, and no answer arrives before it can be matched.
     """
 
     any_attribute = True
     longest_signal = 1024 * 1024
-    """Outputs are what a tool has printed; this is what Heat takes (its `max_json_body_size`)."""
+    """Maximum size of a signal, in bytes. Equals Heat's `max_json_body_size`."""
     no_signal_during = frozenset()
 
     # -- the config for the server -----------------------------------------------------------------
 
     def _source(self, config_id: Json) -> SoftwareConfig:
-        """The config of a deployment; one without content where it names none."""
+        """Return the config of a deployment; an empty one if it names none."""
         if not isinstance(config_id, str):
             return SoftwareConfig("", UNGROUPED, "")
         return self.facts.services.software.config(self.facts.project, config_id)
@@ -339,7 +344,7 @@ class Deployment(Signalled[DeploymentSchema]):
         return any(isinstance(part, Mapping) and action in cast(list[Json], part.get("actions")) for part in parts)
 
     def derived(self, action: str) -> SoftwareConfig:
-        """The config as the server gets it: with the values of the inputs, and with what the tool has to know."""
+        """Return the config for the server, with the values of the inputs and the inputs that the tool needs."""
         source = self._source(self.props.config)
         inputs = valued(source.inputs, self.props.input_values or {})
         for name, description, value in self._about(action):
@@ -354,7 +359,7 @@ class Deployment(Signalled[DeploymentSchema]):
         )
 
     def filled(self, config: Json, values: Mapping[str, Json]) -> Json:
-        """What the tool reads, with the values of the inputs where the type puts them into it."""
+        """Return the content for the tool; some types insert the values of the inputs."""
         return config
 
     def _about(self, action: str) -> list[tuple[str, str, Json]]:
@@ -387,7 +392,7 @@ class Deployment(Signalled[DeploymentSchema]):
     # -- handlers ----------------------------------------------------------------------------------
 
     def _begin(self, action: str) -> Json:
-        """The token: the id of the config that the server will get; None where the action is not for it."""
+        """Return the token: the id of the config for the server; None if there is none for the action."""
         if not self._is_for(action, self._source(self.props.config)):
             return None
         self.draw_key()
@@ -403,7 +408,7 @@ class Deployment(Signalled[DeploymentSchema]):
             return None
 
     def _ended(self, action: str, token: Json) -> bool:
-        """Whether the server is done with what it was given, after it was given."""
+        """True if the server has answered the deployment, or none is needed."""
         if not isinstance(token, str) or self.physical_id is None:
             return True
         try:
@@ -431,7 +436,7 @@ class Deployment(Signalled[DeploymentSchema]):
         return self._begin("CREATE")
 
     def _server_wants(self) -> Json:
-        """The property `user_data_format` of a server in the same stack; null where there is no such thing."""
+        """Return the `user_data_format` of a server in the same stack; null if there is no such server."""
         server = self.facts.sibling(self.props.server)
         if server is None:
             return None
@@ -460,12 +465,12 @@ class Deployment(Signalled[DeploymentSchema]):
         return self._ended("RESUME", token)
 
     def handle_delete(self) -> Json:
-        """A server that is there is given what is for this action; one that is not answers nothing."""
+        """Deploy the config for this action if the server still exists; a deleted server would never answer."""
         if self._deployment() is not None and self._has_server():
             try:
                 return self._begin("DELETE")
             except NotFound:
-                pass  # the config is gone: nothing can be for this action
+                pass  # without the config, nothing can be deployed for this action
         return None
 
     def check_delete_complete(self, token: Json) -> bool:
@@ -501,7 +506,7 @@ class Deployment(Signalled[DeploymentSchema]):
     # -- deciding ----------------------------------------------------------------------------------
 
     def needs_replace(self, change: Change) -> bool:
-        """Another value of an input that says so replaces the deployment."""
+        """True if an input with replace_on_change has another value."""
         if not change.changed & {"config", "input_values"}:
             return False
         known = (change.before, change.after)
@@ -515,7 +520,7 @@ class Deployment(Signalled[DeploymentSchema]):
         )
 
     def _inputs(self, values: Mapping[str, object]) -> tuple[dict[str, JsonMap], dict[str, Json]]:
-        """The inputs that a config declares, and their values, by name."""
+        """Return the inputs that a config declares and their values, both by name."""
         try:
             declared = self._source(cast(Json, values.get("config"))).inputs
         except NotFound:
@@ -528,7 +533,7 @@ class Deployment(Signalled[DeploymentSchema]):
     # -- attributes --------------------------------------------------------------------------------
 
     def attribute(self, name: str) -> Json:
-        """An output of the config, or of every server; null before the server has answered."""
+        """Return an output of the config, or one that every server sends; null before the server's answer."""
         found = self._deployment()
         if found is not None and name in found.output_values:
             return found.output_values[name]
@@ -543,11 +548,11 @@ class Deployment(Signalled[DeploymentSchema]):
             return ()
 
     def attr_deploy_stdout(self) -> str | None:
-        """What the tool has written to its standard output."""
+        """The standard output of the tool."""
         return cast(str | None, self.attribute("deploy_stdout"))
 
     def attr_deploy_stderr(self) -> str | None:
-        """What the tool has written to its standard error."""
+        """The standard error output of the tool."""
         return cast(str | None, self.attribute("deploy_stderr"))
 
     def attr_deploy_status_code(self) -> str | None:
@@ -556,14 +561,14 @@ class Deployment(Signalled[DeploymentSchema]):
 
 
 def valued(declared: Sequence[JsonMap], given: Mapping[str, Json]) -> list[JsonMap]:
-    """The inputs with their values: the declared ones, then those that only the deployment knows."""
+    """Return the inputs with their values: declared ones first, then those that only the deployment has."""
     names = {one["name"] for one in declared}
     inputs: list[JsonMap] = [{**one, "value": given.get(str(one["name"]), one.get("default"))} for one in declared]
     return inputs + [{"name": name, "type": "String", "value": given[name]} for name in given if name not in names]
 
 
 def answered(declared: Sequence[JsonMap], details: JsonMap) -> tuple[JsonMap, list[str]]:
-    """What a signal brings: the outputs, and what in it says that the server has failed."""
+    """Return the outputs in a signal, and the problems that make it a failure."""
     problems = []
     code = details.get("deploy_status_code")
     if code not in (None, "", 0, "0"):
@@ -579,7 +584,7 @@ def answered(declared: Sequence[JsonMap], details: JsonMap) -> tuple[JsonMap, li
 
 
 class SoftwareDeploymentResource(Deployment[SoftwareDeploymentProps], type="OS::Heat::SoftwareDeployment"):
-    """Gives a config to a server and waits for the server's answer.
+    """Deploys a config to a server and waits for the server's answer.
 
     Each output of the config is an attribute.
     """
@@ -588,9 +593,10 @@ class SoftwareDeploymentResource(Deployment[SoftwareDeploymentProps], type="OS::
 
 
 class StructuredDeployment(Deployment[StructuredDeploymentProps], type="OS::Heat::StructuredDeployment"):
-    """Gives an OS::Heat::StructuredConfig to a server and waits for the server's answer.
+    """Deploys an OS::Heat::StructuredConfig to a server and waits for the server's answer.
 
-    ``{get_input: name}`` in the config becomes the value of that input; each output of the config is an attribute.
+    ``{get_input: name}`` in the config is replaced by the value of that input. Each output of the config is an
+    attribute.
     """
 
     support_status = SupportStatus(version="2014.1")
@@ -633,7 +639,7 @@ GroupSchema = TypeVar("GroupSchema", bound=SoftwareGroupProps | StructuredGroupP
 
 
 class DeploymentGroup(Group[GroupSchema]):
-    """Base of the groups: a nested stack with a deployment for each server, called as the server is in the map."""
+    """Base of the groups: a nested stack with one deployment per server, named as in the map."""
 
     any_attribute = True
     update_policy = GroupPolicy
@@ -647,7 +653,7 @@ class DeploymentGroup(Group[GroupSchema]):
 
     @classmethod
     def _members(cls, given: Mapping[str, object]) -> dict[str, Json] | None:
-        """The deployments by name; None where the servers are not known yet."""
+        """Return the deployments by name; None while the servers are unknown."""
         servers = given.get("servers")
         if not isinstance(servers, Mapping):
             return None
@@ -685,22 +691,22 @@ class DeploymentGroup(Group[GroupSchema]):
         return policy.batch_create if self.facts.before is None else policy.rolling_update
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
-        """Any output of the config is an attribute, too."""
+        """Return an attribute; any output of the config is one, too."""
         if name in self.attribute_names:
             return super().attribute_at(name, path)
         return cast(Json, select(self._answers(name), path, None))
 
     def _answers(self, name: str) -> dict[str, Json]:
-        """An attribute of each deployment, by the names of the servers."""
+        """Return an attribute of each deployment, by the names of the servers."""
         members = () if self.nested is None else self.nested.members
         return {member.name: member.attribute(name) for member in members}
 
     def attr_deploy_stdouts(self) -> dict[str, Json]:
-        """What the tool has written to its standard output on each server."""
+        """The standard output of the tool on each server."""
         return self._answers("deploy_stdout")
 
     def attr_deploy_stderrs(self) -> dict[str, Json]:
-        """What the tool has written to its standard error on each server."""
+        """The standard error output of the tool on each server."""
         return self._answers("deploy_stderr")
 
     def attr_deploy_status_codes(self) -> dict[str, Json]:
@@ -709,14 +715,19 @@ class DeploymentGroup(Group[GroupSchema]):
 
 
 class SoftwareDeploymentGroup(DeploymentGroup[SoftwareGroupProps], type="OS::Heat::SoftwareDeploymentGroup"):
-    """Gives a config to several servers. Each output of the config is an attribute: a map of the servers' answers."""
+    """Deploys a config to several servers.
+
+    Each output of the config is an attribute: a map of the servers' answers.
+    """
 
     support_status = SupportStatus(version="5.0.0")
 
 
 class StructuredDeploymentGroup(DeploymentGroup[StructuredGroupProps], type="OS::Heat::StructuredDeploymentGroup"):
-    """Gives an OS::Heat::StructuredConfig to several servers. Each output of the config is an attribute: a map of the
-    servers' answers."""
+    """Deploys an OS::Heat::StructuredConfig to several servers.
+
+    Each output of the config is an attribute: a map of the servers' answers.
+    """
 
     member_type = "OS::Heat::StructuredDeployment"
     support_status = SupportStatus(version="5.0.0")
@@ -738,7 +749,7 @@ class StructuredDeployments(StructuredDeploymentGroup, type="OS::Heat::Structure
     support_status = _replaced_by("OS::Heat::StructuredDeploymentGroup")
 
 
-# -- servers that deployments go to ------------------------------------------------------------------
+# -- targets of deployments --------------------------------------------------------------------------
 
 
 class SwiftData(Schema):
@@ -764,20 +775,20 @@ class TargetProps(Schema):
 
 
 def polls_heat(facts: Facts) -> bool:
-    """Whether the agent on a server asks the API for metadata, as somebody whom Keystone knows."""
+    """True if the agent on a server polls the API for metadata with a Keystone account."""
     return facts.properties.get("software_config_transport") == "POLL_SERVER_HEAT"
 
 
 def target_metadata(server: Resource[TargetProps]) -> JsonMap:
-    """What the agent on a server reads: the metadata section of its resource, and how the agent is to go on.
+    """Return the metadata for the agent on a server: the metadata section and the agent's configuration.
 
-    The deployments are put to it where the metadata is asked for.
+    The deployments are added when the metadata is requested.
     """
     return {"deployments": [], **server.metadata, "os-collect-config": collect_config(server)}
 
 
 def collect_config(server: Resource[TargetProps]) -> dict[str, Json]:
-    """The configuration of the agent os-collect-config; without credentials where it has no account."""
+    """Return the configuration of the agent os-collect-config; without an account it has no credentials."""
     facts = server.facts
     if polls_heat(facts):
         stack, account = f"{facts.stack_name}/{facts.stack_id}", server.account
@@ -805,9 +816,9 @@ class DeployedServerProps(TargetProps):
 
 
 class DeployedServer(Node[DeployedServerProps], type="OS::Heat::DeployedServer"):
-    """A server that somebody else has set up; deployments take it as they take any other.
+    """An existing server that this stack does not manage, as a target for deployments.
 
-    An agent on it reads the metadata of this resource, and finds what to apply under `deployments`.
+    An agent on it reads the metadata of this resource; `deployments` lists what to apply.
     """
 
     quick = True
@@ -822,22 +833,22 @@ class DeployedServer(Node[DeployedServerProps], type="OS::Heat::DeployedServer")
         self.physical_id = new_id()
 
     def handle_update(self, change: Change) -> None:
-        """Everything is read when it is asked for."""
+        """Store a signing key if there is none; all else is read on request."""
         self.draw_key()
 
     def handle_suspend(self) -> None:
-        """Nothing to do: it is somebody else's."""
+        """Do nothing: the stack does not manage the server."""
 
     def handle_resume(self) -> None:
-        """Nothing to do: it is somebody else's."""
+        """Do nothing: the stack does not manage the server."""
 
     def live_metadata(self) -> JsonMap:
         return {**target_metadata(self), **self.agent_metadata()}
 
     def attr_name(self) -> str:
-        """What the server is called."""
+        """The name of the server."""
         return self.props.name or self.physical_name
 
     def attr_os_collect_config(self) -> dict[str, Json]:
-        """The configuration of the agent os-collect-config, with its credentials where there is a stack domain."""
+        """The configuration of the agent os-collect-config, with credentials if there is a stack domain."""
         return collect_config(self)

@@ -10,7 +10,7 @@ from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
 from heatlite.plugin.cloud import OTHERS
 
 AT_ONCE = 100
-"""How many objects of a container are deleted before others have their turn."""
+"""Maximum number of objects deleted in one step, so that other work gets its turn."""
 
 
 class ContainerProps(Schema):
@@ -25,10 +25,9 @@ class ContainerProps(Schema):
 
 
 class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind="object_store.container"):
-    """A container for objects. Its id is its name.
+    """A container for objects. The physical id is its name.
 
-    A container that is there already is not taken for this one, and one that is not empty is only deleted with
-    PurgeOnDelete.
+    Creation fails if the container exists already. Deletion of a container with objects requires PurgeOnDelete.
     """
 
     lasting_reference = True
@@ -52,7 +51,7 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
 
     def handle_create(self) -> Json:
         name = self.key()
-        if self.data.get(OTHERS):  # the service would take the call for a change of that one
+        if self.data.get(OTHERS):  # the service would treat the call as a change of the existing container
             raise CloudConflict("object_store.create_container", f"there is a container {name} already")
         headers = {**self.sent(frozenset({"X-Container-Read", "X-Container-Write"}))}
         headers.update({f"X-Container-Meta-{key}": str(value) for key, value in self.props.x_container_meta.items()})
@@ -76,13 +75,13 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
                 self.service("delete_container", self.physical_id)
             except CloudConflict as error:
                 if self.props.purge_on_delete:
-                    return False  # somebody has put something in, or the service has yet to see that it is empty
+                    return False  # new objects have been added, or the service does not see yet that it is empty
                 text = f"{error}. The container {self.physical_id} has objects: empty it, or set PurgeOnDelete"
                 raise ServiceConflict(text) from error
         return True
 
     def _purge(self) -> bool:
-        """Delete some of the objects; whether there were any."""
+        """Delete some of the objects. True if there were any."""
         found = cast(list[JsonMap], self.service("objects", self.physical_id, limit=AT_ONCE))[:AT_ONCE]
         for one in found:
             self.service("delete_object", one["name"], container=self.physical_id)
@@ -102,19 +101,19 @@ class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind
         return f"{self._url}/{self.reference()}"
 
     def attr_RootURL(self) -> str:  # noqa: N802 - Heat's
-        """The URL that all containers of the project are under."""
+        """The base URL of all containers of the project."""
         return self._url
 
     def attr_ObjectCount(self) -> int:  # noqa: N802 - Heat's
-        """How many objects are in it."""
+        """The number of its objects."""
         return int(str(self.seen.get("x-container-object-count", 0)))
 
     def attr_BytesUsed(self) -> int:  # noqa: N802 - Heat's
-        """How many bytes they have."""
+        """The total size of its objects, in bytes."""
         return int(str(self.seen.get("x-container-bytes-used", 0)))
 
     def attr_HeadContainer(self) -> dict[str, Json]:  # noqa: N802 - Heat's
-        """All that the object store says of it: headers by name."""
+        """Its metadata: HTTP headers by name."""
         return self.seen
 
     @property

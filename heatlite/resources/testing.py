@@ -1,4 +1,4 @@
-"""A type that behaves as it is told, for tests of templates and of the engine."""
+"""A type with configurable behaviour, for tests of templates and of the engine."""
 
 import time
 
@@ -7,7 +7,7 @@ from heatlite.plugin import Change, Resource, Schema, SupportStatus, Unhealthy, 
 from heatlite.resources.waiting import wait_until
 
 LONGEST_ATTRIBUTE_WAIT = 5
-"""Seconds. Whoever reads an attribute waits for it, a thread of the server at times; a template must not hold one."""
+"""Maximum seconds of waiting for an attribute, because a read may block a thread of the server."""
 
 
 class ActionWaitSecs(Schema):
@@ -44,9 +44,9 @@ class TestResourceProps(Schema):
 
 
 class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
-    """Keeps a text, and takes time or fails as told. For tests only."""
+    """Stores a text; takes time or fails as its properties say. For tests only."""
 
-    __test__ = False  # pytest would collect it for its name
+    __test__ = False  # keeps pytest from collecting it by its name
     support_status = SupportStatus(version="5.0.0")
 
     def _start(self, seconds: float | None) -> Json:
@@ -133,7 +133,7 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
         return answer
 
     def attr_output(self) -> Json:
-        """The text that is kept."""
+        """The stored text."""
         if self.props.attr_wait_secs > 0:
             time.sleep(min(self.props.attr_wait_secs, LONGEST_ATTRIBUTE_WAIT))
         return self.data.get("value")

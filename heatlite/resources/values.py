@@ -1,4 +1,4 @@
-"""Types that hold a value and make nothing outside."""
+"""Types that hold a value and create nothing outside the stack."""
 
 import secrets
 import string
@@ -46,7 +46,7 @@ class RandomStringProps(Schema):
     )
 
     def sources(self) -> list[tuple[str, int]]:
-        """Sets of characters, with how many of each there must be."""
+        """Return the sets of characters, each with its minimum count."""
         if self.sequence is not None:
             return [(CHARACTER_CLASSES[self.sequence], 1)]
         named = [(CHARACTER_CLASSES[item.characters], item.min) for item in self.character_classes]
@@ -62,11 +62,11 @@ class RandomStringProps(Schema):
 
 
 def _pick(characters: str, count: int) -> list[str]:
-    """Independent draws, each character equally likely."""
+    """Return random characters, independent and uniformly distributed."""
     size = len(characters)
     if size > 256:
         return [secrets.choice(characters) for _ in range(count)]
-    limit = 256 - 256 % size  # bytes from here on would favour the first characters
+    limit = 256 - 256 % size  # larger bytes would make the first characters more likely
     picked: list[str] = []
     while len(picked) < count:
         picked.extend(characters[byte % size] for byte in secrets.token_bytes(2 * count) if byte < limit)
@@ -74,7 +74,7 @@ def _pick(characters: str, count: int) -> list[str]:
 
 
 def draw(length: int, sources: list[tuple[str, int]]) -> str:
-    """A random text of `length` characters with at least the wanted number from each source, in random order."""
+    """Return a random text with at least the minimum from each source, in random order."""
     if len(sources) == 1:
         return "".join(_pick(sources[0][0], length))
     picked = [character for characters, minimum in sources for character in _pick(characters, minimum)]
@@ -86,9 +86,9 @@ def draw(length: int, sources: list[tuple[str, int]]) -> str:
 
 
 class RandomString(Resource[RandomStringProps], type="OS::Heat::RandomString"):
-    """A string drawn once and kept until the resource is replaced.
+    """A random string, generated once and kept until the resource is replaced.
 
-    Any change of a property draws anew; `salt` is there to be changed for that. get_resource gives the string.
+    Any change of a property generates a new one; `salt` exists for that purpose. get_resource returns the string.
     """
 
     quick = True
@@ -105,7 +105,7 @@ class RandomString(Resource[RandomStringProps], type="OS::Heat::RandomString"):
         return [self.data.get("value")]
 
     def attr_value(self) -> str:
-        """The string that was drawn; get_resource gives it too."""
+        """The random string; get_resource returns it, too."""
         return str(self.data["value"])
 
 
@@ -137,7 +137,7 @@ class ValueProps(Schema):
 
 
 class Value(Resource[ValueProps], type="OS::Heat::Value"):
-    """Gives its property `value` out as an attribute: a place for a computed value that is used more than once."""
+    """Exposes its property `value` as an attribute, for a computed value that is used more than once."""
 
     quick = True
     support_status = SupportStatus(version="7.0.0")
@@ -146,10 +146,10 @@ class Value(Resource[ValueProps], type="OS::Heat::Value"):
         self.physical_id = self.physical_name
 
     def handle_update(self, change: Change) -> None:
-        """Nothing to do: the value is the property."""
+        """Do nothing: the value is the property."""
 
     def attr_value(self) -> Json:
-        """The value, as the property `type` wants it."""
+        """The value, converted to the property `type`."""
         return self.props.value
 
 
@@ -157,7 +157,7 @@ class Value(Resource[ValueProps], type="OS::Heat::Value"):
 
 
 class NoneProps(Schema):
-    """Takes every property and looks at none."""
+    """Accept all properties and ignore them."""
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -165,9 +165,9 @@ class NoneProps(Schema):
 
 
 class NoneResource(Resource[NoneProps], type="OS::Heat::None"):
-    """Does nothing: put it in the place of another type that is not wanted.
+    """A placeholder for an unwanted type; it does nothing.
 
-    It takes every property, each of its attributes is null, and no change ever updates or replaces it.
+    It accepts every property, each of its attributes is null, and no change ever updates or replaces it.
     """
 
     quick = True

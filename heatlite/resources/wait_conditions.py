@@ -1,4 +1,4 @@
-"""Types that wait until somebody says that it is done: machines that boot, mostly (heat-engine §17)."""
+"""Wait conditions and their handles: a stack waits for signals, mostly of booting machines."""
 
 import json
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from heatlite.plugin.signing import NATIVE, address_of
 SUCCESS, FAILURE = "SUCCESS", "FAILURE"
 
 NO_SIGNAL = "NO_SIGNAL"
-"""A transport; and the key in the mailbox of a handle that has it. Nothing else there is null."""
+"""A transport, and the mailbox key of a handle that has it. Its value is null; all others are maps."""
 
 LONGEST_ID = 255
-"""Characters of a signal's id."""
+"""Maximum characters of a signal's id."""
 MOST_SIGNALS = 4000
 MOST_STORED = 1024 * 1024
-"""How many signals a handle keeps, and how many characters of them in all, as they are stored."""
+"""Limits of the stored signals of one handle: their number, and their total characters."""
 
 ABSENT = {"TEMP_URL_SIGNAL": "an object store", "ZAQAR_SIGNAL": "a message queue"}
-"""Transports that need what this installation does not have."""
+"""Transports that need a service which this installation does not have."""
 
 
 class WaitConditionFailure(HeatliteError):
-    """A machine has said that it failed."""
+    """A signal has reported a failure."""
 
 
 class WaitConditionTimeout(HeatliteError):
-    """Not everybody has said so in time."""
+    """Too few signals have arrived in time."""
 
 
 # -- handles -----------------------------------------------------------------------------------------
@@ -39,9 +39,9 @@ HandleSchema = TypeVar("HandleSchema", bound=Schema, covariant=True)
 
 
 class Handle(Signalled[HandleSchema]):
-    """Base of the handles: signals lie in the mailbox by their ids, as ``{status, reason, data}``.
+    """Base of the handles: the mailbox holds signals by their ids, as ``{status, reason, data}``.
 
-    What is suspended the engine lets nobody signal, so that there is nothing to do for it.
+    The engine rejects signals to suspended resources, so handles need not check.
     """
 
     quick = True
@@ -59,7 +59,7 @@ class Handle(Signalled[HandleSchema]):
         return True
 
     def forget_signals(self) -> bool:
-        """Forget all signals for another condition to wait for; False where that has to be tried again."""
+        """Delete all signals, for the next condition. False if the call has to be repeated."""
         return self.check_delete_complete(None) is True
 
     def handle_suspend(self) -> Json:
@@ -69,11 +69,11 @@ class Handle(Signalled[HandleSchema]):
         return None
 
     def received(self) -> dict[str, JsonMap]:
-        """The signals by their ids."""
+        """Return the signals by their ids."""
         return received(self.facts.services.mailbox.read(self.physical_name))
 
     def keep(self, identifier: str, status: Json, reason: Json, data: Json) -> str:
-        """Keep a signal in place of what had its id; what the event is to say."""
+        """Store a signal and replace an earlier one with its id. Return the text for the event."""
         if status not in (SUCCESS, FAILURE) or not isinstance(reason, str):
             raise InvalidValue(f"The status of a signal is {SUCCESS} or {FAILURE}, its reason is text.")
         content = {"status": status, "reason": reason, "data": data}
@@ -89,12 +89,12 @@ class Handle(Signalled[HandleSchema]):
 
 
 def received(mail: Mapping[str, Json]) -> dict[str, JsonMap]:
-    """The signals among what lies in a handle's mailbox."""
+    """Return the signals in a handle's mailbox."""
     return {key: cast(JsonMap, content) for key, content in mail.items() if isinstance(content, dict)}
 
 
 def identified(value: Json) -> str:
-    """The id that a signal gives itself."""
+    """Return the id in a signal. Raises InvalidValue."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidValue("The id of a signal is text or a whole number.")
     if len(str(value)) > LONGEST_ID:
@@ -116,10 +116,10 @@ class WaitConditionHandleProps(Schema):
 
 
 class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::WaitConditionHandle"):
-    """Takes the signals that an OS::Heat::WaitCondition waits for.
+    """Receives the signals that an OS::Heat::WaitCondition waits for.
 
-    A signal is a map, of which everything may be left out: status (SUCCESS or FAILURE), reason, data, and id, by which
-    it replaces an earlier one. The machine that is to signal gets the attribute curl_cli.
+    A signal is a map with the optional keys status (SUCCESS or FAILURE), reason, data and id. A signal with the id of
+    an earlier one replaces that. The attribute curl_cli has a command that sends a signal.
     """
 
     support_status = SupportStatus(version="2014.2")
@@ -149,7 +149,7 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return self.facts.properties.get("signal_transport") == "HEAT_SIGNAL"
 
     def _credentials(self) -> JsonMap:
-        """With what Keystone gives a token, by which the signal may be sent without a signature."""
+        """Return the account with which Keystone issues a token; with that a signal needs no signature."""
         account = self.account
         if account is None:
             return {}
@@ -170,17 +170,17 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return self.props.signal_transport == transport
 
     def attr_token(self) -> str | None:
-        """What has to be sent as X-Auth-Token; null for transports other than TOKEN_SIGNAL."""
+        """The value for the header X-Auth-Token; null for transports other than TOKEN_SIGNAL."""
         return self.token if self._is("TOKEN_SIGNAL") else None
 
     def attr_endpoint(self) -> str | None:
-        """Where to send a signal with the token; null for transports other than TOKEN_SIGNAL."""
+        """The URL for signals with the token; null for transports other than TOKEN_SIGNAL."""
         return self.url("signal") if self._is("TOKEN_SIGNAL") else None
 
     def attr_curl_cli(self) -> str | None:
         """A command line that signals success; null for transports other than TOKEN_SIGNAL.
 
-        Add --data-binary '{"status": "FAILURE", "reason": "…"}' to say more.
+        Add --data-binary '{"status": "FAILURE", "reason": "…"}' to send more.
         """
         if not self._is("TOKEN_SIGNAL"):
             return None
@@ -188,7 +188,7 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return f"curl -i -X POST -H 'X-Auth-Token: {self.token}' {kind} {self.url('signal')}"
 
     def attr_signal(self) -> str:
-        """A map, as JSON text, with all that it takes to signal: `alarm_url`, and `token` where one is needed."""
+        """All that a signal needs, as a map in JSON text: `alarm_url`, and `token` if one is needed."""
         match self.props.signal_transport:
             case "TOKEN_SIGNAL":
                 return dump({"alarm_url": self.url("signal"), "token": self.token})
@@ -201,17 +201,17 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
 
 
 class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle"):
-    """Takes the signals that an AWS::CloudFormation::WaitCondition waits for.
+    """Receives the signals that an AWS::CloudFormation::WaitCondition waits for.
 
-    Ref gives a signed URL. A signal is a PUT to it with Status (SUCCESS or FAILURE), Reason, Data and UniqueId, all of
-    them.
+    Ref returns a pre-signed URL. A signal is a PUT to it with Status (SUCCESS or FAILURE), Reason, Data and UniqueId,
+    all of them.
     """
 
     support_status = SupportStatus(version="2014.1")
 
     def handle_create(self) -> Json:
         super().handle_create()
-        # As it is now: were it to change with the address of the server, so would all that refers to it.
+        # Stored, so that a new address of the server does not change the resources that refer to it.
         self.data["url"] = self.signed_url("waitcondition")
         return None
 
@@ -240,7 +240,7 @@ class CfnHandle(Handle[Schema], type="AWS::CloudFormation::WaitConditionHandle")
 class UpdateHandle(CfnHandle, type="OS::Heat::UpdateWaitConditionHandle"):
     """An AWS::CloudFormation::WaitConditionHandle that every update of the stack replaces.
 
-    Whoever is to signal has to do so again after each update.
+    New signals are needed after each update.
     """
 
     anew_with_update = True
@@ -271,7 +271,7 @@ class Condition(Resource[ConditionSchema]):
 
     @cached_property
     def _handle(self) -> Handle[Schema]:
-        """The handle, which is in the stack's tree: a nested stack may be given one. Raises InvalidValue."""
+        """The handle, from any stack of the tree: a nested stack may be given one. Raises InvalidValue."""
         address = address_of(self.props.handle)
         found = self.facts.relative(address)
         if not isinstance(found, Handle):
@@ -285,7 +285,7 @@ class Condition(Resource[ConditionSchema]):
         return {"until": self._time() + self.props.timeout}
 
     def _time(self) -> float:
-        """Goes on only while the operation does: nobody's time runs out because an operator has suspended it."""
+        """Return the time in seconds without suspensions of the operation, so that none causes a timeout."""
         return self.facts.now() - self.facts.suspended()
 
     def _ended(self, token: Json) -> bool | float:
@@ -318,17 +318,20 @@ class Condition(Resource[ConditionSchema]):
         return self._ended(token)
 
     def handle_update(self, change: Change) -> Json:
-        """Another count is waited for anew; signals that are there count."""
+        """Wait for a changed count, with a new timeout; existing signals count."""
         return self._wait() if change.changed else None
 
     def check_update_complete(self, token: Json) -> bool | float:
         return self._ended(token)
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        """A handle of the same stack forgets its signals, so that another condition waits anew (Heat's)."""
+        """Delete the signals of a handle in the same stack, so that the next condition waits for new ones.
+
+        That is Heat's behaviour.
+        """
         latter = self.facts.latter()
         if isinstance(latter, Condition) and latter.props.handle == self.props.handle:
-            return True  # the signals are the other's
+            return True  # the replacement uses the signals
         try:
             handle = self._handle
         except InvalidValue:
@@ -340,26 +343,26 @@ class Condition(Resource[ConditionSchema]):
 
 
 class WaitCondition(Condition[WaitConditionProps], type="OS::Heat::WaitCondition"):
-    """Waits until its handle has received so many signals.
+    """Waits until its handle has received a number of signals.
 
-    One that says FAILURE fails it at once, and so does the end of the time.
+    A signal with the status FAILURE fails it at once; so does the timeout.
     """
 
     support_status = SupportStatus(version="2014.2")
 
     def attr_data(self) -> str:
-        """What the signals have brought: a map from id to data, as JSON text."""
+        """The data of the signals: a map from id to data, as JSON text."""
         return self._data()
 
 
 class CfnWaitCondition(Condition[CfnWaitConditionProps], type="AWS::CloudFormation::WaitCondition"):
-    """Waits until its handle has received so many signals.
+    """Waits until its handle has received a number of signals.
 
-    One that says FAILURE fails it at once, and so does the end of the time.
+    A signal with the status FAILURE fails it at once; so does the timeout.
     """
 
     support_status = SupportStatus(version="2014.1")
 
     def attr_Data(self) -> str:  # noqa: N802
-        """What the signals have brought: a map from UniqueId to Data, as JSON text."""
+        """The data of the signals: a map from UniqueId to Data, as JSON text."""
         return self._data()

@@ -1,4 +1,4 @@
-"""Types that take time."""
+"""OS::Heat::Delay."""
 
 import secrets
 
@@ -7,7 +7,7 @@ from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 
 
 def wait_until(moment: Json, now: float) -> bool | float:
-    """The answer of a check that waits for a moment (seconds since the epoch); None never comes."""
+    """Return the answer of a check that waits for a moment (seconds since the epoch); None never comes."""
     if not isinstance(moment, int | float):
         return False
     return True if now >= moment else moment - now
@@ -25,9 +25,9 @@ class DelayProps(Schema):
 
 
 class Delay(Resource[DelayProps], type="OS::Heat::Delay"):
-    """Waits a given time plus a random one.
+    """Waits for a given time plus a random one.
 
-    What depends on it starts later by that; in a group of many it keeps the members from starting all at once.
+    It delays the resources that depend on it; in a large group it spreads the start of the members.
     """
 
     support_status = SupportStatus(version="11.0.0")
@@ -50,7 +50,7 @@ class Delay(Resource[DelayProps], type="OS::Heat::Delay"):
         return self._ended(token)
 
     def handle_update(self, change: Change) -> None:
-        """Nothing to do: the next wait reads the properties."""
+        """Do nothing: the next wait reads the properties."""
 
     def handle_delete(self) -> Json:
         return self._start("DELETE")

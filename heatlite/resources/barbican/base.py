@@ -1,4 +1,4 @@
-"""What all types of the key manager service have in common: objects are known by a URL, which ends with their id."""
+"""Base of the key manager types. The service identifies objects by URL; the URL ends with the id."""
 
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class BarbicanResource(CloudResource[P_co]):
-    """Base of the types; the physical id is the URL, as other services want it."""
+    """Base of the types. The physical id is the object's URL, because other services expect the URL."""
 
     @property
     def address(self) -> tuple[Json, ...]:
@@ -17,5 +17,5 @@ class BarbicanResource(CloudResource[P_co]):
 
 
 def id_in(ref: Json) -> str:
-    """The id in a URL."""
+    """Return the id at the end of a URL."""
     return str(ref).rpartition("/")[2]

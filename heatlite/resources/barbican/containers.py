@@ -14,7 +14,7 @@ class Container(BarbicanResource[P_co]):
     """Base of the types."""
 
     form: ClassVar[str] = ""
-    """What the service calls the type."""
+    """The service's name for the container type."""
     support_status = SupportStatus(version="6.0.0")
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {
         "status": (str, "ACTIVE where it can be had."),
@@ -23,14 +23,14 @@ class Container(BarbicanResource[P_co]):
     }
 
     def attr_secret_refs(self) -> dict[str, Json]:
-        """The URLs of its secrets by their names in it."""
+        """The URLs of its secrets, by their names in the container."""
         return {str(one["name"]): one["secret_ref"] for one in cast(list[JsonMap], self.seen.get("secret_refs") or [])}
 
     def create_args(self) -> JsonMap:
         return {"type": self.form, "secret_refs": self.secret_refs()}
 
     def secret_refs(self) -> list[Json]:
-        """The secrets as the service wants them: those of the properties that are called ``…_ref``."""
+        """Return the secrets as the service takes them: one for each property called ``…_ref``."""
         return [
             {"name": name.removesuffix("_ref"), "secret_ref": ref}
             for name, ref in self.resolved(self.facts.properties).items()
@@ -51,7 +51,7 @@ class GenericContainerProps(Schema):
 class GenericContainer(
     Container[GenericContainerProps], type="OS::Barbican::GenericContainer", kind="key_manager.container"
 ):
-    """Any secrets, by names."""
+    """A container of arbitrary secrets, each with a name."""
 
     form = "generic"
 
@@ -70,7 +70,7 @@ class RSAContainerProps(Schema):
 
 
 class RSAContainer(Container[RSAContainerProps], type="OS::Barbican::RSAContainer", kind="key_manager.container"):
-    """A pair of RSA keys."""
+    """A container of an RSA key pair."""
 
     form = "rsa"
 
@@ -90,6 +90,6 @@ class CertificateContainerProps(Schema):
 class CertificateContainer(
     Container[CertificateContainerProps], type="OS::Barbican::CertificateContainer", kind="key_manager.container"
 ):
-    """A certificate, and its key."""
+    """A container of a certificate with its private key."""
 
     form = "certificate"

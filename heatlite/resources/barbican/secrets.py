@@ -1,4 +1,4 @@
-"""Secrets, and orders for secrets that the service makes."""
+"""Secrets, and orders for secrets that the service generates."""
 
 from collections.abc import Iterable, Mapping
 from typing import cast
@@ -34,7 +34,7 @@ class SecretProps(Schema):
 
 
 class Secret(BarbicanResource[SecretProps], type="OS::Barbican::Secret", kind="key_manager.secret"):
-    """Something that only those may read who have to."""
+    """A secret, such as a key or a password, that the key manager service stores."""
 
     support_status = SupportStatus(version="2014.2")
     secret_attributes = frozenset({"decrypted_payload"})
@@ -47,7 +47,7 @@ class Secret(BarbicanResource[SecretProps], type="OS::Barbican::Secret", kind="k
         return args
 
     def attr_show(self) -> Mapping[str, Json] | None:
-        """What the service tells, without the secret itself."""
+        """The secret as the service shows it, without its payload."""
         return {key: value for key, value in self.seen.items() if key != "payload"} or None
 
     def attr_decrypted_payload(self) -> str:
@@ -55,7 +55,7 @@ class Secret(BarbicanResource[SecretProps], type="OS::Barbican::Secret", kind="k
         return str(self.seen.get("payload") or "")
 
     def shown_attributes(self) -> Iterable[str]:
-        """The secret itself only for who asks for it."""
+        """Leave the payload out; only an explicit reference returns it."""
         return [name for name in super().shown_attributes() if name != "decrypted_payload"]
 
 
@@ -67,7 +67,7 @@ ALLOWED = {
         {"name", "request_type", "subject_dn", "source_container_ref", "ca_id", "profile", "request_data"}
     ),
 }
-"""Type of an order → the properties that it may have besides."""
+"""Type of an order → the other properties that it accepts."""
 
 
 class OrderProps(Schema):
@@ -102,7 +102,7 @@ class OrderProps(Schema):
 
 
 class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_manager.order"):
-    """A secret, a pair of keys or a certificate that the service makes."""
+    """A secret, a key pair or a certificate that the service generates."""
 
     support_status = SupportStatus(version="2014.2")
     ready = frozenset({"ACTIVE"})
@@ -119,7 +119,7 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
         return {"type": meta.pop("type"), "meta": {"name": self.physical_name, **meta}}
 
     def identity(self) -> JsonMap:
-        """What is made has a name; the order has none."""
+        """Return {}: the name belongs to the generated secret; the order itself has none."""
         return {}
 
     @property
@@ -132,14 +132,14 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
         return [one for one in orders if cast(JsonMap, one["meta"]).get("name") == name]
 
     def check_delete_complete(self, token: Json) -> bool | float:
-        """It goes at once."""
+        """Return True: the service deletes an order at once."""
         return True
 
     def why(self, thing: JsonMap, what: str) -> str:
         return super().why({"fault": thing.get("error_reason") or thing.get("sub_status_message"), **thing}, what)
 
     def shown_attributes(self) -> Iterable[str]:
-        """The private key only for who asks for it."""
+        """Leave the private key out; only an explicit reference returns it."""
         return [name for name in super().shown_attributes() if name != "private_key"]
 
     def attr_public_key(self) -> str:
@@ -155,11 +155,11 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
         return self._part("certificate")
 
     def attr_intermediates(self) -> str:
-        """The certificates between the certificate and its signer's."""
+        """The intermediate certificates between the certificate and its issuer's."""
         return self._part("intermediates")
 
     def _part(self, name: str) -> str:
-        """The payload of one of the secrets that were made; "" where there is none of that name."""
+        """Return the payload of one of the generated secrets; "" without a secret of that name."""
         if self.seen.get("container_ref") is None:
             return ""
         container = self.map(self.service("get_container", id_in(self.seen["container_ref"])))

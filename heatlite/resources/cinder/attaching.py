@@ -1,7 +1,7 @@
-"""Volumes are given to servers and taken away again.
+"""Attach volumes to servers and detach them.
 
-The compute service does it and the block storage service tells how far it is, so several types need it. Everything here
-bears being done twice.
+The compute service does the work and the block storage service reports the progress, so several types share this
+module. All functions are idempotent.
 """
 
 import re
@@ -12,11 +12,11 @@ from heatlite.plugin import ServiceConflict
 
 ROOT = "OS-EXT-SRV-ATTR:root_device_name"
 FIRST = re.compile(r"/dev/[a-z]*a")
-"""The device that a server without an image boots from, unless somebody has called it otherwise."""
+"""The default name of the device that a server without an image boots from."""
 
 
 def attach(cloud: Cloud, server: str, volume: str, device: str | None) -> None:
-    """Begin to attach a volume to a server; `device` is where the server is to see it. Raises CloudError."""
+    """Begin to attach a volume to a server, at `device` if that is given. Raises CloudError."""
     try:
         cloud.call("compute.get_volume_attachment", server, volume)
     except CloudNotFound:
@@ -25,7 +25,7 @@ def attach(cloud: Cloud, server: str, volume: str, device: str | None) -> None:
 
 
 def is_attached(cloud: Cloud, server: str, volume: str) -> bool:
-    """Whether what `attach` began is done. Raises CloudError where it will not be."""
+    """True if the volume is attached. Raises CloudError if the attachment failed."""
     thing = of(cloud, volume)
     status, there = str(thing["status"]), _attachment(thing, server)
     failure = f"volume {volume} could not be attached to server {server}"
@@ -41,7 +41,7 @@ def is_attached(cloud: Cloud, server: str, volume: str) -> bool:
 
 
 def detach(cloud: Cloud, server: str, volume: str) -> None:
-    """Begin to take a volume from a server; gone, on either side, is well. Raises CloudError."""
+    """Begin to detach a volume from a server; does nothing if either is gone. Raises CloudError."""
     try:
         thing = of(cloud, volume)
         if thing["status"] in ("attaching", "reserved"):
@@ -53,7 +53,7 @@ def detach(cloud: Cloud, server: str, volume: str) -> None:
 
 
 def is_detached(cloud: Cloud, server: str, volume: str) -> bool:
-    """Whether what `detach` began is done. Raises CloudError where the server keeps the volume."""
+    """True if the volume is detached. Raises CloudError if the server keeps the volume."""
     try:
         thing = of(cloud, volume)
     except CloudNotFound:
@@ -65,14 +65,17 @@ def is_detached(cloud: Cloud, server: str, volume: str) -> bool:
     try:
         cloud.call("compute.get_volume_attachment", server, volume)
     except CloudNotFound:
-        # The server, or what joins both, is gone: the block storage service will see that too.
+        # The server or the attachment is gone; the block storage service will notice that, too.
         return False
     text = f"server {server} does not let go of volume {volume}: its status is {thing['status']} again"
     raise CloudError("compute.delete_volume_attachment", text)
 
 
 def booted_by(cloud: Cloud, thing: JsonMap) -> str | None:
-    """The server that boots from a volume, from which nobody takes it; None: there is none. Raises CloudError."""
+    """Return the server that boots from a volume, or None. Raises CloudError.
+
+    Such a volume cannot be detached.
+    """
     for one in attachments(thing):
         device = str(one.get("device"))
         try:
@@ -80,21 +83,21 @@ def booted_by(cloud: Cloud, thing: JsonMap) -> str | None:
         except CloudNotFound:
             continue
         assert isinstance(server, dict)
-        root = server.get(ROOT)  # administrators alone are told
+        root = server.get(ROOT)  # shown to administrators only
         if not server.get("image") and (device == root if root else FIRST.fullmatch(device)):
             return str(one["server_id"])
     return None
 
 
 def of(cloud: Cloud, volume: str) -> JsonMap:
-    """A volume as it is now. Raises CloudNotFound, CloudError."""
+    """Return the current state of a volume. Raises CloudNotFound, CloudError."""
     found = cloud.call("block_storage.get_volume", volume)
     assert isinstance(found, dict)
     return found
 
 
 def attachments(thing: JsonMap) -> list[JsonMap]:
-    """Which servers have a volume: maps with ``server_id`` and ``device``."""
+    """Return the attachments of a volume: maps with ``server_id`` and ``device``."""
     found: Json = thing.get("attachments")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 

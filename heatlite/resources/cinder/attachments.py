@@ -1,4 +1,4 @@
-"""Volumes that servers have."""
+"""Attachments of volumes to servers."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -13,20 +13,23 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class Attachment(CloudResource[P_co]):
-    """What joins a server and a volume, by whatever names a template knows them. Its id is the volume's."""
+    """Base of the types that attach a volume to a server. The physical id is the volume's id."""
 
     kind = "compute.volume_attachment"
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """Another one of its volume; what joins the same is taken over."""
+        """True if another resource attaches the same volume to another server.
+
+        An attachment of the same volume to the same server is taken over instead.
+        """
         own, new = ([given.get(name) for name in self.names[:2]] for given in (self.facts.properties, properties))
         return own != new and own[1] == new[1]
 
     names = ("instance_uuid", "volume_id", "mountpoint")
-    """The properties that say server, volume and device."""
+    """The properties that hold server, volume and device."""
 
     def parts(self, properties: JsonMap) -> tuple[str, str, str | None]:
-        """Server, volume and device. Raises CloudNotFound, CloudError."""
+        """Return server, volume and device. Raises CloudNotFound, CloudError."""
         server, volume, device = (self.resolved(properties).get(name) for name in self.names)
         return str(server), str(volume), None if device is None else str(device)
 
@@ -50,7 +53,10 @@ class Attachment(CloudResource[P_co]):
         return [{"id": volume}]
 
     def _takes_over(self, other: object, server: str, volume: str) -> bool:
-        """Whether another resource, whose place this one takes or which takes its place, joins the same."""
+        """True if the other resource attaches the same volume to the same server.
+
+        `other` is the predecessor or the successor of this resource in a replacement.
+        """
         if not isinstance(other, Attachment) or other.physical_id is None:
             return False
         return bool(other.parts(other.facts.properties)[:2] == (server, volume))
@@ -88,7 +94,7 @@ class Attachment(CloudResource[P_co]):
         except CloudNotFound:
             return None
         if any(self._takes_over(other(), server, volume) for other in (self.facts.latter, self.facts.former)):
-            return None  # what is joined is the other's
+            return None  # the attachment belongs to the other resource
         attaching.detach(self.cloud, server, volume)
         return [server, volume]
 
@@ -110,9 +116,9 @@ class VolumeAttachmentProps(Schema):
 
 
 class VolumeAttachment(Attachment[VolumeAttachmentProps], type="OS::Cinder::VolumeAttachment"):
-    """Gives a volume to a server.
+    """Attaches a volume to a server.
 
-    A change of any property takes the volume from the server, waits, and attaches what is wanted now.
+    A change of any property detaches the volume, waits, and attaches it with the new properties.
     """
 
     def handle_update(self, change: Change) -> Json:

@@ -1,4 +1,4 @@
-"""What all volumes are, by whatever name a template knows them."""
+"""Base of all volume types: deletion and backups."""
 
 from typing import ClassVar, TypeVar, cast
 
@@ -9,13 +9,13 @@ from heatlite.plugin import CloudResource, Schema, ServiceConflict
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 NO_BACKUPS = "cinder-backup"
-"""What the service names in its 503 where it has nobody who makes backups: to wait for that is in vain."""
+"""The name in the service's 503 answer if the cloud has no backup service. A retry would not help."""
 SNAPSHOT_FOR = "snapshot for "
-"""How the compute service names the snapshots of volumes that an image is made of; the image's name follows."""
+"""Name prefix of the volume snapshots that the compute service creates for an image."""
 
 
 class CinderVolume(CloudResource[P_co]):
-    """How volumes are made, kept, saved and removed."""
+    """Base of the volume types."""
 
     kind = "block_storage.volume"
     ready = frozenset({"AVAILABLE", "IN-USE"})
@@ -37,7 +37,7 @@ class CinderVolume(CloudResource[P_co]):
         except CloudError as error:
             if error.status != 400:
                 raise
-            # The service calls it a bad request where a volume is at work, attached, or has snapshots.
+            # The service answers 400 if a volume is busy, attached, or has snapshots.
             kept_by = self._kept_by()
             if kept_by:
                 raise CloudError(error.verb, kept_by, error.status, error.request_id) from error
@@ -45,9 +45,9 @@ class CinderVolume(CloudResource[P_co]):
         return None
 
     def _kept_by(self) -> str:
-        """Why the volume cannot go, however long one waits, and what to do; "": it may go later."""
+        """Return the reason why the volume can never be deleted, with advice; "" if a retry may succeed."""
         found = cast(list[JsonMap], self.service("snapshots", volume_id=self.physical_id))
-        # Those that the service has made for itself, and counts for nobody, it removes, too.
+        # The service removes its own snapshots, which consume no quota, with the volume.
         left = [one for one in found if one["status"] != "deleting" and one.get("consumes_quota") is not False]
         if not left:
             return ""
@@ -59,7 +59,7 @@ class CinderVolume(CloudResource[P_co]):
         )
 
     def _named(self, snapshot: JsonMap) -> str:
-        """A snapshot, and the image that is made of it, if one is."""
+        """Return a text with a snapshot and the image made of it, if there is one."""
         name = str(snapshot.get("name") or "")
         found = f"snapshot {snapshot['id']}" + (f" ({name})" if name else "")
         if not name.startswith(SNAPSHOT_FOR):
@@ -67,7 +67,7 @@ class CinderVolume(CloudResource[P_co]):
         try:
             images = cast(list[JsonMap], self.cloud.call("image.images", name=name.removeprefix(SNAPSHOT_FOR)))
         except CloudError:
-            return found  # there is a failure to tell of already
+            return found  # the caller already reports a failure
         made = [str(image["id"]) for image in images if str(snapshot["id"]) in str(image.get("properties"))]
         return found + "".join(f", of which the image {one} is made" for one in made)
 
@@ -89,12 +89,12 @@ class CinderVolume(CloudResource[P_co]):
         return super().check_delete_complete(token)
 
     def _back_up(self, name: str) -> str:
-        """The id of a backup of that name, which may have been begun already."""
+        """Return the id of a backup of that name; begin the backup unless it exists."""
         found = cast(list[JsonMap], self.service("backups", name=name))
         own = [one for one in found if one["volume_id"] == self.physical_id and one["name"] == name]
         if own:
             return str(own[0]["id"])
-        try:  # `force`: attached, too.
+        try:  # `force` includes attached volumes
             made = self.map(self.service("create_backup", volume_id=self.physical_id, name=name, force=True))
         except CloudUnavailable as error:
             if NO_BACKUPS not in error.reason:

@@ -1,4 +1,4 @@
-"""What a project may have of block storage. For administrators."""
+"""Quotas of a project for block storage. For administrators."""
 
 from contextlib import suppress
 from typing import cast
@@ -26,7 +26,10 @@ LIMITS = ("gigabytes", "volumes", "snapshots", "backups", "backup_gigabytes")
 
 
 class Quota(CloudResource[QuotaProps], type="OS::Cinder::Quota", kind="block_storage.quota_set"):
-    """Limits of a project, whose id it has. -1 is no limit; deleted, the limits are again those of every project."""
+    """Block storage quotas of a project. The physical id is the project's id.
+
+    -1 means no limit. Deletion restores the default quotas.
+    """
 
     support_status = SupportStatus(version="7.0.0")
 
@@ -34,7 +37,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Cinder::Quota", kind="block_sto
         return self.map(self.service("get_quota_set", self.props.project))
 
     def find(self) -> str | None:
-        return None  # to set twice is to set once
+        return None  # setting the quotas is idempotent
 
     def handle_create(self) -> Json:
         self._set()
@@ -43,7 +46,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Cinder::Quota", kind="block_sto
 
     def handle_update(self, change: Change) -> Json:
         if any(change.after.get(name) is None for name in change.changed):
-            # A limit that is not given any more is that of every project again.
+            # A limit that is no longer given returns to the default.
             self.service("revert_quota_set", self.props.project)
         self._set()
         return None

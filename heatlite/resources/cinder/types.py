@@ -1,4 +1,4 @@
-"""Kinds of volumes, and how fast and how secret they are. For administrators."""
+"""Volume types, their encryption and their QoS specs. For administrators."""
 
 from contextlib import suppress
 from typing import cast
@@ -28,12 +28,12 @@ class VolumeTypeProps(Schema):
 
 
 class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", kind="block_storage.type"):
-    """A kind of volumes."""
+    """A volume type."""
 
     support_status = SupportStatus(version="2015.1")
     kept_when_well = True
 
-    # Volumes keep a type from going, so the old one makes room by another name until they have the new one.
+    # A type with volumes cannot be deleted: the old one is renamed until its volumes have the new type.
 
     def handle_create(self) -> Json:
         former = self._namesake(self.facts.former())
@@ -43,7 +43,7 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         return super().handle_create()
 
     def handle_delete(self) -> Json:
-        """Where the one that has made room for it stays (a rollback), that has its name again."""
+        """Delete the type. If the renamed predecessor stays (a rollback), restore its name."""
         token, former = super().handle_delete(), self._namesake(self.facts.former())
         if former is not None:
             with suppress(CloudNotFound):
@@ -56,13 +56,13 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         return other if other.facts.properties["name"] == self.facts.properties["name"] else None
 
     def needs_replace_failed(self) -> bool:
-        """Also where not all of its projects may use it."""
+        """True also if some of its projects have no access to it."""
         if super().needs_replace_failed():
             return True
         return not set(self.props.projects) <= self._let_in_already()
 
     def alike(self) -> list[JsonMap]:
-        # The service lists public types only; names are unique.
+        # The service lists public types only. Names are unique.
         found = self.service("find_type", self.props.name)
         return [found] if isinstance(found, dict) and covers(found, self.identity()) else []
 
@@ -82,7 +82,7 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         if PUBLIC in args:
             args["is_public"] = args.pop(PUBLIC)
         if "description" in args:
-            args["description"] = args["description"] or ""  # null would leave it as it is
+            args["description"] = args["description"] or ""  # null would leave it unchanged
         if args:
             self.service("update_type", self.physical_id, **args)
         if "metadata" in change.changed:
@@ -107,7 +107,7 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
             self.service("update_type_extra_specs", self.physical_id, **after)
 
     def _let_in_already(self) -> set[str]:
-        """The projects that may use it, of one that is not public."""
+        """Return the projects with access to a private type; empty for a public one."""
         if self.props.is_public:
             return set()
         answer = cast(list[JsonMap], self.service("get_type_access", self.physical_id))
@@ -131,7 +131,7 @@ class EncryptedVolumeTypeProps(Schema):
 
 
 class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cinder::EncryptedVolumeType"):
-    """Makes the volumes of a type encrypted. Its id is the volume type's."""
+    """Encryption of the volumes of a volume type. The physical id is the volume type's id."""
 
     support_status = SupportStatus(version="5.0.0")
     kind = "block_storage.type_encryption"
@@ -181,7 +181,7 @@ class QoSSpecsProps(Schema):
 
 
 class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="block_storage.qos_spec"):
-    """What volumes of certain types may do, and at least can: operations in a second and the like."""
+    """QoS specs for volumes of certain types: limits and guarantees such as operations per second."""
 
     support_status = SupportStatus(version="7.0.0")
     unique_name = True
@@ -219,12 +219,12 @@ class QoSAssociationProps(Schema):
 class QoSAssociation(
     CloudResource[QoSAssociationProps], type="OS::Cinder::QoSAssociation", kind="block_storage.qos_spec"
 ):
-    """Says which volume types QoS specs are for. Its id is that of the QoS specs."""
+    """Associates QoS specs with volume types. The physical id is the id of the QoS specs."""
 
     support_status = SupportStatus(version="8.0.0")
 
     def find(self) -> str | None:
-        return None  # to associate twice is to associate once
+        return None  # associating is idempotent
 
     def handle_create(self) -> Json:
         self.physical_id = self.props.qos_specs

@@ -1,4 +1,4 @@
-"""Volumes."""
+"""The type of volumes."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,13 +13,13 @@ from heatlite.resources.cinder.base import CinderVolume
 
 SETTLED = ("available", "in-use")
 AT_SERVERS = ("in-use", "attaching", "detaching", "reserved")
-"""What a volume is while a server has it."""
+"""States of a volume that a server uses."""
 OWN_METADATA = ("readonly", "attached_mode", "src_backup_id")
-"""What the service shows among the metadata that it was given."""
+"""Metadata keys that the service adds to the user's own."""
 
 
 WITHOUT_SERVERS = ("extend", "restore", "set_readonly")
-"""Steps for which a volume has to be taken from its servers (Heat)."""
+"""Update steps for which a volume has to be detached from its servers, as in Heat."""
 
 
 class VolumeProps(Schema):
@@ -57,13 +57,14 @@ SOURCES = ("snapshot_id", "source_volid", "image")
 
 
 class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
-    """A block storage volume, which servers can have attached.
+    """A block storage volume that servers can attach.
 
-    A size, a restored backup and the read-only flag change in place; a volume that is attached is taken from its
-    servers meanwhile, and given back. From a server that boots from it nobody can take it: then it grows where it is, a
-    backup becomes a new volume, and the read-only flag cannot change. With ``deletion_policy: Snapshot`` a backup of it
-    is made before it is deleted; snapshots of the stack are backups, too. A maintenance lock of level ``all`` makes it
-    read-only, except while it is attached: the service does not allow that, and the reason of the lock says so.
+    Changes of the size, of the backup to restore and of the read-only flag happen in place. An attached volume is
+    detached from its servers during such a change and attached again afterwards. A volume that a server boots from
+    cannot be detached: it is extended in place, a backup to restore replaces it, and the read-only flag cannot change.
+    With ``deletion_policy: Snapshot`` the volume is backed up before it is deleted; snapshots of the stack are backups,
+    too. A maintenance lock of level ``all`` makes the volume read-only. The service does not allow that while the
+    volume is attached; the reason of the lock then says so.
     """
 
     shown = {
@@ -87,27 +88,27 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return cast(str | None, self.seen.get("name"))
 
     def attr_display_description(self) -> str | None:
-        """What it is for."""
+        """Its description."""
         return cast(str | None, self.seen.get("description"))
 
     def attr_metadata(self) -> str:
-        """Keys and values that are kept with it, as JSON."""
+        """Its metadata, as JSON."""
         return dump(self.seen.get("metadata") or {})
 
     def attr_metadata_values(self) -> dict[str, Json]:
-        """Keys and values that are kept with it."""
+        """Its metadata."""
         return cast(dict[str, Json], self.seen.get("metadata") or {})
 
     def attr_attachments(self) -> str:
-        """Which servers have it, as JSON; attachments_list gives it as a list."""
+        """Its attachments to servers, as JSON; attachments_list has them as a list."""
         return dump(self.seen.get("attachments") or [])
 
     def attr_attachments_list(self) -> list[Json]:
-        """Which servers have it."""
+        """Its attachments to servers."""
         return cast(list[Json], self.seen.get("attachments") or [])
 
     def attr_multiattach(self) -> bool:
-        """Whether several servers may have it."""
+        """True if several servers may attach it."""
         return bool(self.seen.get("multiattach"))
 
     # -- creating ------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         args = self.sent()
         if self.props.metadata:
             args["metadata"] = texts(self.props.metadata)
-        if self.props.backup_id is not None:  # whatever the volume that it is of began as
+        if self.props.backup_id is not None:  # the backup replaces the source of the original volume
             for source in ("snapshot_id", "source_volid", "imageRef"):
                 args.pop(source, None)
         return args
@@ -131,7 +132,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return True
 
     def _should_boot(self) -> bool:
-        """Whether a server can start from what is in the backup: that tells an image, or the volume that it is of."""
+        """True if a server can boot from the backup: an image is given, or the backed-up volume is bootable."""
         if self.props.image is not None:
             return True
         with suppress(CloudNotFound):
@@ -142,14 +143,17 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     # -- updating ------------------------------------------------------------------------------------
 
     def needs_replace_failed(self) -> bool:
-        """Not where the volume itself is well (Heat)."""
+        """Return False if the volume itself is healthy, as in Heat."""
         try:
             return self.status_of(self.fetch()) in ("ERROR", "DELETING", "ERROR_DELETING")
         except CloudNotFound:
             return True
 
     def needs_replace(self, change: Change) -> bool:
-        """A volume cannot be made to have no type, nor shrink; but a backup of a smaller one becomes a new volume."""
+        """True if the type is removed, or a backup is restored to a smaller size.
+
+        A volume cannot lose its type, nor shrink.
+        """
         if "volume_type" in change.changed and change.after.get("volume_type") is None:
             return True
         restores = "backup_id" in change.changed and change.after.get("backup_id") is not None
@@ -174,7 +178,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         parts = "joined" in self.data or not set(steps).isdisjoint(WITHOUT_SERVERS)
         server = attaching.booted_by(self.cloud, thing) if parts else None
         if "restore" in steps and (server is not None or self.status_of(thing) == "ERROR_RESTORING"):
-            raise ReplaceResource  # the service restores only what is available
+            raise ReplaceResource  # the service restores only to available volumes
         if server is not None and "set_readonly" in steps:
             text = f"read_only cannot change while server {server} boots from volume {self.physical_id}"
             raise CloudError("block_storage.set_volume_readonly", f"{text}: leave it as it was, and update again")
@@ -214,22 +218,27 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             case "retype":
                 self.service("retype_volume", self.physical_id, self.props.volume_type)
             case "set_readonly":
-                self.data.pop("was_read_only", None)  # what an unlock could not put back
+                self.data.pop("was_read_only", None)  # left by an unlock that could not restore the flag
                 self.service("set_volume_readonly", self.physical_id, bool(self.props.read_only))
             case _:
                 self.service("restore_backup", self.props.backup_id, self.physical_id)
 
     def _is_of_type(self, thing: JsonMap) -> bool:
-        """The name may have been another type's a moment ago, so nothing that is remembered will do."""
+        """True if the volume has the wanted type.
+
+        The service names the type, and names can move to another type, so the name is read each time.
+        """
         kind = self.map(self.service("get_type", self.props.volume_type))
         return kind["name"] == thing["volume_type"]
 
-    # An update in place is a list of steps in `data`: the first of them is begun, waited for and struck off. Which
-    # servers the volume is taken from meanwhile is kept there too, so that they have it again whatever happens.
+    # An update in place is a list of steps in `data`: the first is begun, awaited and removed. The servers
+    # that the volume was detached from are kept there, too, so that a retry after a crash attaches it again.
 
     def _plan(self, steps: list[str], stays: bool) -> None:
-        """Have `check_update_complete` take these steps; those that a volume in use does not bear, without its
-        servers, unless it `stays` where it is."""
+        """Store the steps for `check_update_complete`.
+
+        Detach the volume from its servers during steps that need that, unless it `stays` attached.
+        """
         self.data["steps"] = cast(Json, steps)
         self.data.pop("asked", None)
         if stays:
@@ -252,7 +261,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return True
 
     def _step(self, step: str) -> bool:
-        """Take a step, or see whether it is done. Raises CloudError where it came to nothing."""
+        """Begin a step, or check if it is done. Raises CloudError if it failed."""
         if step in ("part", "join"):
             return self._part() if step == "part" else self._join()
         thing = self.fetch()
@@ -305,7 +314,7 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """The backup that the snapshot of the stack has made is restored."""
+        """Return the properties with the backup from the stack's snapshot as the one to restore."""
         return {**properties, "backup_id": saved["backup_id"]} if saved.get("backup_id") else properties
 
     # -- how it is -----------------------------------------------------------------------------------
@@ -341,13 +350,16 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
         return None if was is None else self._flag(bool(was))
 
     def check_unlock_complete(self, token: Json) -> bool | float:
-        """Where the flag could not be put back, what it was is known to the next unlock."""
+        """Forget the original flag, but only if it was restored: else the next unlock needs it."""
         if token is not False:
             self.data.pop("was_read_only", None)
         return True
 
     def _flag(self, read_only: bool) -> bool:
-        """Make it read-only, or writable; whether it is so then. The service refuses that while a server has it."""
+        """Set or clear the read-only flag. True if the volume has it as wanted.
+
+        The service refuses the change while a server has the volume.
+        """
         thing = self.fetch()
         if _is_read_only(thing) is read_only:
             return True
@@ -361,14 +373,14 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
 
 def _shrinking(before: object, after: object) -> str:
-    """Why a volume of a size, if it is known, cannot have another one; "": it can."""
+    """Return the reason why a volume cannot change its size; "" if it can, or if a size is unknown."""
     if not (isinstance(before, int) and isinstance(after, int) and after < before):
         return ""
     return f"a volume cannot shrink: it has {before} GiB, and size is {after}"
 
 
 def texts(values: Mapping[str, Json]) -> JsonMap:
-    """Values as the service keeps them: text as it is, everything else as JSON."""
+    """Return metadata as the service stores it: text unchanged, other values as JSON."""
     return {key: value if isinstance(value, str) else dump(value) for key, value in values.items()}
 
 

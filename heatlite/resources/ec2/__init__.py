@@ -1,1 +1,1 @@
-"""Amazon's types, on the services of OpenStack."""
+"""Amazon's types, implemented with OpenStack services."""

@@ -1,4 +1,4 @@
-"""Addresses that machines are reached at from the outside."""
+"""Public addresses of machines."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from heatlite.resources.ec2.networks import external_network
 from heatlite.resources.neutron.floating_ips import leads_by
 
 WAYS_OUT = frozenset({"AWS::EC2::VPCGatewayAttachment", "AWS::EC2::SubnetRouteTableAssociation"})
-"""What has to be there before an address can lead to a machine."""
+"""Types that have to exist before an address can be associated with a machine."""
 
 
 class EIPProps(Schema):
@@ -31,7 +31,7 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Of whatever leads to the outside (Heat)."""
+        """Return True: an address comes after all gateways and route tables, as in Heat."""
         return True
 
     def identity(self) -> JsonMap:
@@ -110,21 +110,21 @@ class EIPAssociationProps(Schema):
 
 
 class EIPAssociation(CloudResource[EIPAssociationProps], type="AWS::EC2::EIPAssociation", kind="network.ip"):
-    """Has a floating IP lead to a machine."""
+    """Associates a floating IP with a machine."""
 
     after = WAYS_OUT
     joins = WAYS_OUT
     comes_after = EIP.comes_after
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """Another address that is to lead to its machine."""
+        """True if the other resource associates another address with the same machine."""
         names = (("EIP", "AllocationId"), ("InstanceId", "NetworkInterfaceId"))
         both = (self.facts.properties, properties)
         whence, where = ([[one.get(name) for name in pair] for one in both] for pair in names)
         return whence[0] != whence[1] and where[0] == where[1]
 
     def find(self) -> str | None:
-        return None  # to lead there twice is to lead there once
+        return None  # associating is idempotent
 
     def fetch(self) -> JsonMap:
         thing = self.map(self.service("get_ip", self.data.get("ip")))

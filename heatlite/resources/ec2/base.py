@@ -1,4 +1,4 @@
-"""What Amazon's types have in common."""
+"""Base of Amazon's types."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,23 +18,26 @@ class Tag(Schema):
 
 
 def tagged(tags: list[Tag] | None) -> JsonMap:
-    """Tags as a map."""
+    """Return tags as a map."""
     return {tag.key: tag.value for tag in tags or []}
 
 
 class Mapped(CloudResource[P_co]):
-    """A type that is another type by other names: what it is told is translated, and the other type does it."""
+    """Base of types that are another type with other property names.
+
+    The properties are translated, and the other type does the work.
+    """
 
     mapped: ClassVar[type[CloudResource[Schema]]]
     """The other type."""
 
     def translated(self, given: Mapping[str, object]) -> JsonMap:
-        """Coerced properties by the names of the other type. UNKNOWN may stand in them."""
+        """Return coerced properties by the names of the other type. UNKNOWN may occur as a value."""
         raise NotImplementedError
 
     @property
     def other(self) -> CloudResource[Schema]:
-        """The resource as the other type. What it keeps in `data` is ours."""
+        """The resource as the other type. Both share one `data`."""
         if self._other is None:
             before = self.facts.before
             facts = replace(
@@ -66,12 +69,15 @@ class Mapped(CloudResource[P_co]):
         return self.other.needs_replace(self._changed(change))
 
     def live_properties(self) -> Mapping[str, Json] | None:
-        """What the object says it says by the other type's names; only whether it is there is asked."""
+        """Return {} if the object exists, else None.
+
+        Its values have the names of the other type, so they are not compared.
+        """
         return None if self.other.live_properties() is None else {}
 
     @contextmanager
     def as_other(self) -> Iterator[CloudResource[Schema]]:
-        """Inside, the other type may make the object, and its id is ours."""
+        """Yield the resource as the other type; afterwards take over its physical id."""
         other = self.other
         try:
             yield other
@@ -103,7 +109,7 @@ class Mapped(CloudResource[P_co]):
 
 
 def first_port(resource: CloudResource[Schema], server: str) -> str:
-    """The id of a server's first port. Raises CloudNotFound."""
+    """Return the id of a server's first port. Raises CloudNotFound."""
     ports = cast(list[JsonMap], resource.cloud.call("network.ports", device_id=server))
     if not ports:
         raise CloudNotFound("network.ports", f"server {server} has no port")

@@ -114,7 +114,7 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
         return all(attaching.is_attached(self.cloud, server, one.volume_id) for one in self.props.volumes)
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One that is to have one of its volumes."""
+        """True if the other resource is to attach one of the same volumes."""
         both = (self.facts.properties, properties)
         own, new = ({str(one.get("VolumeId")) for one in _maps(given, "Volumes")} for given in both)
         return bool(own & new)
@@ -154,23 +154,23 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
     # -- what the template may ask -------------------------------------------------------------------
 
     def attr_AvailabilityZone(self) -> str | None:  # noqa: N802 - Amazon's
-        """Where it runs."""
+        """The availability zone that it runs in."""
         return cast(str | None, self.seen.get("OS-EXT-AZ:availability_zone") or self.props.availability_zone)
 
     def attr_PrivateDnsName(self) -> str | None:  # noqa: N802 - Amazon's
-        """Its address within."""
+        """Its private address."""
         return self._within()
 
     def attr_PrivateIp(self) -> str | None:  # noqa: N802 - Amazon's
-        """Its address within."""
+        """Its private address."""
         return self._within()
 
     def attr_PublicDnsName(self) -> str | None:  # noqa: N802 - Amazon's
-        """Its address without; where it has none, that within."""
+        """Its public address; without one, its private address."""
         return self._without() or self._within()
 
     def attr_PublicIp(self) -> str | None:  # noqa: N802 - Amazon's
-        """Its address without; where it has none, that within."""
+        """Its public address; without one, its private address."""
         return self._without() or self._within()
 
     def _within(self) -> str | None:
@@ -179,7 +179,7 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
         return str(fixed[0]["addr"]) if fixed else None
 
     def _without(self) -> str | None:
-        """The network service knows it first; the compute service learns of it."""
+        """Return the floating IP. The network service knows it earlier than the compute service."""
         ports = cast(list[JsonMap], self.cloud.call("network.ports", device_id=self.physical_id)) if self.seen else []
         for port in ports:
             for one in cast(list[JsonMap], self.cloud.call("network.ips", port_id=port["id"])):
@@ -191,7 +191,7 @@ ADDRESS_TYPE = "OS-EXT-IPS:type"
 
 
 def _items(given: Mapping[str, object], name: str) -> list[Json]:
-    """A list that is given; empty while it is not known."""
+    """Return the known items of a list; [] while the list is unknown."""
     value = given.get(name)
     return [item for item in value if item is not UNKNOWN] if isinstance(value, list) else []
 
@@ -209,7 +209,7 @@ def _networks(given: Mapping[str, object]) -> list[JsonMap] | None:
 
 
 def _hints(hints: list[JsonMap]) -> JsonMap | None:
-    """A map; of a key that is given several times, all values."""
+    """Return the hints as a map. A key given several times has a list of its values."""
     found: JsonMap = {}
     for one in hints:
         key, value = str(one["Key"]), one["Value"]

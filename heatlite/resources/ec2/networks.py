@@ -1,4 +1,4 @@
-"""Virtual private clouds: a network with a router, subnets, and what leads out of them."""
+"""Virtual private clouds: a network with a router, subnets, route tables and gateways."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +13,7 @@ from heatlite.template.expression import UNKNOWN
 
 
 def router_of(resource: CloudResource[Schema], network: Json) -> str | None:
-    """The router that was made with a VPC: it is called as the network is."""
+    """Return the router of a VPC: it has the same name as the network."""
     cloud = resource.cloud
     name = resource.map(cloud.call("network.get_network", network))["name"]
     found = cast(list[JsonMap], cloud.call("network.routers", name=name))
@@ -21,7 +21,7 @@ def router_of(resource: CloudResource[Schema], network: Json) -> str | None:
 
 
 def external_network(resource: CloudResource[Schema]) -> str:
-    """The network that leads to the outside. Raises CloudNotFound unless there is one, and only one."""
+    """Return the external network. Raises CloudNotFound unless there is exactly one."""
     query: JsonMap = {"router:external": True}
     found = cast(list[JsonMap], resource.cloud.call("network.networks", **query))
     if len(found) != 1:
@@ -31,14 +31,14 @@ def external_network(resource: CloudResource[Schema]) -> str:
 
 
 def connect(resource: CloudResource[Schema], router: str, subnet: Json) -> None:
-    """Have a router reach a subnet; if it does already, that is well."""
+    """Connect a router to a subnet, unless it is connected already."""
     ports = cast(list[JsonMap], resource.cloud.call("network.ports", device_id=router))
     if not any(_lies_in(port, subnet) for port in ports):
         resource.cloud.call("network.add_interface_to_router", router, subnet)
 
 
 def disconnect(resource: CloudResource[Schema], router: str | None, subnet: Json) -> None:
-    """Take a subnet from a router; if either is gone, that is well."""
+    """Disconnect a router from a subnet, unless either is gone."""
     if router is not None:
         with suppress(CloudNotFound):
             resource.cloud.call("network.remove_interface_from_router", router, subnet)
@@ -57,7 +57,7 @@ class VPCProps(Schema):
 
 
 class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network"):
-    """A network with a router. Its id is the network's; the router has the same name."""
+    """A network with a router of the same name. The physical id is the network's id."""
 
     def check_create_complete(self, token: Json) -> bool | float:
         if router_of(self, self.physical_id) is None:
@@ -90,12 +90,12 @@ class SubnetProps(Schema):
 
 
 class Subnet(CloudResource[SubnetProps], type="AWS::EC2::Subnet", kind="network.subnet"):
-    """A subnet of a VPC, reached by the VPC's router."""
+    """A subnet of a VPC, connected to the VPC's router."""
 
     blocks = frozenset({"AWS::EC2::VPC"})
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One of the same VPC that has some of its addresses."""
+        """True if the other subnet is in the same VPC and overlaps with this one."""
         own = self.facts.properties
         cidrs = [[values.get("CidrBlock")] for values in (own, properties)]
         return own["VpcId"] == properties.get("VpcId") and overlap(*cidrs)
@@ -117,7 +117,7 @@ class Subnet(CloudResource[SubnetProps], type="AWS::EC2::Subnet", kind="network.
         return super().handle_delete()
 
     def attr_AvailabilityZone(self) -> str | None:  # noqa: N802 - Amazon's
-        """The zone that the template has given it."""
+        """The availability zone from the template."""
         return self.props.availability_zone
 
 
@@ -126,7 +126,10 @@ class InternetGatewayProps(Schema):
 
 
 class InternetGateway(Resource[InternetGatewayProps], type="AWS::EC2::InternetGateway"):
-    """Stands for the external network; nothing is made. An AWS::EC2::VPCGatewayAttachment leads there."""
+    """Stands for the external network; nothing is created.
+
+    An AWS::EC2::VPCGatewayAttachment connects a VPC to it.
+    """
 
     quick = True
 
@@ -144,19 +147,19 @@ class VPCGatewayAttachmentProps(Schema):
 class VPCGatewayAttachment(
     CloudResource[VPCGatewayAttachmentProps], type="AWS::EC2::VPCGatewayAttachment", kind="network.router"
 ):
-    """Has the route tables of a VPC lead to the external network. Its id is the VPC's."""
+    """Connects the route tables of a VPC to the external network. The physical id is the VPC's id."""
 
     after = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
     joins = frozenset({"AWS::EC2::RouteTable"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Of the route tables and subnets of its VPC (Heat)."""
+        """True for the route tables and subnets of the same VPC, as in Heat."""
         vpc = own.get("VpcId")
         return vpc is not UNKNOWN and vpc == other.get("VpcId")
 
     def find(self) -> str | None:
-        return None  # to set a gateway twice is to set it once
+        return None  # setting a gateway is idempotent
 
     def _tables(self) -> list[JsonMap]:
         return cast(list[JsonMap], self.service("routers", description=table_of(self.props.vpc_id)))
@@ -169,7 +172,7 @@ class VPCGatewayAttachment(
         return None
 
     def handle_update(self, change: Change) -> Json:
-        """Lead a route table outside that is new."""
+        """Set the gateway of route tables that are new."""
         return self.handle_create()
 
     def handle_delete(self) -> Json:
@@ -197,7 +200,7 @@ class RouteTableProps(Schema):
 
 
 class RouteTable(CloudResource[RouteTableProps], type="AWS::EC2::RouteTable", kind="network.router"):
-    """A router for subnets of a VPC that need other routes than the rest."""
+    """A router for subnets of a VPC that need routes of their own."""
 
     support_status = SupportStatus(version="2014.1")
 
@@ -206,7 +209,7 @@ class RouteTable(CloudResource[RouteTableProps], type="AWS::EC2::RouteTable", ki
 
 
 def table_of(vpc: str) -> str:
-    """The description of the route tables of a VPC, by which they are found."""
+    """Return the description that identifies the route tables of a VPC."""
     return f"route table of {vpc}"
 
 
@@ -220,16 +223,16 @@ class SubnetRouteTableAssociation(
     type="AWS::EC2::SubnetRouteTableAssociation",
     kind="network.router_interface",
 ):
-    """Has a subnet reached by a route table in place of the VPC's own router."""
+    """Connects a subnet to a route table instead of the VPC's own router."""
 
     alone = frozenset({"SubnetId"})
     blocks = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
 
     def find(self) -> str | None:
-        return None  # what is connected stays connected
+        return None  # connecting is idempotent
 
     def _beside(self, other: object) -> "SubnetRouteTableAssociation | None":
-        """The resource that takes this one's place, or the other way round, if it is about the same subnet."""
+        """Return the predecessor or successor `other` in a replacement, if it is about the same subnet."""
         if not isinstance(other, SubnetRouteTableAssociation) or other.physical_id is None:
             return None
         return other if other.props.subnet_id == self.props.subnet_id else None

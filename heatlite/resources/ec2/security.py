@@ -29,7 +29,7 @@ class SecurityGroupProps(Schema):
 
 
 class SecurityGroup(Mapped[SecurityGroupProps], type="AWS::EC2::SecurityGroup", kind="network.security_group"):
-    """What machines let through: an OS::Neutron::SecurityGroup."""
+    """Firewall rules of machines: an OS::Neutron::SecurityGroup."""
 
     mapped = security.SecurityGroup
 

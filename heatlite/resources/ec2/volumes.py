@@ -1,4 +1,4 @@
-"""Volumes, and the machines that have them."""
+"""Volumes and their attachments to machines."""
 
 from heatlite.core.json import JsonMap
 from heatlite.plugin import Schema, prop
@@ -22,7 +22,7 @@ class VolumeProps(Schema):
 
 
 class Volume(CinderVolume[VolumeProps], type="AWS::EC2::Volume"):
-    """A volume. With ``DeletionPolicy: Snapshot`` a backup of it is made before it is deleted."""
+    """A volume. With ``DeletionPolicy: Snapshot`` it is backed up before it is deleted."""
 
     def create_args(self) -> JsonMap:
         args = self.sent()
@@ -40,6 +40,6 @@ class VolumeAttachmentProps(Schema):
 
 
 class VolumeAttachment(Attachment[VolumeAttachmentProps], type="AWS::EC2::VolumeAttachment"):
-    """Gives a volume to a machine."""
+    """Attaches a volume to a machine."""
 
     names = ("InstanceId", "VolumeId", "Device")

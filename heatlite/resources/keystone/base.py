@@ -1,4 +1,4 @@
-"""What types of the identity service have in common: domains, and roles that are given."""
+"""Base of the identity service types: domains and role assignments."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -11,20 +11,20 @@ from heatlite.plugin import Change, CloudResource, Schema, prop
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 Grant = tuple[str, str, str]
-"""A role that is given: where (``project`` or ``domain``), the id of that, the id of the role."""
+"""A role assignment: its scope (``project`` or ``domain``), the id of that, the id of the role."""
 
 
 class KeystoneResource(CloudResource[P_co]):
-    """Base of the types: only administrators make such objects (`api.access.policy`)."""
+    """Base of the types. Only administrators may create such objects (`api.access.policy`)."""
 
     kept_when_well = True
 
     def needs_replace(self, change: Change) -> bool:
-        """It goes with its domain: the service moves nothing to another one."""
+        """True if the domain is replaced: the service cannot move an object to another domain."""
         return "domain" in change.followed
 
     def identity(self) -> JsonMap:
-        """Names are told apart within their domain."""
+        """Return the name with the domain: names are unique within a domain only."""
         mark = super().identity()
         if "domain" in self.schema.fields:
             mark.update({key: value for key, value in self.sent(frozenset({"domain"})).items() if value is not None})
@@ -41,7 +41,7 @@ class RoleGiven(Schema):
 
 
 class RolesGiven(Schema):
-    """For types that give roles."""
+    """Properties of types that assign roles."""
 
     roles: list[RoleGiven] | None = prop(
         update=True, api="", doc="Roles that are given, each in a project or in a domain."
@@ -55,13 +55,13 @@ class RolesGiven(Schema):
 
 
 class RoleGiver(KeystoneResource[P_co]):
-    """Base of the types that give roles to a user or a group."""
+    """Base of the types that assign roles to a user or a group."""
 
     grantee: ClassVar[str] = ""
     """``user`` or ``group``."""
 
     def grants(self, properties: Mapping[str, Json]) -> set[Grant]:
-        """The roles that coerced properties give; those without what is gone from the cloud."""
+        """Return the role assignments in coerced properties, except those whose objects no longer exist."""
         found: set[Grant] = set()
         for given in cast(list[JsonMap], properties.get("roles") or []):
             where = "project" if given.get("project") is not None else "domain"
@@ -71,22 +71,22 @@ class RoleGiver(KeystoneResource[P_co]):
         return found
 
     def give(self, who: str, grants: Iterable[Grant]) -> None:
-        """Give roles; it is no harm to give one twice. Raises CloudError."""
+        """Assign roles; idempotent. Raises CloudError."""
         for where, target, role in sorted(grants):
             self.service(f"assign_{where}_role_to_{self.grantee}", target, who, role)
 
     def take(self, who: str, grants: Iterable[Grant]) -> None:
-        """Take roles away; one that is not there any more is taken. Raises CloudError."""
+        """Remove role assignments; those that are gone already are skipped. Raises CloudError."""
         for where, target, role in sorted(grants):
             with suppress(CloudNotFound):
                 self.service(f"unassign_{where}_role_from_{self.grantee}", target, who, role)
 
     def needs_replace_failed(self) -> bool:
-        """Also where it does not have all of its roles."""
+        """True also if some of its roles are missing."""
         return super().needs_replace_failed() or not self._wanted() <= self.given_to(str(self.physical_id))
 
     def given_to(self, who: str) -> set[Grant]:
-        """The roles that a user or a group has been given itself. Raises CloudError."""
+        """Return the direct role assignments of a user or a group. Raises CloudError."""
         found: set[Grant] = set()
         for one in cast(list[JsonMap], self.service("role_assignments", **{f"{self.grantee}_id": who})):
             scope = cast(dict[str, JsonMap], one["scope"])
@@ -95,7 +95,7 @@ class RoleGiver(KeystoneResource[P_co]):
         return found
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Here, not when the object is made: after a crash this comes again, and that does not."""
+        """Assign the roles. This step, unlike the creation of the object, is repeated after a crash."""
         self.give(str(self.physical_id), self._wanted())
         return True
 
@@ -111,7 +111,7 @@ class RoleGiver(KeystoneResource[P_co]):
             self.take(str(self.physical_id), before - wanted)
 
     def _wanted(self) -> set[Grant]:
-        """The roles to give. Raises CloudNotFound for one that there is not."""
+        """Return the roles to assign. Raises CloudNotFound for an unknown one."""
         roles = cast(list[JsonMap], self.resolved(self.facts.properties).get("roles") or [])
         return {
             (where, str(given[where]), str(given["role"]))
@@ -121,7 +121,7 @@ class RoleGiver(KeystoneResource[P_co]):
         }
 
     def live_properties(self) -> Mapping[str, Json] | None:
-        """With those of the roles that are still given."""
+        """Return the live properties, with the roles that are still assigned."""
         live = super().live_properties()
         roles = cast(list[JsonMap], self.facts.properties.get("roles") or [])
         if live is None or not roles:

@@ -1,4 +1,4 @@
-"""What a cloud offers, and where: services, endpoints, regions."""
+"""The service catalog: services, endpoints and regions."""
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import JsonMap
@@ -35,7 +35,7 @@ class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", k
     joins = frozenset({"OS::Keystone::Region"})
 
     def update_args(self, change: Change) -> JsonMap:
-        """With its region, of which it may have let go."""
+        """Return the changes together with the region, which `let_go` may have unset."""
         return {**super().update_args(change), **self.sent(frozenset({"region"}))}
 
     def let_go(self, gone: Resource[Schema]) -> None:
@@ -61,16 +61,16 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
     lasting_reference = True
 
     def update_args(self, change: Change) -> JsonMap:
-        """With the region it is a part of, of which it may have let go."""
+        """Return the changes together with the parent region, which `let_go` may have unset."""
         return {**super().update_args(change), **self.sent(frozenset({"parent_region"}))}
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Otherwise the service would remove it, too."""
+        """Unset the parent region: otherwise the service would delete this region with it."""
         if self.seen.get("parent_region_id") == gone.physical_id:
             self.service("update_region", self.physical_id, parent_region_id=None)
 
     def identity(self) -> JsonMap:
-        """It has no name: its id is what it is known by."""
+        """Return the id, which identifies a region: it has no name."""
         return {"id": self.facts.properties.get("id") or self.physical_name}
 
     def alike(self) -> list[JsonMap]:

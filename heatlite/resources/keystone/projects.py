@@ -15,13 +15,13 @@ class DomainProps(Schema):
 
 
 class Domain(KeystoneResource[DomainProps], type="OS::Keystone::Domain", kind="identity.domain"):
-    """A realm of projects, users and groups, with names of its own."""
+    """A domain: a namespace of projects, users and groups."""
 
     support_status = SupportStatus(version="8.0.0")
     alone = frozenset({"name"})
 
     def handle_delete(self) -> Json:
-        """The service removes only what is switched off."""
+        """Disable the domain, then delete it: the service deletes only disabled domains."""
         self.free()
         if self.physical_id is not None:
             with suppress(CloudNotFound):
@@ -41,7 +41,7 @@ class ProjectProps(Schema):
 
 
 class Project(KeystoneResource[ProjectProps], type="OS::Keystone::Project", kind="identity.project"):
-    """A project: what owns the objects of a cloud."""
+    """A project, which owns objects of the cloud."""
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name", "domain"})

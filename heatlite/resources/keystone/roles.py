@@ -1,4 +1,4 @@
-"""Roles, and who is given them."""
+"""Roles and their assignments."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ class RoleProps(Schema):
 
 
 class Role(KeystoneResource[RoleProps], type="OS::Keystone::Role", kind="identity.role"):
-    """What somebody may be given in a project or a domain; policies say what it allows."""
+    """A role, assigned in a project or a domain; policies define its permissions."""
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name"})
@@ -28,16 +28,16 @@ class Role(KeystoneResource[RoleProps], type="OS::Keystone::Role", kind="identit
 
 
 class RoleAssignment(RoleGiver[P_co]):
-    """Base of the types that give roles to somebody who is there already; the physical id is his."""
+    """Base of the types that assign roles to an existing user or group. The physical id is the id of that."""
 
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
 
     def _who(self, properties: Mapping[str, Json]) -> str:
-        """The id of the user or group. Raises CloudNotFound."""
+        """Return the id of the user or group. Raises CloudNotFound."""
         return self._finders.id_of(f"keystone.{self.grantee}", str(properties[self.grantee]))
 
     def find(self) -> str | None:
-        """Nothing is made that could be found: what was cut off is begun again."""
+        """Return None: an assignment is no object that could be found; an interrupted attempt is repeated."""
         return None
 
     def handle_create(self) -> Json:
@@ -49,14 +49,14 @@ class RoleAssignment(RoleGiver[P_co]):
             self._change_roles(change)
             return None
         before = cast(JsonMap, change.before)
-        with suppress(CloudNotFound):  # who is gone has no roles
+        with suppress(CloudNotFound):  # a deleted user or group has no roles
             self.take(self._who(before), self.grants(before))
         self.physical_id = self._who(self.facts.properties)
         self.give(self.physical_id, self._wanted())
         return None
 
     def handle_delete(self) -> Json:
-        """What the resource gives that takes this one's place is not taken away."""
+        """Remove the role assignments, except those of the resource that replaces this one."""
         if self.physical_id is not None:
             latter, theirs = self.facts.latter(), set[Grant]()
             if isinstance(latter, RoleAssignment) and self.bequeaths:
@@ -72,7 +72,7 @@ class UserRoleAssignmentProps(RolesGiven):
 class UserRoleAssignment(
     RoleAssignment[UserRoleAssignmentProps], type="OS::Keystone::UserRoleAssignment", kind="identity.user"
 ):
-    """Roles that are given to a user."""
+    """Role assignments of a user."""
 
     support_status = SupportStatus(version="5.0.0")
     grantee = "user"
@@ -87,7 +87,7 @@ class GroupRoleAssignmentProps(RolesGiven):
 class GroupRoleAssignment(
     RoleAssignment[GroupRoleAssignmentProps], type="OS::Keystone::GroupRoleAssignment", kind="identity.group"
 ):
-    """Roles that are given to all users of a group."""
+    """Role assignments of a group; they apply to all of its users."""
 
     support_status = SupportStatus(version="5.0.0")
     grantee = "group"

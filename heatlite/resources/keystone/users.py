@@ -18,7 +18,7 @@ class GroupProps(RolesGiven):
 
 
 class Group(RoleGiver[GroupProps], type="OS::Keystone::Group", kind="identity.group"):
-    """Users who are given roles together."""
+    """A group of users, who are assigned roles together."""
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name", "domain"})
@@ -47,7 +47,7 @@ class UserProps(RolesGiven):
 
 
 class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"):
-    """Somebody, or some program, that may log in."""
+    """A user account, for a person or a program."""
 
     support_status = SupportStatus(version="2015.1")
     alone = frozenset({"name", "domain"})
@@ -62,7 +62,7 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
     }
 
     def needs_replace_failed(self) -> bool:
-        """Also where it should be in groups: the service does not tell in which it is."""
+        """True also if the user should be in groups: the service does not tell the groups of a user."""
         return bool(self.props.groups) or super().needs_replace_failed()
 
     def check_create_complete(self, token: Json) -> bool | float:
@@ -82,7 +82,7 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
         return token
 
     def _groups(self, properties: JsonMap) -> set[str]:
-        """The ids of the groups in coerced properties."""
+        """Return the ids of the groups in coerced properties."""
         return {
             self._finders.id_of("keystone.group", str(name))
             for name in cast(list[Json], properties.get("groups") or [])

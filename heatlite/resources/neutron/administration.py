@@ -1,4 +1,4 @@
-"""Who may use what others own, how much of it, and where addresses come from."""
+"""Address scopes, subnet pools, segments, RBAC policies and quotas of the network service."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -19,7 +19,7 @@ class AddressScopeProps(Schema):
 
 
 class AddressScope(NeutronResource[AddressScopeProps], type="OS::Neutron::AddressScope", kind="network.address_scope"):
-    """Subnet pools whose addresses do not overlap, so that they need not be translated."""
+    """A set of subnet pools without overlapping addresses, which need no translation between them."""
 
     support_status = SupportStatus(version="6.0.0")
     described = False
@@ -56,13 +56,13 @@ class SubnetPoolProps(Tagged):
 
 
 class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool", kind="network.subnet_pool"):
-    """Addresses that subnets are given parts of."""
+    """A pool of addresses from which subnets are allocated."""
 
     support_status = SupportStatus(version="6.0.0")
     blocks = frozenset({"OS::Neutron::AddressScope"})
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One of the same address scope that has some of its addresses."""
+        """True if the other pool has the same address scope and overlapping addresses."""
         own, new = self.facts.properties, properties
         scope = own.get("address_scope")
         return scope is not None and scope == new.get("address_scope") and overlap(own["prefixes"], new["prefixes"])
@@ -83,12 +83,12 @@ class SegmentProps(Schema):
 
 
 class Segment(NeutronResource[SegmentProps], type="OS::Neutron::Segment", kind="network.segment"):
-    """A part of a network; only administrators may make one."""
+    """A segment of a network; only administrators may create one."""
 
     support_status = SupportStatus(version="9.0.0")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One of the same network, or with the same mark, on its physical network."""
+        """True if the other segment has the same physical network, and the same network or segmentation id."""
         own = self.facts.properties
         same = {name for name in own if own[name] is not None and own[name] == properties.get(name)}
         return "physical_network" in same and not same.isdisjoint({"network", "segmentation_id"})
@@ -106,7 +106,7 @@ OBJECTS = {
     "address_scope": "neutron.address_scope",
     "subnetpool": "neutron.subnetpool",
 }
-"""What may be given to others: the kind → the constraint that finds one by name."""
+"""Type of object that an RBAC policy can share → the constraint that finds one by name."""
 EXTERNAL = "access_as_external"
 
 
@@ -124,7 +124,7 @@ class RBACPolicyProps(Schema):
 
 
 class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind="network.rbac_policy"):
-    """Lets another project use something."""
+    """Gives another project access to an object."""
 
     support_status = SupportStatus(version="6.0.0")
     plural = "rbac_policies"
@@ -167,7 +167,7 @@ class QuotaProps(Schema):
 
 
 class Quota(Link[QuotaProps], type="OS::Neutron::Quota", kind="network.quota"):
-    """How much of the network service a project may have. Deleted, it has what is usual."""
+    """Network quotas of a project. Deletion restores the default quotas."""
 
     support_status = SupportStatus(version="8.0.0")
 
@@ -177,10 +177,10 @@ class Quota(Link[QuotaProps], type="OS::Neutron::Quota", kind="network.quota"):
         return None
 
     def find(self) -> str | None:
-        return None  # to make it once more changes nothing
+        return None  # setting the quotas is idempotent
 
     def handle_update(self, change: Change) -> Json:
-        """What the template says nothing of any more goes back to what is usual, and so does the rest for a moment."""
+        """Set the quotas. If one is no longer given, all return to their defaults for a moment first."""
         if any(value is None for value in self.sent(change.changed).values()):
             self.undo(str(self.physical_id))
         self.service("update_quota", self.physical_id, **self.sent())

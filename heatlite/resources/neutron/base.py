@@ -1,4 +1,4 @@
-"""What all types of the network service have in common."""
+"""Base of the network service types."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -15,31 +15,31 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class ValueSpecs(Schema):
-    """For types that take what heatlite does not know."""
+    """Properties of types that accept attributes unknown to heatlite."""
 
     value_specs: dict[str, Json] = prop({}, update=True, api="", doc="Further attributes, sent as they are.")
 
 
 class Tagged(Schema):
-    """For types whose objects have tags."""
+    """Properties of types whose objects have tags."""
 
     tags: list[str] | None = prop(update=True, api="", doc="Tags of the object.")
 
 
 class NeutronResource(CloudResource[P_co]):
-    """Base of the types: what `value_specs` says is sent as it is, and tags have a call of their own.
+    """Base of the types: sends `value_specs` unchanged, and sets tags with a separate call.
 
-    Names are not unique: an object whose name the template gives carries its mark in the description.
+    Names are not unique: if the template gives the name, the description holds the mark that identifies the object.
     """
 
     kept_when_well = True
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
     described: ClassVar[bool] = True
-    """Whether the objects have a description."""
+    """True if the objects have a description."""
     named: ClassVar[bool] = True
-    """Whether the objects have a name."""
+    """True if the objects have a name."""
     WORKING: ClassVar[frozenset[str]] = frozenset({"ACTIVE", "DOWN"})
-    """The values of `status` of what is made."""
+    """Values of `status` that mean that the object has been created."""
 
     def create_args(self) -> JsonMap:
         return {**self.sent(), **self._specs()}
@@ -70,7 +70,7 @@ class NeutronResource(CloudResource[P_co]):
         return done
 
     def finish(self) -> None:
-        """What a new object is given by further calls; it may have been found after a crash, and have some of it."""
+        """Complete a new object by further calls. After a crash, some of them may have been made already."""
         if self.facts.properties.get("tags"):
             self._set_tags()
 
@@ -89,7 +89,10 @@ class NeutronResource(CloudResource[P_co]):
 
 
 class Unnamed(NeutronResource[P_co]):
-    """Base of the types whose objects have neither name nor description: they are known by what they are made with."""
+    """Base of the types whose objects have neither name nor description.
+
+    Such an object is found by the attributes that it was created with.
+    """
 
     named = False
     described = False
@@ -101,8 +104,10 @@ class Unnamed(NeutronResource[P_co]):
 
 
 class Link(Unnamed[P_co]):
-    """Base of the types that are no object of the service's, but something between objects: made once more, one is
-    the same. Its id says what it connects."""
+    """Base of the types that connect two objects and are no object of the service themselves.
+
+    Creation is idempotent. The physical id names the connected objects.
+    """
 
     def handle_delete(self) -> Json:
         if self.physical_id is not None and not self.bequeaths:
@@ -115,25 +120,28 @@ class Link(Unnamed[P_co]):
         self.handle_delete()
 
     def undo(self, physical_id: str) -> None:
-        """Take it back. Raises CloudNotFound where it is not there any more."""
+        """Disconnect the objects. Raises CloudNotFound if they are not connected."""
         raise NotImplementedError
 
 
 def places(cloud: Cloud, network: Json) -> list[Json]:
-    """A subnet of each version, for a port that has lost its addresses: only to a new one the service gives them."""
+    """Return one subnet per IP version as fixed IPs for a port that has lost its addresses.
+
+    The service assigns addresses by itself only to new ports.
+    """
     found = cast(list[JsonMap], cloud.call("network.subnets", network_id=network))
     return [{"subnet_id": key} for key in {one["ip_version"]: one["id"] for one in reversed(found)}.values()]
 
 
 def overlap(first: object, second: object) -> bool:
-    """Whether some of the addresses in two lists of prefixes are the same; what is not known yet has none."""
+    """True if two lists of prefixes share an address; unknown prefixes are ignored."""
     known = [one if isinstance(one, list) else [] for one in (first, second)]
     nets = [[ipaddress.ip_interface(text).network for text in one if isinstance(text, str)] for one in known]
     return any(one.version == other.version and one.overlaps(other) for one in nets[0] for other in nets[1])
 
 
 def asked(properties: Mapping[str, object], name: str) -> object:
-    """A property as `comes_after` sees it, also by its old name; None where it is not given, or not known."""
+    """Return a property as `comes_after` sees it, also by its old name; None if it is missing or unknown."""
     value = properties.get(name)
     if value is None:
         value = properties.get(f"{name}_id")
@@ -141,6 +149,6 @@ def asked(properties: Mapping[str, object], name: str) -> object:
 
 
 def same(own: Mapping[str, object], mine: str, other: Mapping[str, object], its: str) -> bool:
-    """Whether two properties, as `comes_after` sees them, name the same thing."""
+    """True if two properties, as `comes_after` sees them, name the same object."""
     value = asked(own, mine)
     return value is not None and value == asked(other, its)

@@ -1,4 +1,4 @@
-"""Floating IPs, and what they lead to."""
+"""Floating IPs, their associations and port forwarding."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,12 +10,12 @@ from heatlite.resources.neutron.base import Link, NeutronResource, Unnamed, aske
 from heatlite.resources.neutron.routers import leads_out
 
 JOINED = frozenset({"OS::Neutron::Port", "OS::Neutron::Router", "OS::Neutron::RouterInterface"})
-"""What a floating IP that leads to a port keeps from going."""
+"""Types whose deletion an associated floating IP blocks."""
 WAYS_OUT = frozenset({"OS::Neutron::Router", "OS::Neutron::RouterGateway", "OS::Neutron::RouterInterface"})
 
 
 def leads_by(address: JsonMap, gone: Resource[Schema]) -> bool:
-    """Whether a floating IP leads to a port, or by a router or one of its interfaces."""
+    """True if a floating IP depends on the object: its port, its router, or an interface of that router."""
     key = str(gone.physical_id)
     return address.get("port_id") == key or address.get("router_id") == key.partition(":")[0]
 
@@ -43,7 +43,7 @@ class FloatingIPProps(Schema):
 
 
 class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP", kind="network.ip"):
-    """An address in an external network."""
+    """A floating IP: an address in an external network."""
 
     named = False
     shown = {
@@ -61,7 +61,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """Of the routers that lead to its network, and of what connects its port with them (Heat)."""
+        """True for routers of its external network, and for the interfaces that its port may need, as in Heat."""
         return leads_out(own, kind, other, asked(own, "floating_network"))
 
     def update_args(self, change: Change) -> JsonMap:
@@ -91,18 +91,18 @@ class FloatingIPAssociationProps(Schema):
 class FloatingIPAssociation(
     Link[FloatingIPAssociationProps], type="OS::Neutron::FloatingIPAssociation", kind="network.ip"
 ):
-    """Has a floating IP lead to a port. Its id is ``floating-ip:port``, of the ids of both."""
+    """Associates a floating IP with a port. The physical id is ``floating-ip:port``, of the ids of both."""
 
     after = WAYS_OUT
     joins = JOINED
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """Of what connects the port with the outside (Heat)."""
+        """True for the interfaces and gateways that connect the port to the outside, as in Heat."""
         return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """Another floating IP that is to lead to its port."""
+        """True if the other resource associates another floating IP with the same port."""
         own = self.facts.properties
         same = [own.get(name) == properties.get(name) for name in ("floatingip_id", "port_id", "fixed_ip_address")]
         return same == [False, True, True]
@@ -115,7 +115,7 @@ class FloatingIPAssociation(
         return None
 
     def fetch(self) -> JsonMap:
-        """The floating IP, if it leads to the port."""
+        """Return the floating IP. Raises CloudNotFound unless it is associated with the port."""
         address, _, port = str(self.physical_id).partition(":")
         if self.physical_id is not None:
             found = self.map(self.service("get_ip", address))
@@ -128,7 +128,7 @@ class FloatingIPAssociation(
         return None if live is None else {name: value for name, value in live.items() if name == "fixed_ip_address"}
 
     def find(self) -> str | None:
-        return None  # to make it once more changes nothing
+        return None  # associating is idempotent
 
     def let_go(self, gone: Resource[Schema]) -> None:
         if leads_by(self.seen, gone):
@@ -141,7 +141,7 @@ class FloatingIPAssociation(
         return self.handle_create()
 
     def undo(self, physical_id: str) -> None:
-        self.fetch()  # somebody may have had it lead to another port
+        self.fetch()  # it may have been associated with another port since
         self.service("update_ip", physical_id.partition(":")[0], port_id=None)
 
 
@@ -161,7 +161,7 @@ class FloatingIPPortForwardProps(Schema):
 class FloatingIPPortForward(
     Unnamed[FloatingIPPortForwardProps], type="OS::Neutron::FloatingIPPortForward", kind="network.port_forwarding"
 ):
-    """Has one port of a floating IP lead to a port of a machine."""
+    """Forwards one port of a floating IP to a port of a machine."""
 
     support_status = SupportStatus(version="19.0.0")
     within = "floating_ip"
@@ -171,7 +171,7 @@ class FloatingIPPortForward(
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """Of what connects the machine with the outside (Heat)."""
+        """True for the interfaces and gateways that connect the machine to the outside, as in Heat."""
         return kind != "OS::Neutron::Router" and leads_out(own, kind, other, None)
 
     def handle_create(self) -> Json:
@@ -186,7 +186,10 @@ class FloatingIPPortForward(
                 self.handle_delete()
 
     def handle_update(self, change: Change) -> Json:
-        """Made anew where what it leads through has been: it may have gone with that, or lead by an old router."""
+        """Update the forwarding; replace it if only its path has been replaced.
+
+        The forwarding may be gone together with the old path, or still use an old router.
+        """
         if not change.changed:
             raise ReplaceResource
         try:

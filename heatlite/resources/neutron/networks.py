@@ -26,7 +26,7 @@ class NetProps(ValueSpecs, Tagged):
 
 
 class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.network"):
-    """A network that servers and routers are connected by."""
+    """A virtual network, to which servers and routers are connected."""
 
     ready = NeutronResource.WORKING
     shown = {
@@ -82,7 +82,7 @@ class ProviderNetProps(Tagged):
 
 
 class ProviderNet(NeutronResource[ProviderNetProps], type="OS::Neutron::ProviderNet", kind="network.network"):
-    """A network that is laid onto a physical one; only administrators may make one."""
+    """A network mapped to a physical network; only administrators may create one."""
 
     support_status = SupportStatus(version="2014.1")
     ready = NeutronResource.WORKING
@@ -159,7 +159,7 @@ def _is_address(text: str) -> bool:
 
 
 class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="network.subnet"):
-    """The addresses of a network."""
+    """A subnet: a range of addresses of a network."""
 
     shown = {
         "name": (str, "Its name."),
@@ -179,7 +179,10 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
     )
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One of the same network whose addresses it has; those of a pool would be others, and its ports would stay."""
+        """True if the other subnet is of the same network and overlaps with this one.
+
+        Subnets of a pool always exclude each other: the new addresses would differ, and ports would keep the old ones.
+        """
         own, new = self.facts.properties, properties
         if own.get("network") != new.get("network"):
             return False
@@ -197,7 +200,7 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
         return {name: value for name, value in args.items() if name != "allocation_pools" or value is not None}
 
     def _with_gateway(self, args: JsonMap) -> JsonMap:
-        """No gateway is a null for the service."""
+        """Send null for "no gateway"."""
         if args.get("gateway_ip") in NO_GATEWAY:
             args["gateway_ip"] = None
         return args

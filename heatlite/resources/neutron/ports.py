@@ -9,11 +9,11 @@ from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs,
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
 DEFAULT_GROUP = "default"
-"""The security group that every project has."""
+"""The security group that every project has by default."""
 
 
 LEAD_HERE = frozenset({"OS::Neutron::FloatingIP", "OS::Neutron::FloatingIPAssociation"})
-"""What leads to one of a port's addresses."""
+"""Types that associate an address with a port."""
 
 
 class AddressPair(Schema):
@@ -62,7 +62,7 @@ class PortProps(ValueSpecs, Tagged):
 
 
 class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.port"):
-    """A place where a machine can be connected to a network."""
+    """A port: it connects a machine to a network."""
 
     shown = {
         "admin_state_up": (str, "Whether it carries traffic."),
@@ -88,11 +88,11 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Of the subnets of its network: without them it would have no address (Heat)."""
+        """True for the subnets of its network, as in Heat: without them the port would have no address."""
         return same(own, "network", other, "network")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One of the same network that is to have an address of its own, or its hardware address."""
+        """True if the other port has the same network, and shares a fixed IP or the MAC address."""
         own = self.facts.properties
         if own.get("network") != properties.get("network"):
             return False
@@ -109,7 +109,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
         if not change.changed and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
-            # It has let go of its addresses.
+            # `let_go` has removed its addresses.
             given = self.sent(frozenset({"fixed_ips"}))["fixed_ips"]
             args["fixed_ips"] = places(self.cloud, self.props.network) if given is None else given
         return {name: value for name, value in args.items() if value is not None or name not in KEPT}
@@ -118,7 +118,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         return {"fixed_ips": []} if self.props.no_fixed_ips else {}
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Give up its addresses in a subnet."""
+        """Remove the port's addresses in a subnet."""
         held = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
         left: list[Json] = [one for one in held if one["subnet_id"] != gone.physical_id]
         if len(left) < len(held):
@@ -128,22 +128,22 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             self.service("update_port", self.physical_id, fixed_ips=left)
 
     def attr_network(self) -> Mapping[str, Json] | None:
-        """Everything that the service tells of the network that it is part of."""
+        """All attributes of its network."""
         network = self.seen.get("network_id")
         return self.map(self.service("get_network", network)) if network is not None else None
 
     def attr_subnets(self) -> list[Json]:
-        """Everything that the service tells of the subnets of its addresses."""
+        """All attributes of the subnets of its addresses."""
         addresses = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
         return [self.service("get_subnet", one["subnet_id"]) for one in addresses]
 
 
 def _asked(properties: Mapping[str, object]) -> set[str]:
-    """The addresses that properties ask for, as far as they are known."""
+    """Return the known addresses that properties request."""
     given = properties.get("fixed_ips")
     maps = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     return {one["ip_address"] for one in maps if isinstance(one.get("ip_address"), str)}
 
 
 KEPT = frozenset({"fixed_ips", "port_security_enabled", "propagate_uplink_status"})
-"""What the service does not take null for: where the template says nothing any more, it stays as it is."""
+"""Attributes that do not accept null: without a value in the template they stay unchanged."""

@@ -15,7 +15,7 @@ class QoSPolicyProps(Schema):
 
 
 class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", kind="network.qos_policy"):
-    """What ports and networks may send; only administrators may make one."""
+    """A QoS policy: traffic rules for ports and networks; only administrators may create one."""
 
     support_status = SupportStatus(version="6.0.0")
     plural = "qos_policies"
@@ -59,7 +59,7 @@ class MinimumPacketRateProps(RuleProps):
 class QoSBandwidthLimitRule(
     Unnamed[BandwidthLimitProps], type="OS::Neutron::QoSBandwidthLimitRule", kind="network.qos_bandwidth_limit_rule"
 ):
-    """How much may be sent."""
+    """A bandwidth limit."""
 
     support_status = SupportStatus(version="6.0.0")
     within = "policy"
@@ -69,7 +69,7 @@ class QoSBandwidthLimitRule(
 class QoSDscpMarkingRule(
     Unnamed[DscpMarkingProps], type="OS::Neutron::QoSDscpMarkingRule", kind="network.qos_dscp_marking_rule"
 ):
-    """The mark that packets get."""
+    """A DSCP mark for packets."""
 
     support_status = SupportStatus(version="7.0.0")
     within = "policy"
@@ -81,7 +81,7 @@ class QoSMinimumBandwidthRule(
     type="OS::Neutron::QoSMinimumBandwidthRule",
     kind="network.qos_minimum_bandwidth_rule",
 ):
-    """How much can be sent for certain."""
+    """A guaranteed minimum bandwidth."""
 
     support_status = SupportStatus(version="14.0.0")
     within = "policy"
@@ -93,7 +93,7 @@ class QoSMinimumPacketRateRule(
     type="OS::Neutron::QoSMinimumPacketRateRule",
     kind="network.qos_minimum_packet_rate_rule",
 ):
-    """How many packets can be sent for certain."""
+    """A guaranteed minimum packet rate."""
 
     support_status = SupportStatus(version="19.0.0")
     within = "policy"

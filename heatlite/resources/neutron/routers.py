@@ -1,4 +1,4 @@
-"""Routers, what they connect, and their routes."""
+"""Routers, their interfaces, gateways and routes."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -39,7 +39,7 @@ class RouterProps(ValueSpecs, Tagged):
 
 
 class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):
-    """Passes packets between networks."""
+    """A router: it forwards packets between networks."""
 
     ready = NeutronResource.WORKING
     shown = {
@@ -53,7 +53,7 @@ class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="net
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Of the subnets of its external network: it has an address there (Heat)."""
+        """True for the subnets of its external network, as in Heat: the router has an address there."""
         gateway = own.get("external_gateway_info")
         return isinstance(gateway, Mapping) and same(gateway, "network", other, "network")
 
@@ -99,7 +99,10 @@ class RouterInterfaceProps(Schema):
 class RouterInterface(
     Link[RouterInterfaceProps], type="OS::Neutron::RouterInterface", kind="network.router_interface"
 ):
-    """Connects a subnet to a router. Its id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given."""
+    """Connects a subnet to a router.
+
+    The physical id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given.
+    """
 
     joins = frozenset({"OS::Neutron::Router", "OS::Neutron::Subnet"})
     blocks = frozenset({"OS::Neutron::Port"})
@@ -109,12 +112,14 @@ class RouterInterface(
             super().let_go(gone)
 
     def takes(self, other: Resource[Schema]) -> bool:
-        """The port by which the router is connected (the service removes it)."""
+        """True for the port that connects the router: the service deletes it with the interface."""
         return other.physical_id is not None and other.physical_id == self.facts.properties.get("port")
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """Another interface of its router, or to its subnet, whose gateway it is; but the same one is taken over:
-        floating IPs may need it."""
+        """True if the other interface has the same router, subnet or port.
+
+        An identical interface is taken over instead, because floating IPs may need it.
+        """
         names = ("router", "subnet", "port")
         own, new = [[values.get(name) for name in names] for values in (self.facts.properties, properties)]
         return own != new and any(one is not None and one == other for one, other in zip(own, new, strict=True))
@@ -132,13 +137,13 @@ class RouterInterface(
 
     @staticmethod
     def _place(physical_id: str) -> tuple[str, str, str]:
-        """Router, ``subnet`` or ``port``, and the id of that: from when it was made."""
+        """Return the router, ``subnet`` or ``port``, and the id of that, as they were at creation."""
         router, _, place = physical_id.partition(":")
         kind, _, key = place.partition("_id=")
         return router, kind, key
 
     def fetch(self) -> JsonMap:
-        """The router's port."""
+        """Return the router's port."""
         if self.physical_id is None:
             raise CloudNotFound("network.ports", f"{self.name} has not been made")
         return self._port(self.physical_id)
@@ -176,14 +181,14 @@ class RouterGatewayProps(Schema):
 
 
 class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway", kind="network.router_gateway"):
-    """Connects a router with the outside; external_gateway_info of a router does the same."""
+    """Connects a router to an external network; a router's external_gateway_info does the same."""
 
     support_status = SupportStatus("HIDDEN", "5.0.0", "Give the router external_gateway_info instead.")
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::Subnet"})
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
-        """Of the interfaces of its router, and of the subnets of its network (Heat)."""
+        """True for the interfaces of its router and the subnets of its network, as in Heat."""
         if kind == "OS::Neutron::Subnet":
             return same(own, "network", other, "network")
         return same(own, "router", other, "router")
@@ -195,7 +200,7 @@ class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway",
         return None
 
     def fetch(self) -> JsonMap:
-        """The router's gateway."""
+        """Return the router's gateway."""
         router, _, network = str(self.physical_id).partition(":")
         if self.physical_id is not None:
             gateway = self.map(self.service("get_router", router)).get("external_gateway_info")
@@ -204,10 +209,10 @@ class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway",
         raise CloudNotFound("network.get_router", f"Router {router} has no gateway to network {network}")
 
     def find(self) -> str | None:
-        return None  # to make it once more changes nothing
+        return None  # setting the gateway is idempotent
 
     def undo(self, physical_id: str) -> None:
-        self.fetch()  # somebody may have set another gateway
+        self.fetch()  # another gateway may have been set since
         self.service("update_router", physical_id.partition(":")[0], external_gateway_info=None)
 
 
@@ -222,7 +227,7 @@ class ExtraRouteSetProps(Schema):
 
 
 class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet", kind="network.router"):
-    """Routes of a router beside those to the networks that it connects."""
+    """Additional routes of a router, besides those to its connected networks."""
 
     support_status = SupportStatus(version="14.0.0")
     alone = frozenset({"router"})
@@ -231,11 +236,11 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Of what connects its router with the machines that it sends to (Heat)."""
+        """True for the interfaces and gateways of its router, as in Heat: they lead to the routes' next hops."""
         return same(own, "router", other, "router")
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Of an interface of its router."""
+        """Remove the routes if an interface of the router is about to be deleted."""
         if str(gone.physical_id).partition(":")[0] == str(self.physical_id).partition(":")[0]:
             super().let_go(gone)
 
@@ -250,7 +255,7 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
 
     @staticmethod
     def _routes(properties: Mapping[str, object]) -> list[Json]:
-        """The routes of coerced properties."""
+        """Return the routes in coerced properties."""
         routes = properties.get("routes")
         return list(routes) if isinstance(routes, list) else []
 
@@ -262,7 +267,7 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
             self.service(verb, self.props.router, {"router": {"routes": routes}})
 
     def fetch(self) -> JsonMap:
-        """The router, if it has all of the routes."""
+        """Return the routes. Raises CloudNotFound unless the router has all of them."""
         known = self._known() if self.physical_id is not None else []
         lost = [one for one in self._routes(self.facts.before or self.facts.properties) if one not in known]
         if lost or self.physical_id is None:
@@ -288,8 +293,11 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
 
 
 def leads_out(own: Mapping[str, object], kind: str, other: Mapping[str, object], external: object) -> bool:
-    """Whether what has `external` for its outer network waits for a router's gateway, or for an interface that its
-    port may need (Heat)."""
+    """True if a floating IP waits for the other resource, as in Heat.
+
+    That is a router's gateway, or an interface for its port. `external` is the external network of the floating IP,
+    None if that is unknown.
+    """
     if kind == "OS::Neutron::RouterInterface":
         return own.get("port_id") is not None or own.get("internal_port") is not None
     if kind == "OS::Neutron::Router":

@@ -47,7 +47,7 @@ class SecurityGroupProps(Schema):
 
 class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::SecurityGroup",
                     kind="network.security_group"):  # fmt: skip
-    """What ports let through."""
+    """A security group: firewall rules of ports."""
 
     support_status = SupportStatus(version="2014.1")
 
@@ -68,11 +68,13 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
         return {name: value for name, value in args.items() if value is not None}
 
     def _set_rules(self) -> None:
-        """Remove what is not wanted and add what is; what stays lets packets through all the time. Rules that are not
-        the group's own (OS::Neutron::SecurityGroupRule) are left alone."""
+        """Add missing rules and delete surplus ones; unchanged rules stay in effect throughout.
+
+        Rules of other resources (OS::Neutron::SecurityGroupRule) are not touched.
+        """
         wanted = self._wanted()
         there = cast(list[JsonMap], self.service("security_group_rules", security_group_id=self.physical_id))
-        own = cast(list[Json], self.data.get("rules", [rule["id"] for rule in there]))  # a new group's are all its own
+        own = cast(list[Json], self.data.get("rules", [rule["id"] for rule in there]))  # a new group owns all
         kept: list[Json] = []
         for rule in there:
             if any(_is(rule, one) for one in wanted):
@@ -86,7 +88,7 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
         self.data["rules"] = kept
 
     def _wanted(self) -> list[JsonMap]:
-        """The rules as the service calls them. Without one for what goes out, everything may (Heat)."""
+        """Return the rules for the service. Without an egress rule, all egress is allowed, as in Heat."""
         field = self.schema.fields["rules"]
         written = cast(list[JsonMap], self.resolved(self.facts.properties).get("rules") or [])
         found: list[JsonMap] = []
@@ -105,7 +107,7 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
 
 
 WHAT = ("direction", "ethertype", "protocol", "port_range_min", "port_range_max", BY_GROUP, BY_PREFIX)
-"""What makes a rule: the service takes no two that are the same in these."""
+"""The attributes that identify a rule: the service rejects duplicates of them."""
 
 
 def _is(rule: JsonMap, other: JsonMap) -> bool:
@@ -149,13 +151,13 @@ class SecurityGroupRuleProps(Schema):
 
 class SecurityGroupRule(NeutronResource[SecurityGroupRuleProps], type="OS::Neutron::SecurityGroupRule",
                         kind="network.security_group_rule"):  # fmt: skip
-    """One of the things that a security group lets through."""
+    """A rule of a security group."""
 
     support_status = SupportStatus(version="7.0.0")
     named = False
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """A rule that differs in its description at most."""
+        """True if the other rule is equal, apart from its description."""
         before = self.facts.properties
         return all(
             field.given(before) == field.given(properties)

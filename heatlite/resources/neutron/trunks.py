@@ -1,4 +1,4 @@
-"""Trunks."""
+"""The type of trunks."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -23,7 +23,7 @@ class TrunkProps(Schema):
 
 
 class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="network.trunk"):
-    """Several ports by which a machine is connected as if they were one."""
+    """A trunk: a parent port through which a machine reaches several other ports."""
 
     support_status = SupportStatus(version="9.0.0")
     shown = {"port_id": (str, "The id of the parent port.")}
@@ -31,11 +31,11 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
     blocks = frozenset({"OS::Neutron::Port"})
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One that is to have one of its ports."""
+        """True if the other trunk is to have one of the same ports."""
         return bool(_ports(self.facts.properties) & _ports(properties))
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Give up a port that is reached through the parent."""
+        """Remove a subport from the trunk."""
         now = cast(list[JsonMap], self.seen.get("sub_ports") or [])
         left: list[Json] = [{"port_id": one["port_id"]} for one in now if one["port_id"] == gone.physical_id]
         if left:
@@ -65,7 +65,7 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
 
 
 def _ports(properties: Mapping[str, object]) -> set[str]:
-    """The ports that properties name, as far as they are known."""
+    """Return the known ports that properties name."""
     given = properties.get("sub_ports")
     subs = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
     named = [properties.get("port"), *(one.get("port") for one in subs)]

@@ -1,4 +1,4 @@
-"""The disks of a server: what it boots from, and what else it has from the start."""
+"""The disks of a server: its boot disk and further ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def _one_of(values: Mapping[str, object]) -> str | None:
 
 
 def fault(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> str | None:
-    """What is wrong with the disks of a server, or None."""
+    """Return the error in the disks of a server, or None."""
     for one in disks:
         text = one.fault()
         if text is not None:
@@ -91,14 +91,17 @@ def _may_boot(disk: DiskV2) -> bool:
 
 
 def boots_from(disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> Disk | DiskV2 | None:
-    """The disk that a server without an image boots from."""
+    """Return the disk that a server without an image boots from."""
     named: list[Disk | DiskV2] = [one for one in disks if one.device_name.endswith("vda")]
     first = [two for two in disks_v2 if two.boot_index == 0] or [two for two in disks_v2 if _may_boot(two)]
     return next(iter([*named, *first]), None)
 
 
 def restored(properties: JsonMap, snapshot: str) -> JsonMap:
-    """Coerced properties of a server without an image, whose boot disk is made of a volume snapshot."""
+    """Return the coerced properties of a server with a volume snapshot as its boot disk.
+
+    The server has no image.
+    """
     first, second = (cast(list[JsonMap], properties.get(name) or []) for name in FORMS)
     disks, disks_v2 = [Disk(one) for one in first], [DiskV2(two) for two in second]
     boot = boots_from(disks, disks_v2)
@@ -112,15 +115,17 @@ def restored(properties: JsonMap, snapshot: str) -> JsonMap:
 
 
 def of_image(image: JsonMap) -> list[JsonMap]:
-    """The volume snapshots that an image of a server that boots from a volume is made of: maps with ``snapshot_id`` and
-    ``boot_index``."""
+    """Return the volume snapshots in an image of a volume-backed server.
+
+    They are maps with ``snapshot_id`` and ``boot_index``.
+    """
     said = cast(JsonMap, image.get("properties") or {}).get("block_device_mapping")
     found = cast(list[JsonMap], json.loads(said) if isinstance(said, str) else said or [])
     return [one for one in found if one.get("snapshot_id") is not None]
 
 
 def volumes_of(properties: Mapping[str, object], deleted: bool = False) -> set[object]:
-    """The volumes that a server is given, as properties name them; with `deleted` those that go with it."""
+    """Return the volumes that properties name; with `deleted` those that are deleted with the server."""
     lists = [given for name in FORMS if isinstance(given := properties.get(name), list)]
     found = [one for given in lists for one in given if isinstance(one, Mapping)]
     return {
@@ -131,7 +136,7 @@ def volumes_of(properties: Mapping[str, object], deleted: bool = False) -> set[o
 
 
 def mapping(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> list[Json]:
-    """The disks as the service wants them (``block_device_mapping_v2``); nothing: the image alone."""
+    """Return the disks as ``block_device_mapping_v2`` of the service; [] if the image is the only one."""
     made = [_first_form(one) for one in disks] + [_second_form(one) for one in disks_v2]
     if not made:
         return []

@@ -1,4 +1,4 @@
-"""How large servers are. For administrators."""
+"""The type of flavors. For administrators."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,7 +30,7 @@ class FlavorProps(Schema):
 
 
 class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.flavor"):
-    """The size of servers: processors, memory, disks."""
+    """A flavor: the size of servers in processors, memory and disks."""
 
     support_status = SupportStatus(version="2014.2")
     unique_name = True
@@ -42,7 +42,7 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
         return super().excludes(properties) or own is not None and own == properties.get("flavorid")
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Here, so that a flavor that was found after a crash has them too."""
+        """Set extra specs and access here, so that a flavor found after a crash has them, too."""
         self._set_specs(set())
         for project in self.props.tenants:
             self._let_in(project)
@@ -73,13 +73,13 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
         return self.props.extra_specs or {}
 
     def _let_in(self, project: str) -> None:
-        with suppress(CloudConflict):  # it may already
+        with suppress(CloudConflict):  # it has access already
             self.service("flavor_add_tenant_access", self.physical_id, project)
 
     def attr_is_public(self) -> bool:
-        """Whether all projects may use it."""
+        """True if all projects may use it."""
         return bool(self.seen.get("os-flavor-access:is_public"))
 
     def attr_extra_specs(self) -> dict[str, Json]:
-        """What else its servers have."""
+        """Its extra specs."""
         return cast(JsonMap, self.seen.get("extra_specs") or {})

@@ -1,4 +1,4 @@
-"""Where servers run: groups of servers that are kept together or apart, groups of hosts."""
+"""Placement of servers: server groups and host aggregates."""
 
 from contextlib import suppress
 from typing import cast
@@ -32,13 +32,16 @@ class ServerGroupProps(Schema):
 
 
 class ServerGroup(CloudResource[ServerGroupProps], type="OS::Nova::ServerGroup", kind="compute.server_group"):
-    """Servers that are kept on one host, or on different ones: the hint `group` of a server names it."""
+    """A group of servers to be kept on one host or on different ones.
+
+    Servers name it in the scheduler hint `group`.
+    """
 
     support_status = SupportStatus(version="2014.2")
     kept_when_well = True
 
     def asked(self, mark: JsonMap) -> JsonMap:
-        return {}  # the service lists all that there are
+        return {}  # the service cannot filter its list
 
     def create_args(self) -> JsonMap:
         args = {**self.sent(), "policy": self.props.policies[0]}
@@ -58,17 +61,17 @@ class HostAggregateProps(Schema):
 
 
 class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggregate", kind="compute.aggregate"):
-    """Hosts that have something in common. For administrators."""
+    """A host aggregate: a group of hosts with common metadata. For administrators."""
 
     support_status = SupportStatus(version="6.0.0")
     unique_name = True
     alone = frozenset({"name"})
 
     def asked(self, mark: JsonMap) -> JsonMap:
-        return {}  # the service lists all that there are
+        return {}  # the service cannot filter its list
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Here, so that one that was found after a crash has them too."""
+        """Set metadata and hosts here, so that an aggregate found after a crash has them, too."""
         self._set_metadata({})
         self._set_hosts([])
         return True
@@ -99,7 +102,7 @@ class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggre
                     self.service("add_host_to_aggregate", self.physical_id, host)
 
     def handle_delete(self) -> Json:
-        """The service removes only those without hosts."""
+        """Remove the hosts, then delete: the service deletes only empty aggregates."""
         if self.physical_id is not None:
             for host in cast(list[str], self.seen.get("hosts") or []):
                 with suppress(CloudNotFound):

@@ -17,10 +17,10 @@ class KeyPairProps(Schema):
 
 
 class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compute.keypair"):
-    """A key pair that people log in to servers with.
+    """A key pair for logins to servers.
 
-    There is one of a name: a key pair that takes the place of another of the same name is made when that is removed,
-    and a rollback makes that anew, of its public key.
+    Names are unique. A key pair that replaces another of the same name is created after the other is deleted; a
+    rollback recreates the old one from its public key.
     """
 
     lasting_reference = True
@@ -37,14 +37,17 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         return self.map(self.service("get_keypair", self.physical_id, **self._whose))
 
     def survey(self) -> bool:
-        """A key pair that has the name already is somebody else's, or that which this one takes the place of."""
+        """Record the key pair that already has the name: a foreign one, or the one to be replaced."""
         if "before" in self.data:
             return False
         self.data["before"] = _key(self._there())
         return True
 
     def find(self) -> str | None:
-        """One whose private key was to be kept, and is lost, is removed: another one is made."""
+        """Return the key pair of an interrupted attempt.
+
+        If its private key was to be saved, that is lost, so the key pair is deleted and created again.
+        """
         there, given = self._there(), self.props.public_key
         if not there or "before" not in self.data or _key(there) == self.data["before"]:
             return None
@@ -68,17 +71,17 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
 
     @property
     def _kept(self) -> JsonMap:
-        """What is known of the key that was made: ``public_key`` and ``type``."""
+        """The stored ``public_key`` and ``type`` of the created key."""
         return cast(JsonMap, self.data.get("key") or {})
 
     def _is(self, key: JsonMap) -> bool:
-        """Whether the key of the template is one that is there already."""
+        """True if the template's public key equals an existing key pair of the same name."""
         if self.props.public_key is None or key.get("public_key") != self.props.public_key:
             return False
         return key.get("type") == (self.props.type or "ssh") and _key(self._there()) == key
 
     def _there(self) -> JsonMap:
-        """The key pair that has the name now; empty where there is none."""
+        """Return the key pair that has the name now; {} if there is none."""
         try:
             return self.map(self.service("get_keypair", self.props.name, **self._whose))
         except CloudNotFound:
@@ -86,11 +89,11 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
 
     def handle_delete(self) -> Json:
         if self.physical_id is None or _key(self._there()) != self._kept:
-            return None  # it is gone, or the name is that of the one which has taken this one's place
+            return None  # it is gone, or its replacement has the name
         latter = _of_name(self.facts.latter(), self.props.name)
         former = _of_name(self.facts.former(), self.props.name)
         if any(other is not None and other._kept == self._kept for other in (latter, former)):
-            return None  # they have the key together
+            return None  # both resources share the key
         with suppress(CloudNotFound):
             self.service("delete_keypair", self.physical_id, **self._whose)
         if former is not None and former._kept:
@@ -105,12 +108,12 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         return str(self.seen.get("public_key") or "")
 
     def attr_private_key(self) -> str:
-        """The private key, if it was to be kept."""
+        """The private key, if save_private_key is set."""
         return str(self.data.get("private_key") or "")
 
 
 def _key(thing: JsonMap) -> JsonMap:
-    """What a key pair is, apart from its name."""
+    """Return the type and the public key of a key pair."""
     return {name: thing[name] for name in ("public_key", "type") if thing.get(name) is not None}
 
 

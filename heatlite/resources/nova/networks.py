@@ -1,7 +1,7 @@
-"""The networks of a server, and the ports by which it is connected to them.
+"""The networks of a server and its ports in them.
 
-A server has a port of its own for each network that it is to be connected to, unless the template gives one: so its
-addresses are known before it is built, and a server that takes its place gets them.
+A server has a port of its own for each network, unless the template gives one. So its addresses are known before it is
+built, and its replacement can keep them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ WHERE: Final = ("network", "port", "subnet", "allocate_network")
 
 
 def fault(nics: Sequence[Nic]) -> str | None:
-    """What is wrong with the networks of a server, or None."""
+    """Return the error in the networks of a server, or None."""
     if any(nic.allocate_network is not None for nic in nics) and len(nics) > 1:
         return "allocate_network cannot be given beside other networks"
     for nic in nics:
@@ -70,16 +70,17 @@ def fault(nics: Sequence[Nic]) -> str | None:
 
 
 PATIENCE: Final = 120.0
-"""Seconds that a server has to let go of a port."""
+"""Seconds until another server has to have released a port."""
 PORT_KEYS: Final = ("network", "subnet", "port", "fixed_ip")
-"""What makes another port of one of the networks where it changes."""
+"""Properties of a network whose change needs another port."""
 
 
 class Ports:
     """The ports of one server.
 
-    In the server's `data`: `nics`, the wanted ones in their order, each ``{"port": id, "made": bool, "spec": what the
-    template says}``; `taken`, port → the server that had it before; `leaving`, those that it is to lose.
+    The server's `data` holds three entries. `nics`: the wanted ports in order, each ``{"port": id, "made": bool,
+    "spec": the template's network}``. `taken`: port → the server that had it before. `leaving`: the ports to be
+    detached.
     """
 
     def __init__(self, server: CloudResource[Any]) -> None:
@@ -101,12 +102,12 @@ class Ports:
     def _call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         return self._server.cloud.call(verb, *arguments, **attributes)
 
-    # -- before the server is made -------------------------------------------------------------------
+    # -- before the server's creation ----------------------------------------------------------------
 
     def prepare(self, specs: Sequence[JsonMap], groups: list[Json] | None, again: bool) -> None:
-        """Have a port for each network. `again`: an attempt that was cut off may have made some of them.
+        """Prepare a port for each network. `again`: an interrupted attempt may have created some of them.
 
-        Raises CloudError; what was made is in `nics` then.
+        Raises CloudError; `nics` then has the ports created so far.
         """
         self._data["nics"] = []
         self._data.pop("asked_at", None)
@@ -129,8 +130,10 @@ class Ports:
         theirs: Sequence[JsonMap] = (),
         other: Sequence[JsonMap] = (),
     ) -> str:
-        """The port that is given, that the server before this one had (`theirs`), or a new one. `other`: those that
-        are for other networks, though they may be called the same."""
+        """Return the given port, a port of the replaced server (`theirs`), or a new one.
+
+        `other` are ports of other networks, which may have the same name.
+        """
         if spec.get("port") is not None:
             return str(spec["port"])
         for nic in theirs:
@@ -156,7 +159,7 @@ class Ports:
         return True
 
     def _body(self, spec: JsonMap) -> JsonMap:
-        """A new port, as the network service wants it."""
+        """Return the attributes of a new port."""
         network, subnet = spec.get("network"), spec.get("subnet")
         if network is None:
             network = cast(JsonMap, self._call("network.get_subnet", subnet))["network_id"]
@@ -168,13 +171,13 @@ class Ports:
         return body | _extra(spec)
 
     def _lead_to(self, spec: JsonMap, port: str) -> None:
-        """Have the floating IP lead to the port."""
+        """Associate the floating IP with the port."""
         if spec.get("floating_ip") is not None:
             fixed: JsonMap = {} if spec.get("fixed_ip") is None else {"fixed_ip_address": spec["fixed_ip"]}
             self._call("network.update_ip", spec["floating_ip"], port_id=port, **fixed)
 
     def _take(self, port: str, former: CloudResource[Any]) -> None:
-        """Take a port from the server before this one; `ready` tells when it is free."""
+        """Detach a port from the replaced server; `ready` tells when it is free."""
         if former.physical_id is None:
             return
         self._taken[port] = former.physical_id
@@ -183,11 +186,11 @@ class Ports:
         except CloudConflict:
             if former.status_of(former.seen) not in former.broken:
                 raise
-            # Of a server in such a state the service takes no port away.
+            # The service detaches no port from a server in such a state.
             self._call("network.update_port", port, device_id="", device_owner="")
 
     def ready(self) -> bool:
-        """Whether the ports that were another server's are free. Raises CloudError where they should be by now."""
+        """True if the ports of the replaced server are free. Raises CloudError after a timeout."""
         held = [key for key in self._taken if self._port(key).get("device_id")]
         since = cast(float, self._data.setdefault("asked_at", self._server.facts.now()))
         if held and self._server.facts.now() > since + PATIENCE:
@@ -199,7 +202,7 @@ class Ports:
         return cast(JsonMap, self._call("network.get_port", key))
 
     def wanted(self, specs: Sequence[JsonMap] | None) -> Json:
-        """The networks as the service that makes the server wants them, with the ports that were prepared."""
+        """Return the networks for the creation of the server, with the prepared ports."""
         if specs and specs[0].get("allocate_network") is not None:
             return specs[0]["allocate_network"]
         if not specs:
@@ -211,12 +214,12 @@ class Ports:
         return made
 
     def _any_network(self) -> bool:
-        """Whether there is one to be connected to; where there is none, a server has none (Heat)."""
+        """True if there is a network for the server; without one it gets none, as in Heat."""
         known = cast(list[JsonMap], self._call("network.networks"))
         return any(not one.get("router:external") or one.get("shared") for one in known)
 
     def remember(self, specs: Sequence[JsonMap], server_id: str) -> None:
-        """Find out about the ports of a server that was made by an attempt that was cut off."""
+        """Find the ports of a server that an interrupted attempt created."""
         ports = cast(list[JsonMap], self._call("network.ports", device_id=server_id))
         theirs = [str(nic["port"]) for nic in _nics_of(self._server.facts.former())]
         self._data["nics"] = []
@@ -227,16 +230,16 @@ class Ports:
                 port = str(spec.get("port") or own[0])
                 self.nics.append({"port": port, "made": spec.get("port") is None, "spec": spec})
 
-    # -- after it is gone ----------------------------------------------------------------------------
+    # -- after the server's deletion -----------------------------------------------------------------
 
     def release(self) -> None:
-        """Remove the ports that were made for the server, and give back what it had from the one before it."""
+        """Delete the ports that were created for the server, and give taken ones back to the replaced server."""
         for nic in [*self.nics, *self._leaving]:
             port = str(nic["port"])
             with suppress(CloudNotFound):
                 owner = self._port(port).get("device_id")
                 if owner not in ("", None, self._server.physical_id):
-                    continue  # the server that takes this one's place has it now
+                    continue  # the replacement of this server has it now
                 if self._given_back(port) or not nic["made"]:
                     continue
                 self._call("network.delete_port", port)
@@ -244,7 +247,7 @@ class Ports:
         self._data["leaving"] = []
 
     def _given_back(self, port: str) -> bool:
-        """A server that could not take another's place leaves it what it had."""
+        """Attach a port taken from the replaced server to that again. True on success."""
         before = self._taken.get(port)
         former = self._server.facts.former()
         if before is None or former is None or former.physical_id != before:
@@ -252,14 +255,14 @@ class Ports:
         try:
             self._call("compute.create_server_interface", before, port_id=port)
         except (CloudNotFound, CloudConflict):
-            return False  # it is gone, or about to go
+            return False  # the server is gone or being deleted
         del self._taken[port]
         return True
 
     # -- changes -------------------------------------------------------------------------------------
 
     def change(self, before: Sequence[JsonMap], after: Sequence[JsonMap], groups: list[Json] | None) -> None:
-        """Work out what the server is to get and to lose, and make the ports that are missing; `changed` goes on."""
+        """Determine the ports to attach and to detach, and create missing ones; `changed` continues."""
         old = self.nics or self._found(before)
         known = [*old, *self._leaving]
         kept: list[JsonMap] = []
@@ -287,7 +290,7 @@ class Ports:
         self._data["allocate"] = wants
 
     def let_go(self, subnet: Json) -> None:
-        """Have the server's own ports give up their addresses in a subnet that is about to go."""
+        """Remove the addresses in a subnet, which is about to be deleted, from the server's own ports."""
         for nic in self.nics:
             held = cast(list[JsonMap], self._port(str(nic["port"]))["fixed_ips"]) if nic["made"] else []
             left: list[Json] = [one for one in held if one["subnet_id"] != subnet]
@@ -295,12 +298,12 @@ class Ports:
                 self._call("network.update_port", nic["port"], fixed_ips=left)
 
     def leave(self, port: Json) -> None:
-        """Take a port from the server; `changed` gives it back."""
+        """Detach a port from the server; `changed` attaches it again."""
         if any(interface["port_id"] == port for interface in self.interfaces()):
             self._call("compute.delete_server_interface", port, self._server.physical_id)
 
     def readdress(self) -> None:
-        """Give the server's own ports addresses once more that have let go of theirs."""
+        """Give new addresses to those of the server's own ports that have none."""
         for nic in self.nics:
             port, spec = self._port(str(nic["port"])) if nic["made"] else {}, cast(JsonMap, nic["spec"])
             if port.get("fixed_ips") == [] and (body := self._body(spec)).get("fixed_ips") != []:
@@ -308,7 +311,7 @@ class Ports:
                 self._call("network.update_port", nic["port"], fixed_ips=fixed)
 
     def _found(self, specs: Sequence[JsonMap]) -> list[JsonMap]:
-        """The ports of a server that has them from the service."""
+        """Return the ports of a server whose ports the service created."""
         found: list[JsonMap] = []
         for interface in self.interfaces():
             network = interface["net_id"]
@@ -317,11 +320,11 @@ class Ports:
         return found
 
     def interfaces(self) -> list[JsonMap]:
-        """How the server is connected now."""
+        """Return the current interfaces of the server."""
         return cast(list[JsonMap], self._call("compute.server_interfaces", self._server.physical_id))
 
     def changed(self) -> bool:
-        """Take the next steps; whether the server is connected as it is to be."""
+        """Take the next steps. True if the server is connected as wanted."""
         has = {interface["port_id"] for interface in self.interfaces()}
         lost = [nic for nic in self._leaving if nic["port"] in has]
         for nic in lost:
@@ -335,7 +338,7 @@ class Ports:
         missing = [nic for nic in self.nics if nic["port"] not in has]
         for nic in missing:
             if self._port(str(nic["port"])).get("device_id") not in ("", None):
-                continue  # still another server's
+                continue  # still attached to another server
             tag = cast(JsonMap, nic["spec"]).get("tag")
             more: JsonMap = {} if tag is None else {"tag": tag}
             self._call("compute.create_server_interface", self._server.physical_id, port_id=nic["port"], **more)
@@ -349,7 +352,7 @@ def _nics_of(server: object) -> list[JsonMap]:
 
 
 def _place(spec: Mapping[str, Json]) -> list[Json]:
-    """Where a port is: two with the same place can stand for one another."""
+    """Return the place of a port: ports with the same place are interchangeable."""
     return [spec.get(name) for name in PORT_KEYS]
 
 
@@ -360,7 +363,7 @@ def _same(was: JsonMap, spec: JsonMap, nic: JsonMap) -> bool:
 
 
 def _extra(spec: Mapping[str, Json]) -> JsonMap:
-    """What the template says of a port that the server gets."""
+    """Return the attributes in port_extra_properties."""
     given = spec.get("port_extra_properties")
     if not isinstance(given, dict):
         return {}
@@ -368,5 +371,5 @@ def _extra(spec: Mapping[str, Json]) -> JsonMap:
     if given.get("no_fixed_ips"):
         body["fixed_ips"] = []
     if given.get("port_security_enabled") is False:
-        body["security_groups"] = []  # the service wants a port that is not protected to have none
+        body["security_groups"] = []  # the service requires that an unprotected port has none
     return body | cast(JsonMap, given.get("value_specs") or {})

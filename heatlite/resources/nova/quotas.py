@@ -1,4 +1,4 @@
-"""What a project may have of servers. For administrators."""
+"""Quotas of a project for servers. For administrators."""
 
 from contextlib import suppress
 
@@ -32,7 +32,7 @@ class QuotaProps(Schema):
 
 
 class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quota_set"):
-    """Limits of a project. -1 is no limit; deleted, the limits are again those of every project."""
+    """Compute quotas of a project. -1 means no limit. Deletion restores the default quotas."""
 
     support_status = SupportStatus(version="8.0.0")
 
@@ -40,7 +40,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quo
         return self.map(self.service("get_quota_set", self.props.project))
 
     def find(self) -> str | None:
-        return None  # to set twice is to set once
+        return None  # setting the quotas is idempotent
 
     def handle_create(self) -> Json:
         self.service("update_quota_set", self.props.project, **self.sent())
@@ -49,7 +49,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quo
 
     def handle_update(self, change: Change) -> Json:
         if any(change.after.get(name) is None for name in change.changed):
-            # A limit that is not given any more is that of every project again.
+            # A limit that is no longer given returns to the default.
             self.service("revert_quota_set", self.props.project)
         self.service("update_quota_set", self.props.project, **self.sent())
         return None
@@ -57,7 +57,7 @@ class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quo
     def handle_delete(self) -> Json:
         latter = self.facts.latter()
         if isinstance(latter, Quota) and latter.physical_id and latter.props.project == self.props.project:
-            return None  # the limits are that one's
+            return None  # the limits belong to that resource now
         if self.physical_id is not None:
             with suppress(CloudNotFound):
                 self.service("revert_quota_set", self.props.project)

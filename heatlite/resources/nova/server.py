@@ -1,4 +1,4 @@
-"""Servers."""
+"""The type of servers."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -85,14 +85,14 @@ class ServerProps(TargetProps):
 class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Server", kind="compute.server"):
     """A virtual machine.
 
-    Another flavor resizes it and another image rebuilds it, unless flavor_update_policy and image_update_policy say
-    otherwise. With ``deletion_policy: Snapshot`` an image of it is made before it is deleted; snapshots of the stack
-    are images, too. A maintenance lock of level ``all`` locks it in the compute service, and the unlock leaves it as
-    it was.
+    A change of the flavor resizes it and a change of the image rebuilds it, unless flavor_update_policy and
+    image_update_policy say otherwise. With ``deletion_policy: Snapshot`` an image of it is created before it is
+    deleted; snapshots of the stack are images, too. A maintenance lock of level ``all`` locks it in the compute
+    service; the unlock restores the previous state.
     """
 
-    # It is made, resized, rebuilt and removed in steps; no handler waits for the service. `data` holds what the ports
-    # are (`Ports`), what an update has still to do (`todo`), and what was before a lock (`was_locked`).
+    # Create, resize, rebuild and delete happen in steps; no handler waits for the service. `data` holds
+    # the ports (`Ports`), the remaining update steps (`todo`), and the state before a lock (`was_locked`).
 
     name_limit = 53
     snapshot_on_delete = True
@@ -111,7 +111,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
-        """Of the subnets of its networks: without them it would have no address (Heat)."""
+        """True for the subnets of its networks, as in Heat: without them the server would have no address."""
         nics, network = own.get("networks"), asked(other, "network")
         if network is None or not isinstance(nics, Sequence):
             return False
@@ -121,7 +121,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
     def _ports(self) -> Ports:
         return Ports(self)
 
-    # -- what is sent --------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------
 
     def identity(self) -> JsonMap:
         given = self.facts.properties.get("name")
@@ -157,12 +157,12 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return user_data.in_format(props.user_data_format, text, self._first_metadata(), url, props.admin_user)
 
     def _first_metadata(self) -> JsonMap:
-        """What an agent on the server begins with."""
+        """Return the initial metadata for an agent on the server."""
         software = self.props.user_data_format == "SOFTWARE_CONFIG"
         return self.live_metadata() if software else self.metadata
 
     def _text(self, text_or_id: str) -> str:
-        """A text, or that of a config whose id is given."""
+        """Return the text, or the content of a software config if it is the id of one."""
         if len(text_or_id) != len("00000000-0000-0000-0000-000000000000"):
             return text_or_id
         try:
@@ -172,12 +172,12 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return config if isinstance(config, str) else dump(config)
 
     def _specs(self, properties: Mapping[str, object]) -> list[JsonMap]:
-        """The networks of coerced properties, ids in place of names."""
+        """Return the networks in coerced properties, with ids instead of names."""
         given = cast(Json, properties.get("networks"))
         return cast(list[JsonMap], self.resolved({"networks": given})["networks"]) if given else []
 
     def _groups(self) -> list[Json] | None:
-        """The ids of the security groups; None: those that ports have by themselves."""
+        """Return the ids of the security groups; None for the default of ports."""
         names = self.props.security_groups
         return [self._finders.id_of("neutron.security_group", str(name)) for name in names] or None
 
@@ -194,7 +194,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return found
 
     _cut_off = False
-    """Whether an attempt to make it was cut off, and it is not there."""
+    """True if an earlier attempt to create it was interrupted and left no server."""
 
     def handle_create(self) -> Json:
         self.draw_key()
@@ -213,7 +213,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         if self.physical_id is not None:
             return self.is_ready()
         if self._ports.ready():
-            self.physical_id = super().find()  # this check may be one that was cut off
+            self.physical_id = super().find()  # an earlier check may have been interrupted after the request
             if self.physical_id is None:
                 self._make()
         return False
@@ -248,7 +248,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         else:
             self._ports.readdress()
             if not changed and not change.metadata_changed:
-                todo.append("networks")  # it may have let go of a port
+                todo.append("networks")  # `let_go` may have detached a port
         self.data["todo"] = todo
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
@@ -261,15 +261,15 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return None
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
-        """One that is to have one of its volumes."""
+        """True if the other server is to have one of the same volumes."""
         return bool(disks.volumes_of(self.facts.properties) & disks.volumes_of(properties))
 
     def takes(self, other: Resource[Schema]) -> bool:
-        """A volume that is deleted with the server."""
+        """True for a volume that is deleted with the server."""
         return other.physical_id in disks.volumes_of(self.facts.properties, deleted=True)
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Of a trunk's parent port, or of the addresses of its own ports in a subnet."""
+        """Release a trunk's parent port, or the addresses of the server's own ports in a subnet."""
         if gone.type_name == "OS::Neutron::Trunk":
             self._ports.leave(gone.facts.properties["port"])
         else:
@@ -279,13 +279,13 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         before = cast(JsonMap, change.before.get("metadata") or {})
         gone = sorted(before.keys() - self.props.metadata.keys())
         if gone:
-            with suppress(CloudNotFound):  # somebody else was faster
+            with suppress(CloudNotFound):  # the keys are gone already
                 self.service("delete_server_metadata", self.physical_id, cast(Json, gone))
         if self.props.metadata:
             self.service("set_server_metadata", self.physical_id, texts(self.props.metadata))
 
     def check_update_complete(self, token: Json) -> bool | float:
-        """Take the next step of what is to do, once the server has done with the one before."""
+        """Take the next remaining step, once the service has finished the previous one."""
         todo = cast(list[Json], self.data.get("todo") or [])
         if not todo:
             return True
@@ -301,7 +301,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return False
 
     def _step_rebuild(self, thing: JsonMap, status: str) -> bool:
-        """Begin, or see whether it is done: in `doing` there is what was begun."""
+        """Begin the rebuild, or check if it is done; `doing` holds the step begun."""
         if self.data.get("doing") == "rebuild":
             if status == "ERROR":
                 raise CloudError("compute.rebuild_server", f"its status is {self.why(thing, 'rebuild')}")
@@ -313,10 +313,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return False
 
     def _rebuild_image(self) -> str:
-        """The image that it is to have. Raises ReplaceResource for a server that boots from a volume."""
+        """Return the new image. Raises ReplaceResource for a server that boots from a volume."""
         if self.props.image is not None:
             return self.props.image
-        raise ReplaceResource  # Nova rebuilds no volume before 2.93, and then by wiping it
+        raise ReplaceResource  # before 2.93 Nova cannot rebuild a volume-backed server; later it wipes the volume
 
     def _rebuild_args(self) -> JsonMap:
         props = self.props
@@ -331,7 +331,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return args
 
     def _step_flavor(self, thing: JsonMap, status: str) -> bool:
-        """Resize, confirm; whether it is done."""
+        """Resize and confirm. True if both are done."""
         if status == "VERIFY_RESIZE":
             if self.data.get("doing") != "confirm":
                 self._confirm()
@@ -355,7 +355,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         except CloudError as error:
             if error.status not in (400, 409):
                 raise
-            # An attempt that was cut off has confirmed it: its status will tell.
+            # An interrupted attempt has confirmed it: its status will tell.
 
     @staticmethod
     def _flavor_name(thing: JsonMap) -> Json:
@@ -366,7 +366,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return self._ports.changed()
 
     def handle_rebuild(self, change: Change) -> Json:
-        """The properties that only a new server could take up lead to one."""
+        """Rebuild the server. Raises ReplaceResource if only a new server can take the changed properties."""
         try:
             self.fetch()
         except CloudNotFound as error:
@@ -393,7 +393,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return super().handle_delete()
 
     def _await_snapshots(self) -> None:
-        """Volumes that go with the server stay for ever if they have snapshots then, be those on their way out."""
+        """Raise ServiceConflict while snapshots of the server's volumes are being deleted.
+
+        A volume that is deleted with its server would stay forever if it still had snapshots then.
+        """
         for one in cast(list[JsonMap], self.seen.get(VOLUMES) or []):
             found = self.cloud.call("block_storage.snapshots", volume_id=one["id"]) if one.get(GOES_WITH_IT) else None
             left = cast(list[JsonMap], found or [])
@@ -461,14 +464,14 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         mapping = props.block_device_mapping or (), props.block_device_mapping_v2 or ()
         boot = disks.boots_from(*mapping) if props.image is None else None
         if boot is not None and boot.volume_id is not None:
-            # A snapshot of that volume would keep it from being replaced, which a restore of it needs.
+            # A snapshot of that volume would block the volume's replacement, which restoring it needs.
             self.note = f"It boots from volume {boot.volume_id}, which is saved by itself, if it is of the stack"
         else:
             self._save(name)
         return None
 
     def _save(self, name: str) -> None:
-        """As an image of that name; one that an attempt that was cut off has made is it."""
+        """Save the server as an image of that name, unless an interrupted attempt has created that."""
         found = self.cloud.call("image.find_image", name)
         if not isinstance(found, dict):
             found = self.map(self.service("create_server_image", self.physical_id, name))
@@ -488,7 +491,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return status == "active" and all(self._is_there(one["snapshot_id"]) for one in made_of)
 
     def _is_there(self, snapshot: Json) -> bool:
-        """Whether the block storage service has finished with a snapshot that an image is made of."""
+        """True if a volume snapshot in an image is available. Raises CloudError if it failed."""
         status = self.map(self.cloud.call("block_storage.get_snapshot", snapshot))["status"]
         if status == "error":
             text = f"the snapshot {snapshot} of the server's volume went to error"
@@ -504,14 +507,14 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
                 self.cloud.call("image.delete_image", image)
 
     def _delete_volume_snapshot(self, snapshot: Json) -> None:
-        """Of those that an image is made of: left alone, they would keep their volumes from being deleted."""
+        """Delete a volume snapshot in an image: otherwise its volume could not be deleted."""
         with suppress(CloudNotFound):
             if self.map(self.cloud.call("block_storage.get_snapshot", snapshot))["status"] != "deleting":
                 self.cloud.call("block_storage.delete_snapshot", snapshot)
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """From the image that the server was saved as; one that boots from a volume of its own, from its snapshot."""
+        """Return the properties with the saved image; without an image, with the snapshot of the boot volume."""
         image, snapshot = saved.get("snapshot_image_id"), saved.get("snapshot_boot")
         if image is None:
             return properties
@@ -542,7 +545,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         self.data.pop("was_locked", None)
         return True
 
-    # -- what the template may ask -------------------------------------------------------------------
+    # -- attributes and live state -------------------------------------------------------------------
 
     def live_metadata(self) -> JsonMap:
         return {**target_metadata(self), **self.agent_metadata()}
@@ -558,7 +561,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
             if given.get(name) is not None and thing.get(name) is not None:
                 live[name] = thing[name]
         if "tags" in live and sorted(cast(list[str], live["tags"])) == sorted(self.props.tags or ()):
-            live["tags"] = given["tags"]  # the service keeps them in an order of its own
+            live["tags"] = given["tags"]  # the service does not keep their order
         if given.get("metadata") is not None:
             known = cast(JsonMap, thing.get("metadata") or {})
             live["metadata"] = given["metadata"] if known == texts(self.props.metadata) else known
@@ -571,23 +574,23 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return live
 
     def why(self, thing: JsonMap, what: str) -> str:
-        """The service's own words, and the id of the request that they are about."""
+        """Return the service's error message with the id of the request concerned."""
         fault = thing.get("fault")
         said = str(fault.get("message")).strip() if isinstance(fault, dict) else "the service gives no reason"
         request = self._request()
         return f"{self.status_of(thing)}: {said}" + (f" (request {request})" if request else "")
 
     def _request(self) -> Json:
-        """The request that was last at work on the server, if the service tells."""
+        """Return the id of the latest request on the server, if the service tells."""
         try:
             actions = cast(list[JsonMap], self.service("server_actions", self.physical_id))
         except CloudError:
-            return None  # there is a failure to tell of already
+            return None  # the caller already reports a failure
         newest = sorted(actions, key=lambda action: str(action.get("start_time")))
         return newest[-1].get("request_id") if newest else None
 
     def attr_addresses(self) -> dict[str, Json]:
-        """Its addresses, by the names and by the ids of its networks; with the id of the port, network and subnets."""
+        """Its addresses by network name and by network id, each with its port, network and subnets."""
         found: dict[str, Json] = {}
         ports = {
             (str(fixed["ip_address"]), str(one["mac_addr"])): one
@@ -612,7 +615,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return found
 
     def _surroundings(self, port: JsonMap) -> JsonMap:
-        """The network and the subnets of a port."""
+        """Return the network and the subnets of a port."""
         subnets = [one["subnet_id"] for one in cast(list[JsonMap], port["fixed_ips"])]
         return {
             "network": self.cloud.call("network.get_network", port["net_id"]),
@@ -629,7 +632,7 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
             return []
 
     def attr_networks(self) -> dict[str, Json]:
-        """Its addresses as lists of texts, by the names and by the ids of its networks."""
+        """Its addresses as lists of texts, by network name and by network id."""
         found: dict[str, Json] = {}
         ids = {str(one["mac_addr"]): str(one["net_id"]) for one in self._interfaces()}
         for name, addresses in self._addresses().items():
@@ -642,16 +645,16 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return found
 
     def attr_first_address(self) -> Json:
-        """Its first address. Use networks, which says of which network it is."""
+        """Its first address. Prefer networks, which also tells the network of each address."""
         listed = [one["addr"] for addresses in self._addresses().values() for one in addresses]
         return listed[0] if listed else ""
 
     def attr_instance_name(self) -> str | None:
-        """What it is called on its host, which only administrators are told."""
+        """Its name on its host, shown to administrators only."""
         return cast(str | None, self.seen.get("OS-EXT-SRV-ATTR:instance_name"))
 
     def attr_console_urls(self) -> dict[str, Json]:
-        """Where its consoles are, by their kinds: each is asked for only where the template names it."""
+        """The URLs of its consoles by type; only the types that the template names are requested."""
         return {kind: self._console(kind) for kind in CONSOLES}
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:
@@ -666,14 +669,14 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
             return f"The console cannot be had: {error.reason}"
 
     def shown_attributes(self) -> Sequence[str]:
-        """Without the consoles: whoever sees their URLs can use them."""
+        """Leave the consoles out: their URLs grant access."""
         return [name for name in super().shown_attributes() if name != "console_urls"]
 
     def attr_os_collect_config(self) -> dict[str, Json]:
-        """The configuration of the agent os-collect-config, with its credentials where there is a stack domain."""
+        """The configuration of the agent os-collect-config, with credentials if there is a stack domain."""
         return collect_config(self) if self.props.user_data_format == "SOFTWARE_CONFIG" else {}
 
 
 def texts(metadata: Mapping[str, Json]) -> JsonMap:
-    """Metadata as the service keeps it: texts; what is none is written as JSON."""
+    """Return metadata as the service stores it: text unchanged, other values as JSON."""
     return {name: value if isinstance(value, str) else dump(value) for name, value in metadata.items()}

@@ -1,4 +1,4 @@
-"""What a server is told when it boots first."""
+"""User data: instructions for the first boot of a server."""
 
 import base64
 from email import message_from_string
@@ -10,7 +10,7 @@ from typing import Final, cast
 from heatlite.core.json import JsonMap, dump
 
 PLACE: Final = "/var/lib/heat-cfntools"
-"""Where heat-cfntools and os-collect-config look for what the server was given."""
+"""The directory in which heat-cfntools and os-collect-config expect their data."""
 
 HANDLER: Final = f"""\
 #part-handler
@@ -30,7 +30,7 @@ def handle_part(data, ctype, filename, payload):
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), mode) as file:
         file.write(payload)
 """
-"""Has cloud-init keep the parts of its type as files."""
+"""Makes cloud-init store parts of its type as files."""
 
 RUNNER: Final = f"""\
 #!/bin/sh
@@ -44,9 +44,10 @@ exit $code
 
 
 def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: str | None = None) -> str:
-    """The user data of a server in one of Heat's formats (``RAW``, ``HEAT_CFNTOOLS``, ``SOFTWARE_CONFIG``).
+    """Return the user data of a server in one of Heat's formats.
 
-    `metadata` is what an agent on the server begins with, `metadata_url` where it asks for more of it.
+    The formats are ``RAW``, ``HEAT_CFNTOOLS`` and ``SOFTWARE_CONFIG``. `metadata` is the initial metadata for an agent
+    on the server; the agent requests updates at `metadata_url`.
     """
     if kind == "RAW":
         return text
@@ -65,7 +66,10 @@ def in_format(kind: str, text: str, metadata: JsonMap, metadata_url: str, user: 
 
 
 def _parts_of(text: str) -> list[Message]:
-    """A text with its own parts, or one that cloud-init finds out by its first line what to do with."""
+    """Return the parts of a multipart text, or the text as one part.
+
+    The first line of such a part tells cloud-init its type.
+    """
     message = message_from_string(text)
     if message.is_multipart():
         return cast(list[Message], message.get_payload())
@@ -80,5 +84,5 @@ def _part(text: str, filename: str, subtype: str) -> Message:
 
 
 def encoded(text: str) -> str:
-    """As the service takes it: base64 of UTF-8."""
+    """Return the text as the service takes it: base64 of UTF-8."""
     return base64.b64encode(text.encode()).decode("ascii")

@@ -24,7 +24,7 @@ class LoadBalancerProps(Schema):
 class LoadBalancer(
     OctaviaResource[LoadBalancerProps], type="OS::Octavia::LoadBalancer", kind="load_balancer.load_balancer"
 ):
-    """An address behind which many machines work."""
+    """A load balancer: one address in front of many machines."""
 
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"vip_subnet", "vip_address"})
@@ -67,7 +67,7 @@ class ListenerProps(Schema):
 
 
 class Listener(OctaviaResource[ListenerProps], type="OS::Octavia::Listener", kind="load_balancer.listener"):
-    """A port of a load balancer."""
+    """A listener: a port of a load balancer."""
 
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"loadbalancer", "protocol_port"})

@@ -1,7 +1,7 @@
-"""What all types of the load balancer service have in common.
+"""Base of the load balancer service types.
 
-A load balancer does one thing at a time: while it works, it is PENDING_…, and refuses whatever would change it or one
-of its parts ("immutable", 409). That is no failure: the request is made again until it is heard.
+A load balancer handles one request at a time. While it is PENDING_…, it rejects every change of itself or its parts
+("immutable", 409). That is no failure: the request is retried until it is accepted.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from heatlite.plugin.cloud import WentToError
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 ABOVE = {"l7policy": "l7_policy", "listener": "listener", "pool": "pool", "loadbalancer": "load_balancer"}
-"""Property → the kind of what it names: of that the object is a part."""
+"""Property → the kind of the object that it names. The resource's object is a part of that."""
 
 AGAIN = 2.0
-"""Seconds until a request is made again that was not heard."""
+"""Seconds until a rejected request is retried."""
 
 
 class OctaviaResource(CloudResource[P_co]):
@@ -31,7 +31,7 @@ class OctaviaResource(CloudResource[P_co]):
         return str(thing.get("provisioning_status") or "").upper()
 
     def _heard(self, ask: Callable[[], object]) -> bool:
-        """Whether a request was heard. Raises CloudError where it is refused, WentToError where it never will be."""
+        """True if a request was accepted. Raises CloudError on failure, WentToError if a retry is pointless."""
         try:
             ask()
         except CloudConflict as error:
@@ -47,7 +47,7 @@ class OctaviaResource(CloudResource[P_co]):
         return True
 
     def _balancer(self) -> JsonMap:
-        """The load balancer that the object is, or is to be, a part of. Raises CloudError."""
+        """Return the load balancer to which the object belongs. Raises CloudError."""
         properties = self.resolved(self.facts.properties)
         above = [(noun, properties[name]) for name, noun in ABOVE.items() if properties.get(name) is not None]
         noun, key = above[0] if above else ("load_balancer", self.physical_id)
@@ -65,7 +65,7 @@ class OctaviaResource(CloudResource[P_co]):
 
     def check_create_complete(self, token: Json) -> bool | float:
         if self.physical_id is None:
-            self.physical_id = self.find()  # it may have been heard before a crash
+            self.physical_id = self.find()  # it may have been accepted before a crash
         if self.physical_id is None:
             self.handle_create()
             return AGAIN

@@ -1,4 +1,4 @@
-"""What a listener does with certain requests."""
+"""L7 policies and rules: the treatment of certain requests by a listener."""
 
 from heatlite.core.json import JsonMap
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
@@ -28,7 +28,7 @@ class L7PolicyProps(Schema):
 
 
 class L7Policy(OctaviaResource[L7PolicyProps], type="OS::Octavia::L7Policy", kind="load_balancer.l7_policy"):
-    """What is done with requests that fulfil its rules."""
+    """An L7 policy: the treatment of requests that match its rules."""
 
     support_status = SupportStatus(version="10.0.0")
     blocks = frozenset({"OS::Octavia::Listener"})
@@ -37,17 +37,17 @@ class L7Policy(OctaviaResource[L7PolicyProps], type="OS::Octavia::L7Policy", kin
     shown = {"rules": (list, "Its rules.")}
 
     def update_args(self, change: Change) -> JsonMap:
-        """With what is done, which may be another thing while there is no pool."""
+        """Return the changes with the action, which `let_go` may have changed."""
         args = super().update_args(change)
         return {**self.sent(frozenset({"action"})), **args} if args or not change.changed else args
 
     def let_go(self, gone: Resource[Schema]) -> None:
-        """Requests are rejected until there is a pool again."""
+        """Reject requests until there is a pool again."""
         if self.seen.get("redirect_pool_id") == gone.physical_id:
             self.service("update_l7_policy", self.physical_id, action="REJECT", redirect_pool_id=None)
 
     def sent(self, names: frozenset[str] | None = None) -> JsonMap:
-        """The service counts in whole numbers."""
+        """Send the position as a whole number."""
         args = super().sent(names)
         if isinstance(args.get("position"), float):
             args["position"] = int(float(str(args["position"])))
@@ -76,16 +76,16 @@ class L7RuleProps(Schema):
 
 
 class L7Rule(OctaviaResource[L7RuleProps], type="OS::Octavia::L7Rule", kind="load_balancer.l7_rule"):
-    """What a request has to be like."""
+    """An L7 rule: a condition for requests."""
 
     support_status = SupportStatus(version="10.0.0")
     within = "l7policy"
     blocks = frozenset({"OS::Octavia::L7Policy"})
 
     def identity(self) -> JsonMap:
-        """Rules have no names."""
+        """Return a tag as the mark: rules have no names."""
         return {"tags": [self.physical_name]}
 
     def asked(self, mark: JsonMap) -> JsonMap:
-        """All of the policy: there are few."""
+        """Return {} to list all rules of the policy: they are few."""
         return {}

@@ -1,4 +1,4 @@
-"""Pools, their members, and how these are watched."""
+"""Pools, their members and health monitors."""
 
 from heatlite.core.json import Json
 from heatlite.plugin import Schema, SupportStatus, prop
@@ -40,7 +40,7 @@ class PoolProps(Schema):
 
 
 class Pool(OctaviaResource[PoolProps], type="OS::Octavia::Pool", kind="load_balancer.pool"):
-    """Machines that do the same work."""
+    """A pool: machines that handle the same requests."""
 
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"listener"})
@@ -65,7 +65,7 @@ class PoolMemberProps(Schema):
 
 
 class PoolMember(OctaviaResource[PoolMemberProps], type="OS::Octavia::PoolMember", kind="load_balancer.member"):
-    """A machine of a pool."""
+    """A member of a pool: a machine that handles requests."""
 
     support_status = SupportStatus(version="10.0.0")
     within = "pool"
@@ -93,7 +93,7 @@ class HealthMonitorProps(Schema):
 class HealthMonitor(
     OctaviaResource[HealthMonitorProps], type="OS::Octavia::HealthMonitor", kind="load_balancer.health_monitor"
 ):
-    """Who looks whether the members of a pool are well."""
+    """A health monitor: checks the members of a pool."""
 
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"pool"})
