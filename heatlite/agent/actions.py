@@ -15,7 +15,7 @@ from heatlite.agent import form
 from heatlite.agent.form import Fault, JsonMap, Line, Record, Told
 
 MOST_REMEMBERED = 10_000
-"""Ids of pruned actions that are kept, so that a late repeated request is not executed again."""
+"""Maximum of ids of pruned actions that are kept, so that a late repeated request is not executed again."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS agent (instance TEXT NOT NULL, revision INTEGER NOT NULL);
@@ -163,7 +163,7 @@ class Actions:
             return self._select("WHERE state NOT IN (?, ?) ORDER BY revision DESC", form.UNFINISHED)
 
     def oldest(self) -> Action | None:
-        """Return the oldest unfinished action, which is the next to run."""
+        """Return the oldest unfinished action, which is the next to run, or None."""
         with self._lock:
             found = self._select("WHERE state IN (?, ?) ORDER BY seq LIMIT 1", form.UNFINISHED)
         return found[0] if found else None

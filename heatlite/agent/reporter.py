@@ -16,7 +16,7 @@ from heatlite.agent.log import log
 from heatlite.agent.settings import BadSettings, Settings, register_address
 
 _SECONDS = 10.0
-"""Timeout of a request."""
+"""Timeout of a request in seconds."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.5, 60.0
 """Seconds between retries; the pause doubles each time."""
 _LOOK = 2.0

@@ -28,7 +28,7 @@ from heatlite.agent.settings import Tls
 
 _MOST_CONNECTIONS = 32
 _SECONDS = 30.0
-"""Maximum duration of a connection, including the TLS handshake."""
+"""Maximum duration of a connection in seconds, including the TLS handshake."""
 _LONGEST_NONCE = 200
 _MOST_DISCARDED = 4 * 1024 * 1024
 """Bytes to read and discard of a body that is too large."""

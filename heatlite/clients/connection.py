@@ -128,7 +128,7 @@ REQUESTS = Bulkhead(
 )
 """Limit of concurrent cloud calls for API requests.
 
-It is half of the requests that a server answers at once by default. More calls wait only while these make progress.
+A server answers eight requests at once by default. More calls wait only while these make progress.
 """
 
 
