@@ -12,7 +12,7 @@ from heatlite.template.types import NestedTemplate
 
 class ResourceChainProps(Schema):
     resources: list[Json] = prop(update=True, doc="The types of the members, in their order.")
-    concurrent: bool = prop(False, doc="Whether the members are made all at once; otherwise one after the other.")
+    concurrent: bool = prop(False, doc="True if the members are created in parallel; else one after the other.")
     resource_properties: dict[str, Json] | None = prop(doc="Properties of every member.")
 
 

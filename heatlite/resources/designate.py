@@ -6,15 +6,19 @@ from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 class ZoneProps(Schema):
     name: str = prop(length=(None, 255), doc="Its name, with a dot at the end.")
-    type: str = prop("PRIMARY", one_of=("PRIMARY", "SECONDARY"), doc="Whether it is written here or copied.")
-    email: str | None = prop(update=True, doc="Who is responsible for it; a primary zone needs it.")
-    description: str | None = prop(update=True, length=(None, 160), doc="What it is for.")
-    ttl: int | None = prop(update=True, between=(1, 2147483647), doc="For how many seconds its records may be kept.")
+    type: str = prop(
+        "PRIMARY",
+        one_of=("PRIMARY", "SECONDARY"),
+        doc="PRIMARY if the service is the master of the zone, SECONDARY if it copies the zone.",
+    )
+    email: str | None = prop(update=True, doc="The email address of its administrator; a primary zone needs one.")
+    description: str | None = prop(update=True, length=(None, 160), doc="Its description.")
+    ttl: int | None = prop(update=True, between=(1, 2147483647), doc="Time to live of its records, in seconds.")
     primaries: list[Json] | None = prop(
         update=True, api="masters", doc="The servers that a secondary zone is copied from."
     )
     masters: list[Json] | None = prop(update=True, means="primaries", api="", doc="An old name of primaries.")
-    attributes: dict[str, Json] | None = prop(doc="What the service is to choose its servers by.")
+    attributes: dict[str, Json] | None = prop(doc="Attributes by which the service chooses its servers.")
 
     def fault(self) -> str | None:
         if self.type == "PRIMARY" and self.email is None:
@@ -32,23 +36,23 @@ class Zone(CloudResource[ZoneProps], type="OS::Designate::Zone", kind="dns.zone"
     kept_when_well = True
     alone = frozenset({"name"})
     ready = frozenset({"ACTIVE"})
-    shown = {"serial": (str, "The number of its last change.")}
+    shown = {"serial": (str, "Its serial number.")}
 
 
 class RecordSetProps(Schema):
     zone: str = prop(find="designate.zone", api="", doc="The zone it is in, by name or id.")
     name: str | None = prop(
-        length=(None, 255), api="", doc="Its name; without a dot at the end, the zone's name comes after it."
+        length=(None, 255), api="", doc="Its name; without a trailing dot the zone's name is appended."
     )
     type: str = prop(
         one_of=(
             "A", "AAAA", "CNAME", "MX", "SRV", "TXT", "SPF", "NS", "PTR", "SSHFP", "SOA", "CAA", "CERT", "NAPTR",
         ),
-        doc="What the records are.",
+        doc="The type of the records.",
     )  # fmt: skip
     records: list[Json] = prop(update=True, doc="The records.")
-    description: str | None = prop(update=True, length=(None, 160), doc="What it is for.")
-    ttl: int | None = prop(update=True, between=(1, 2147483647), doc="For how many seconds the records may be kept.")
+    description: str | None = prop(update=True, length=(None, 160), doc="Its description.")
+    ttl: int | None = prop(update=True, between=(1, 2147483647), doc="Time to live of the records, in seconds.")
 
 
 class RecordSet(CloudResource[RecordSetProps], type="OS::Designate::RecordSet", kind="dns.recordset"):

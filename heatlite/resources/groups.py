@@ -123,8 +123,10 @@ class NumberedGroup(Group[P_co]):
 
 
 class ResourceDef(Schema):
-    type: str = prop(doc="The type of the members; a template too.")
-    properties: dict[str, Json] | None = prop(doc="Their properties; the index variable stands for a member's number.")
+    type: str = prop(doc="The type of the members; it may be a template.")
+    properties: dict[str, Json] | None = prop(
+        doc="Their properties; the index variable is replaced by a member's number."
+    )
     metadata: dict[str, Json] | None = prop(doc="Their metadata.")
 
 
@@ -133,9 +135,9 @@ class RemovalPolicy(Schema):
 
 
 class ResourceGroupProps(Schema):
-    count: int = prop(1, between=(0, None), update=True, doc="How many members there are.")
-    index_var: str = prop("%index%", length=(3, None), doc="What stands for a member's number in its properties.")
-    resource_def: ResourceDef = prop(update=True, doc="What each member is.")
+    count: int = prop(1, between=(0, None), update=True, doc="The number of members.")
+    index_var: str = prop("%index%", length=(3, None), doc="The placeholder for a member's number in its properties.")
+    resource_def: ResourceDef = prop(update=True, doc="The definition of each member.")
     removal_policies: list[RemovalPolicy] = prop(
         [], update=True, doc="Members that are removed first; their names are not used again."
     )
@@ -143,24 +145,26 @@ class ResourceGroupProps(Schema):
         "append",
         one_of=("append", "update"),
         update=True,
-        doc="Whether names removed earlier stay removed (append) or only those named now are (update).",
+        doc="append: names removed earlier stay removed; update: only those named now are removed.",
     )
 
 
 class BatchCreate(Schema):
-    max_batch_size: int = prop(1, between=(1, None), doc="How many members are made at once.")
+    max_batch_size: int = prop(1, between=(1, None), doc="Maximum number of members created at once.")
     pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
 
 
 class RollingUpdate(Schema):
-    min_in_service: int = prop(0, between=(0, None), doc="How many members are left alone meanwhile.")
-    max_batch_size: int = prop(1, between=(1, None), doc="How many members are changed at once.")
+    min_in_service: int = prop(0, between=(0, None), doc="Minimum number of members left unchanged during each batch.")
+    max_batch_size: int = prop(1, between=(1, None), doc="Maximum number of members changed at once.")
     pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
 
 
 class ResourceGroupPolicy(Schema):
-    batch_create: BatchCreate | None = prop(doc="How members are made; without it, all at once.")
-    rolling_update: RollingUpdate | None = prop(doc="How a new resource_def is brought in; without it, at once.")
+    batch_create: BatchCreate | None = prop(doc="Batches in which members are created; default: all at once.")
+    rolling_update: RollingUpdate | None = prop(
+        doc="Batches in which a new resource_def is applied; default: all at once."
+    )
 
 
 class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"):

@@ -22,9 +22,9 @@ NO_COMPUTE: Final = "InstanceId is not supported: there is no compute service th
 
 
 class EbsDevice(Schema):
-    DeleteOnTermination: bool = prop(True, doc="Whether the volume goes with the server.")
+    DeleteOnTermination: bool = prop(True, doc="True if the volume is deleted with the server.")
     Iops: float | None = prop(doc="Accepted as in Heat, without effect.")
-    SnapshotId: str | None = prop(custom="cinder.snapshot", doc="The snapshot that the volume is made of.")
+    SnapshotId: str | None = prop(custom="cinder.snapshot", doc="The snapshot to create the volume from.")
     VolumeSize: str | None = prop(doc="The volume's size in GB.")
     VolumeType: str | None = prop(doc="Accepted as in Heat, without effect.")
 
@@ -48,10 +48,10 @@ class LaunchConfigurationProps(Schema):
     InstanceType: str | None = prop(custom="nova.flavor", doc="The flavor of the servers.")
     KernelId: str | None = prop(doc="Accepted as in Heat, without effect.")
     KeyName: str | None = prop(custom="nova.keypair", doc="The key pair for the servers.")
-    NovaSchedulerHints: list[Pair] | None = prop(doc="Where the scheduler shall put the servers.")
+    NovaSchedulerHints: list[Pair] | None = prop(doc="Hints for the scheduler.")
     RamDiskId: str | None = prop(doc="Accepted as in Heat, without effect.")
     SecurityGroups: list[Json] | None = prop(doc="The servers' security groups.")
-    UserData: str | None = prop(doc="What the servers do when they start.")
+    UserData: str | None = prop(doc="Instructions for the first boot of the servers.")
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -79,9 +79,11 @@ class LaunchConfiguration(Resource[LaunchConfigurationProps], type="AWS::AutoSca
 
 
 class ServerRollingUpdate(Schema):
-    MaxBatchSize: int = prop(1, between=(1, None), doc="How many servers are changed at once.")
-    MinInstancesInService: int = prop(0, between=(0, None), doc="How many servers are left alone meanwhile.")
-    PauseTime: str = prop("PT0S", doc="How long to wait between the batches: PT#H#M#S, an hour at most.")
+    MaxBatchSize: int = prop(1, between=(1, None), doc="Maximum number of servers changed at once.")
+    MinInstancesInService: int = prop(
+        0, between=(0, None), doc="Minimum number of servers left unchanged during each batch."
+    )
+    PauseTime: str = prop("PT0S", doc="The pause between the batches: PT#H#M#S, one hour at most.")
 
 
 class Policy(Schema):
@@ -165,8 +167,8 @@ def _one_server(size: object) -> NestedTemplate | None:
 class InstanceGroupProps(Schema):
     AvailabilityZones: list[Json] = prop(doc="Accepted as in Heat, without effect.")
     LaunchConfigurationName: str = prop(update=True, doc="The launch configuration, by its reference.")
-    Size: int = prop(update=True, doc="How many servers there are.")
-    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat; there are no load balancers to tell.")
+    Size: int = prop(update=True, doc="The number of servers.")
+    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat, without effect.")
     Tags: list[Pair] | None = prop(doc="Tags of the servers.")
 
     @classmethod
@@ -179,7 +181,7 @@ class InstanceGroupProps(Schema):
 
 
 class InstanceGroupPolicy(Policy):
-    RollingUpdate: ServerRollingUpdate | None = prop(doc="How another launch configuration is brought in.")
+    RollingUpdate: ServerRollingUpdate | None = prop(doc="Batches in which another launch configuration is applied.")
 
 
 class InstanceGroup(ServerGroup[InstanceGroupProps], type="OS::Heat::InstanceGroup"):
@@ -203,17 +205,17 @@ class InstanceGroup(ServerGroup[InstanceGroupProps], type="OS::Heat::InstanceGro
 
 class CfnAutoScalingGroupProps(Schema):
     AvailabilityZones: list[Json] = prop(doc="Accepted as in Heat, without effect.")
-    MaxSize: int = prop(update=True, doc="The most servers that there may be.")
-    MinSize: int = prop(update=True, doc="The least servers that there may be.")
+    MaxSize: int = prop(update=True, doc="Maximum number of servers.")
+    MinSize: int = prop(update=True, doc="Minimum number of servers.")
     Cooldown: int | None = prop(update=True, doc="Seconds after a scaling in which signals are ignored.")
-    DesiredCapacity: int | None = prop(update=True, doc="How many servers a create or an update leaves.")
+    DesiredCapacity: int | None = prop(update=True, doc="The number of servers after a create or an update.")
     HealthCheckGracePeriod: int | None = prop(doc="Accepted as in Heat, without effect.")
     HealthCheckType: str | None = prop(one_of=("EC2", "ELB"), doc="Accepted as in Heat, without effect.")
-    InstanceId: str | None = prop(custom="nova.server", doc="A server to make the members like.")
+    InstanceId: str | None = prop(custom="nova.server", doc="A server to copy the configuration from.")
     LaunchConfigurationName: str | None = prop(update=True, doc="The launch configuration, by its reference.")
-    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat; there are no load balancers to tell.")
+    LoadBalancerNames: list[Json] | None = prop(doc="Accepted as in Heat, without effect.")
     Tags: list[Pair] | None = prop(doc="Tags of the servers.")
-    VPCZoneIdentifier: list[str] | None = prop(doc="The subnet of the servers: one.")
+    VPCZoneIdentifier: list[str] | None = prop(doc="The subnet of the servers; exactly one.")
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -233,7 +235,9 @@ class CfnAutoScalingGroupProps(Schema):
 
 
 class CfnAutoScalingGroupPolicy(Policy):
-    AutoScalingRollingUpdate: ServerRollingUpdate | None = prop(doc="How another launch configuration is brought in.")
+    AutoScalingRollingUpdate: ServerRollingUpdate | None = prop(
+        doc="Batches in which another launch configuration is applied."
+    )
 
 
 class CfnAutoScalingGroup(ServerGroup[CfnAutoScalingGroupProps], type="AWS::AutoScaling::AutoScalingGroup"):

@@ -59,15 +59,15 @@ def step_fault(kind: object, least: object, names: tuple[str, str], percent: str
 
 class ScalingPolicyProps(Schema):
     adjustment_type: str = prop(
-        one_of=("change_in_capacity", "exact_capacity", PERCENT), update=True, doc="What scaling_adjustment means."
+        one_of=("change_in_capacity", "exact_capacity", PERCENT), update=True, doc="The meaning of scaling_adjustment."
     )
     auto_scaling_group_id: str = prop(doc="The group, by its reference.")
-    scaling_adjustment: float = prop(update=True, doc="By how much, or to how much, a signal changes the group's size.")
+    scaling_adjustment: float = prop(update=True, doc="The change of the group's size by a signal, or the new size.")
     cooldown: float | None = prop(
-        update=True, doc="Seconds after a scaling in which signals are ignored; without it, the group's."
+        update=True, doc="Seconds after a scaling in which signals are ignored; default: the group's."
     )
     min_adjustment_step: int | None = prop(
-        between=(0, None), update=True, doc="The least change of size, for percentages."
+        between=(0, None), update=True, doc="Minimum change of size, for percentages."
     )
 
     @classmethod
@@ -109,15 +109,13 @@ KINDS = {
 
 
 class CfnScalingPolicyProps(Schema):
-    AdjustmentType: str = prop(one_of=tuple(KINDS), update=True, doc="What ScalingAdjustment means.")
+    AdjustmentType: str = prop(one_of=tuple(KINDS), update=True, doc="The meaning of ScalingAdjustment.")
     AutoScalingGroupName: str = prop(doc="The group, by its reference.")
-    ScalingAdjustment: int = prop(update=True, doc="By how much, or to how much, a signal changes the group's size.")
+    ScalingAdjustment: int = prop(update=True, doc="The change of the group's size by a signal, or the new size.")
     Cooldown: int | None = prop(
-        update=True, doc="Seconds after a scaling in which signals are ignored; without it, the group's."
+        update=True, doc="Seconds after a scaling in which signals are ignored; default: the group's."
     )
-    MinAdjustmentStep: int | None = prop(
-        between=(0, None), update=True, doc="The least change of size, for percentages."
-    )
+    MinAdjustmentStep: int | None = prop(between=(0, None), update=True, doc="Minimum change of size, for percentages.")
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:

@@ -32,17 +32,17 @@ class ResourceInError(HeatliteError):
 
 
 class ContextProps(Schema):
-    region_name: str | None = prop(doc="One of the regions that the operator lists; without it, this server.")
-    credential_secret_id: str | None = prop(update=True, doc="Needs a key manager, which this installation has not.")
+    region_name: str | None = prop(doc="A region configured by the operator; default: this server.")
+    credential_secret_id: str | None = prop(update=True, doc="Not supported: it needs a key manager.")
     ca_cert: str | None = prop(update=True, doc="The certificates to trust there, as text (PEM).")
-    insecure: bool = prop(False, update=True, doc="Whether any certificate is trusted.")
+    insecure: bool = prop(False, update=True, doc="True if any certificate is trusted.")
 
 
 class StackProps(Schema):
-    context: ContextProps | None = prop(update=True, doc="Where the stack is, and how to get there.")
+    context: ContextProps | None = prop(update=True, doc="The region of the stack and its connection.")
     template: str = prop(update=True, doc="Its template, as text.")
     parameters: dict[str, Json] = prop({}, update=True, doc="The parameters of its template.")
-    timeout: int | None = prop(update=True, doc="Minutes that an operation on it may take.")
+    timeout: int | None = prop(update=True, doc="Timeout of an operation on it, in minutes.")
 
     def fault(self) -> str | None:
         if self.context is None:

@@ -175,15 +175,15 @@ def size_fault(low: object, high: object, desired: object) -> str | None:
 
 
 class AutoScalingGroupProps(Schema):
-    max_size: int = prop(between=(0, None), update=True, doc="The most members that there may be.")
-    min_size: int = prop(between=(0, None), update=True, doc="The least members that there may be.")
-    resource: dict[str, Json] = prop(update=True, doc="What a member is, written as a resource of a template.")
+    max_size: int = prop(between=(0, None), update=True, doc="Maximum number of members.")
+    min_size: int = prop(between=(0, None), update=True, doc="Minimum number of members.")
+    resource: dict[str, Json] = prop(update=True, doc="The definition of a member, as a resource in a template.")
     cooldown: int | None = prop(update=True, doc="Seconds after a scaling in which signals are ignored.")
-    desired_capacity: int | None = prop(update=True, doc="How many members a create or an update leaves.")
+    desired_capacity: int | None = prop(update=True, doc="The number of members after a create or an update.")
     rolling_updates: RollingUpdate = prop(
         {"max_batch_size": 1, "min_in_service": 0, "pause_time": 0},
         update=True,
-        doc="How a change of `resource` is brought to the members that are there.",
+        doc="Batches in which a change of `resource` is applied to existing members.",
     )
 
     @classmethod

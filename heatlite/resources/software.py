@@ -61,7 +61,7 @@ def own_id(facts: Facts) -> str:
 
 class Item(Schema):
     name: str = prop(doc="The name.")
-    description: str | None = prop(doc="What it is for.")
+    description: str | None = prop(doc="Its description.")
     kind: str = prop("String", alias="type", one_of=KINDS, doc="The type of the value.")
 
     def described(self) -> JsonMap:
@@ -71,8 +71,8 @@ class Item(Schema):
 
 
 class Input(Item):
-    default: Json = prop(None, doc="The value where a deployment gives none.")
-    replace_on_change: bool = prop(False, doc="Whether another value replaces the deployment.")
+    default: Json = prop(None, doc="The value if a deployment gives none.")
+    replace_on_change: bool = prop(False, doc="True if another value replaces the deployment.")
 
     def described(self) -> JsonMap:
         default: JsonMap = {} if self.default is None else {"default": self.default}
@@ -80,16 +80,18 @@ class Input(Item):
 
 
 class Output(Item):
-    error_output: bool = prop(False, doc="Whether a server that answers with this output has failed.")
+    error_output: bool = prop(False, doc="True if this output in a server's answer means failure.")
 
     def described(self) -> JsonMap:
         return {**super().described(), "error_output": self.error_output}
 
 
 class InterfaceProps(Schema):
-    inputs: list[Input] | None = prop(doc="What a deployment may set.")
-    outputs: list[Output] | None = prop(doc="What the server answers; each is an attribute of the deployment.")
-    options: dict[str, Json] | None = prop(doc="What else the tool is told.")
+    inputs: list[Input] | None = prop(doc="The inputs that a deployment may set.")
+    outputs: list[Output] | None = prop(
+        doc="The outputs in the server's answer; each is an attribute of the deployment."
+    )
+    options: dict[str, Json] | None = prop(doc="Options for the tool.")
 
 
 ConfigSchema = TypeVar("ConfigSchema", bound=Schema, covariant=True)
@@ -136,7 +138,7 @@ class Config(Resource[ConfigSchema]):
 
 class SoftwareConfigProps(InterfaceProps):
     group: str = prop(UNGROUPED, doc="The tool that applies it: script, ansible, puppet and so on.")
-    config: str | None = prop(doc="What the tool reads.")
+    config: str | None = prop(doc="The content for the tool.")
 
 
 class SoftwareConfigResource(Config[SoftwareConfigProps], type="OS::Heat::SoftwareConfig"):
@@ -153,7 +155,7 @@ class SoftwareConfigResource(Config[SoftwareConfigProps], type="OS::Heat::Softwa
 
 class StructuredConfigProps(InterfaceProps):
     group: str = prop(UNGROUPED, doc="The tool that applies it.")
-    config: dict[str, Json] | None = prop(doc="What the tool reads; deployments put the values of inputs into it.")
+    config: dict[str, Json] | None = prop(doc="The content for the tool; deployments insert the values of inputs.")
 
 
 class StructuredConfig(Config[StructuredConfigProps], type="OS::Heat::StructuredConfig"):
@@ -167,7 +169,7 @@ class StructuredConfig(Config[StructuredConfigProps], type="OS::Heat::Structured
 
 class ComponentConfig(Schema):
     actions: list[str] = prop(["CREATE", "UPDATE"], length=(1, None), doc="The actions that this config is for.")
-    config: str | None = prop(doc="What the tool reads.")
+    config: str | None = prop(doc="The content for the tool.")
     tool: str = prop(doc="The tool that applies it.")
 
 
@@ -196,7 +198,7 @@ class SoftwareComponent(Config[SoftwareComponentProps], type="OS::Heat::Software
 
 
 class CloudConfigProps(Schema):
-    cloud_config: dict[str, Json] | None = prop(doc="What cloud-init is to do.")
+    cloud_config: dict[str, Json] | None = prop(doc="The configuration for cloud-init.")
 
 
 class CloudConfig(Config[CloudConfigProps], type="OS::Heat::CloudConfig"):
@@ -211,9 +213,11 @@ class CloudConfig(Config[CloudConfigProps], type="OS::Heat::CloudConfig"):
 
 class Part(Schema):
     config: str = prop(doc="A text, or the id of a config.")
-    filename: str | None = prop(doc="What the part is called.")
-    subtype: str | None = prop(doc="What kind of text it is; default: the filename without what follows its last dot.")
-    kind: str = prop("text", alias="type", one_of=("text", "multipart"), doc="multipart: it has parts itself.")
+    filename: str | None = prop(doc="The file name of the part.")
+    subtype: str | None = prop(doc="The subtype of the text; default: the filename without its extension.")
+    kind: str = prop(
+        "text", alias="type", one_of=("text", "multipart"), doc="multipart: the part has parts of its own."
+    )
 
 
 class MultipartMimeProps(Schema):
@@ -265,21 +269,24 @@ class DeploymentFailed(HeatliteError):
 
 class CommonProps(Schema):
     config: str | None = prop(update=True, doc="The id of the config.")
-    input_values: dict[str, Json] | None = prop(update=True, doc="Values for the config's inputs, and for others.")
+    input_values: dict[str, Json] | None = prop(
+        update=True, doc="Values for the config's inputs and for additional ones."
+    )
     actions: list[Json] = prop(
         ["CREATE", "UPDATE"],
         one_of=ACTIONS,
         update=True,
-        doc="When to deploy. A config of OS::Heat::SoftwareComponent knows that itself.",
+        doc="The actions on which to deploy. A config of OS::Heat::SoftwareComponent has its own.",
     )
     name: str | None = prop(
-        update=True, doc="What the deployed config is called: the configs of a server are applied in this order."
+        update=True,
+        doc="The name of the deployed config. The configs of a server are applied in the order of their names.",
     )
     signal_transport: str = prop(
         "CFN_SIGNAL",
         one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL"),
-        doc="How the server answers: to a signed URL in the way of CloudFormation or of heatlite, or not at all. "
-        "HEAT_SIGNAL: with an account in the stack domain, where the installation has one.",
+        doc="Transport of the server's answer: a pre-signed URL in the format of CloudFormation or heatlite, or none. "
+        "HEAT_SIGNAL: with an account in the stack domain, if the installation has one.",
     )
 
     def fault(self) -> str | None:
@@ -293,9 +300,9 @@ def absent(transport: str) -> str | None:
 
 
 class StructuredProps(CommonProps):
-    input_key: str = prop("get_input", doc="The key of a map that stands for the value of an input.")
+    input_key: str = prop("get_input", doc="The key of a map that is replaced by the value of an input.")
     input_values_validate: str = prop(
-        "LAX", one_of=("LAX", "STRICT"), doc="An input that nobody gives is null (LAX) or an error (STRICT)."
+        "LAX", one_of=("LAX", "STRICT"), doc="An input without a value is null (LAX) or an error (STRICT)."
     )
 
 
@@ -618,21 +625,21 @@ class StructuredDeployment(Deployment[StructuredDeploymentProps], type="OS::Heat
 
 
 class Batches(Schema):
-    max_batch_size: int = prop(1, between=(1, None), doc="To how many servers at once.")
+    max_batch_size: int = prop(1, between=(1, None), doc="Maximum number of servers at once.")
     pause_time: float = prop(0, between=(0, None), doc="Seconds between the batches.")
 
 
 class GroupPolicy(Schema):
-    batch_create: Batches | None = prop(doc="How the deployments are made; without it, all at once.")
-    rolling_update: Batches | None = prop(doc="How they are changed; without it, all at once.")
+    batch_create: Batches | None = prop(doc="Batches in which the deployments are created; default: all at once.")
+    rolling_update: Batches | None = prop(doc="Batches in which the deployments are changed; default: all at once.")
 
 
 class SoftwareGroupProps(CommonProps):
-    servers: dict[str, Json] = prop(update=True, doc="The ids of the servers, each under a name of its own.")
+    servers: dict[str, Json] = prop(update=True, doc="The ids of the servers, by unique names.")
 
 
 class StructuredGroupProps(StructuredProps):
-    servers: dict[str, Json] = prop(update=True, doc="The ids of the servers, each under a name of its own.")
+    servers: dict[str, Json] = prop(update=True, doc="The ids of the servers, by unique names.")
 
 
 GroupSchema = TypeVar("GroupSchema", bound=SoftwareGroupProps | StructuredGroupProps, covariant=True)
@@ -763,7 +770,7 @@ class TargetProps(Schema):
         one_of=("POLL_SERVER_CFN", "POLL_SERVER_HEAT", "POLL_TEMP_URL", "ZAQAR_MESSAGE"),
         update=True,
         api="",
-        doc="How the agent on the server learns what to do.",
+        doc="The transport by which the agent on the server gets its deployments.",
     )
     deployment_swift_data: SwiftData = prop({}, update=True, api="", doc="Not used: it is for POLL_TEMP_URL.")
 
@@ -811,8 +818,8 @@ def collect_config(server: Resource[TargetProps]) -> dict[str, Json]:
 
 
 class DeployedServerProps(TargetProps):
-    name: str | None = prop(update=True, doc="What the server is called.")
-    metadata: dict[str, Json] | None = prop(update=True, doc="Not used; the metadata section is.")
+    name: str | None = prop(update=True, doc="The name of the server.")
+    metadata: dict[str, Json] | None = prop(update=True, doc="Not used; use the metadata section instead.")
 
 
 class DeployedServer(Node[DeployedServerProps], type="OS::Heat::DeployedServer"):

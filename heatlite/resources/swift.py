@@ -15,13 +15,11 @@ AT_ONCE = 100
 
 class ContainerProps(Schema):
     name: str | None = prop(doc="Its name.")
-    x_container_read: str | None = prop(alias="X-Container-Read", doc="Who may read what is in it.")
-    x_container_write: str | None = prop(alias="X-Container-Write", doc="Who may write to it.")
-    x_container_meta: dict[str, Json] = prop({}, alias="X-Container-Meta", api="", doc="Keys and values kept with it.")
-    x_account_meta: dict[str, Json] = prop(
-        {}, alias="X-Account-Meta", api="", doc="Keys and values kept with the whole account."
-    )
-    purge_on_delete: bool = prop(False, alias="PurgeOnDelete", api="", doc="Whether its objects are deleted with it.")
+    x_container_read: str | None = prop(alias="X-Container-Read", doc="The access list for reading.")
+    x_container_write: str | None = prop(alias="X-Container-Write", doc="The access list for writing.")
+    x_container_meta: dict[str, Json] = prop({}, alias="X-Container-Meta", api="", doc="Its metadata.")
+    x_account_meta: dict[str, Json] = prop({}, alias="X-Account-Meta", api="", doc="Metadata of the whole account.")
+    purge_on_delete: bool = prop(False, alias="PurgeOnDelete", api="", doc="True if its objects are deleted with it.")
 
 
 class Container(CloudResource[ContainerProps], type="OS::Swift::Container", kind="object_store.container"):

@@ -20,18 +20,18 @@ class ActionWaitSecs(Schema):
 
 
 class TestResourceProps(Schema):
-    value: str = prop("test_string", update=True, doc="The text to keep.")
-    fail: bool = prop(False, update=True, doc="Whether create, update and check fail, once their time has passed.")
-    fail_lock: bool = prop(False, update=True, doc="Whether a lock fails, once its time has passed.")
-    fail_unlock: bool = prop(False, update=True, doc="Whether an unlock fails, once its time has passed.")
+    value: str = prop("test_string", update=True, doc="The text to store.")
+    fail: bool = prop(False, update=True, doc="True if create, update and check fail, after their waiting time.")
+    fail_lock: bool = prop(False, update=True, doc="True if a lock fails, after its waiting time.")
+    fail_unlock: bool = prop(False, update=True, doc="True if an unlock fails, after its waiting time.")
     update_replace: bool = prop(False, update=True, doc="Turning it on replaces the resource.")
     update_replace_value: str | None = prop(doc="Any change of it replaces the resource.")
     wait_secs: float = prop(0, update=True, doc="Seconds that create, update and delete take; below 0 never ends.")
     action_wait_secs: ActionWaitSecs | None = prop(
-        update=True, doc="Seconds that single actions take, in place of wait_secs; below 0 never ends."
+        update=True, doc="Seconds that single actions take, instead of wait_secs; below 0 never ends."
     )
     live_value: str | None = prop(
-        update=True, doc="Another text that a look at the object finds, until the value is changed; for tests of check."
+        update=True, doc="Another text that checks find until the value is changed; for tests of check."
     )
     attr_wait_secs: float = prop(
         0, update=True, doc=f"Seconds that reading the attribute takes, {LONGEST_ATTRIBUTE_WAIT} at the most."

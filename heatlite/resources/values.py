@@ -26,23 +26,23 @@ _CLASS_NAMES = tuple(CHARACTER_CLASSES)
 
 class CharacterClass(Schema):
     characters: str = prop("lettersdigits", alias="class", one_of=_CLASS_NAMES, doc="A named set of characters.")
-    min: int = prop(1, between=(1, 512), doc="How many characters of the set there are at the least.")
+    min: int = prop(1, between=(1, 512), doc="Minimum number of characters from the set.")
 
 
 class CharacterSequence(Schema):
-    sequence: str = prop(doc="The characters to draw from.")
-    min: int = prop(1, between=(1, 512), doc="How many of these characters there are at the least.")
+    sequence: str = prop(doc="The characters to choose from.")
+    min: int = prop(1, between=(1, 512), doc="Minimum number of these characters.")
 
 
 class RandomStringProps(Schema):
-    length: int = prop(32, between=(1, 512), doc="How many characters to draw.")
+    length: int = prop(32, between=(1, 512), doc="The number of characters.")
     character_classes: list[CharacterClass] = prop(
-        [{"class": "lettersdigits", "min": 1}], doc="Named sets of characters to draw from."
+        [{"class": "lettersdigits", "min": 1}], doc="Named sets of characters to choose from."
     )
-    character_sequences: list[CharacterSequence] | None = prop(doc="Sets of characters of your own to draw from.")
-    salt: str | None = prop(doc="Change it to draw anew; otherwise unused.")
+    character_sequences: list[CharacterSequence] | None = prop(doc="Custom sets of characters to choose from.")
+    salt: str | None = prop(doc="A change generates a new string; otherwise without effect.")
     sequence: str | None = prop(
-        one_of=_CLASS_NAMES, hidden=True, doc="The one set to draw from; character_classes has replaced it."
+        one_of=_CLASS_NAMES, hidden=True, doc="The only set to choose from; replaced by character_classes."
     )
 
     def sources(self) -> list[tuple[str, int]]:
@@ -121,8 +121,8 @@ _VALUE_KINDS = {
 
 
 class ValueProps(Schema):
-    value: Json = prop(update=True, doc="The value to give out as the attribute `value`.")
-    kind: str | None = prop(alias="type", one_of=tuple(_VALUE_KINDS), update=True, doc="What the value must be.")
+    value: Json = prop(update=True, doc="The value of the attribute `value`.")
+    kind: str | None = prop(alias="type", one_of=tuple(_VALUE_KINDS), update=True, doc="The type of the value.")
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:

@@ -106,8 +106,8 @@ class WaitConditionHandleProps(Schema):
     signal_transport: str = prop(
         "TOKEN_SIGNAL",
         one_of=("CFN_SIGNAL", "TEMP_URL_SIGNAL", "HEAT_SIGNAL", NO_SIGNAL, "ZAQAR_SIGNAL", "TOKEN_SIGNAL"),
-        doc="How it is signalled: with a token, through a URL signed in the way of CloudFormation or of heatlite, or "
-        "not at all: then nothing is waited for.",
+        doc="The transport of signals: a token, a pre-signed URL in the format of CloudFormation or of heatlite, or "
+        "none: then no signal is awaited.",
     )
 
     def fault(self) -> str | None:
@@ -250,15 +250,15 @@ class UpdateHandle(CfnHandle, type="OS::Heat::UpdateWaitConditionHandle"):
 
 
 class WaitConditionProps(Schema):
-    handle: str = prop(doc="The handle that takes the signals, by get_resource.")
-    timeout: float = prop(between=(1, 43200), doc="Seconds to wait at the most.")
-    count: int = prop(1, between=(1, None), update=True, doc="How many signals to wait for.")
+    handle: str = prop(doc="The handle that receives the signals, by get_resource.")
+    timeout: float = prop(between=(1, 43200), doc="Maximum seconds to wait.")
+    count: int = prop(1, between=(1, None), update=True, doc="The number of signals to wait for.")
 
 
 class CfnWaitConditionProps(Schema):
-    handle: str = prop(alias="Handle", doc="The handle that takes the signals, by Ref.")
-    timeout: int = prop(alias="Timeout", between=(1, 43200), doc="Seconds to wait at the most.")
-    count: int = prop(1, alias="Count", between=(1, None), update=True, doc="How many signals to wait for.")
+    handle: str = prop(alias="Handle", doc="The handle that receives the signals, by Ref.")
+    timeout: int = prop(alias="Timeout", between=(1, 43200), doc="Maximum seconds to wait.")
+    count: int = prop(1, alias="Count", between=(1, None), update=True, doc="The number of signals to wait for.")
 
 
 ConditionSchema = TypeVar("ConditionSchema", bound=WaitConditionProps | CfnWaitConditionProps, covariant=True)

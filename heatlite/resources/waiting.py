@@ -14,13 +14,13 @@ def wait_until(moment: Json, now: float) -> bool | float:
 
 
 class DelayProps(Schema):
-    min_wait: float = prop(0, between=(0, None), update=True, doc="Seconds to wait at the least.")
+    min_wait: float = prop(0, between=(0, None), update=True, doc="Minimum seconds to wait.")
     max_jitter: float = prop(
-        0, between=(0, None), update=True, doc="The most that is added by chance, in units of jitter_multiplier."
+        0, between=(0, None), update=True, doc="Maximum random addition, in units of jitter_multiplier."
     )
     jitter_multiplier: float = prop(1.0, between=(0, None), update=True, doc="Seconds in one unit of max_jitter.")
     actions: list[Json] = prop(
-        ["CREATE"], one_of=("CREATE", "DELETE", "SUSPEND", "RESUME"), update=True, doc="When to wait."
+        ["CREATE"], one_of=("CREATE", "DELETE", "SUSPEND", "RESUME"), update=True, doc="The actions that wait."
     )
 
 

@@ -17,9 +17,9 @@ class Container(BarbicanResource[P_co]):
     """The service's name for the container type."""
     support_status = SupportStatus(version="6.0.0")
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {
-        "status": (str, "ACTIVE where it can be had."),
+        "status": (str, "ACTIVE if it is available."),
         "container_ref": (str, "Its URL."),
-        "consumers": (list, "Who uses it."),
+        "consumers": (list, "Its consumers."),
     }
 
     def attr_secret_refs(self) -> dict[str, Json]:
@@ -39,7 +39,7 @@ class Container(BarbicanResource[P_co]):
 
 
 class Named(Schema):
-    name: str = prop(doc="What it is called in the container.")
+    name: str = prop(doc="The name of the secret in the container.")
     ref: str = prop(find="barbican.secret", doc="The URL of the secret.")
 
 
@@ -65,7 +65,7 @@ class RSAContainerProps(Schema):
     private_key_ref: str | None = prop(find="barbican.secret", api="", doc="The secret with the private key.")
     public_key_ref: str | None = prop(find="barbican.secret", api="", doc="The secret with the public key.")
     private_key_passphrase_ref: str | None = prop(
-        find="barbican.secret", api="", doc="The secret with what the private key is protected by."
+        find="barbican.secret", api="", doc="The secret with the passphrase of the private key."
     )
 
 
@@ -80,10 +80,10 @@ class CertificateContainerProps(Schema):
     certificate_ref: str | None = prop(find="barbican.secret", api="", doc="The secret with the certificate.")
     private_key_ref: str | None = prop(find="barbican.secret", api="", doc="The secret with its private key.")
     private_key_passphrase_ref: str | None = prop(
-        find="barbican.secret", api="", doc="The secret with what the private key is protected by."
+        find="barbican.secret", api="", doc="The secret with the passphrase of the private key."
     )
     intermediates_ref: str | None = prop(
-        find="barbican.secret", api="", doc="The secret with the certificates between it and its signer's."
+        find="barbican.secret", api="", doc="The secret with the intermediate certificates."
     )
 
 

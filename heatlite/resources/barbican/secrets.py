@@ -13,17 +13,17 @@ class SecretProps(Schema):
     secret_type: str = prop(
         "opaque",
         one_of=("symmetric", "public", "private", "certificate", "passphrase", "opaque"),
-        doc="What kind of secret it is.",
+        doc="The type of the secret.",
     )
     payload: str | None = prop(secret=True, doc="The secret itself.")
     payload_content_type: str | None = prop(
-        one_of=("text/plain", "application/octet-stream"), doc="What the payload is; left out: text/plain."
+        one_of=("text/plain", "application/octet-stream"), doc="The media type of the payload; default: text/plain."
     )
-    payload_content_encoding: str | None = prop(one_of=("base64",), doc="How the payload is written.")
-    algorithm: str | None = prop(doc="What it is used with.")
-    bit_length: int | None = prop(between=(0, None), doc="How long it is, in bits.")
-    mode: str | None = prop(doc="How the algorithm is used.")
-    expiration: str | None = prop(custom="expiration", doc="Until when it can be had; ISO 8601.")
+    payload_content_encoding: str | None = prop(one_of=("base64",), doc="The encoding of the payload.")
+    algorithm: str | None = prop(doc="The algorithm that it is used with.")
+    bit_length: int | None = prop(between=(0, None), doc="Its length in bits.")
+    mode: str | None = prop(doc="The mode of the algorithm.")
+    expiration: str | None = prop(custom="expiration", doc="The time of its expiration; ISO 8601.")
 
     def fault(self) -> str | None:
         if self.payload is None and (self.payload_content_type or self.payload_content_encoding):
@@ -38,7 +38,7 @@ class Secret(BarbicanResource[SecretProps], type="OS::Barbican::Secret", kind="k
 
     support_status = SupportStatus(version="2014.2")
     secret_attributes = frozenset({"decrypted_payload"})
-    shown = {"status": (str, "ACTIVE where it can be had.")}
+    shown = {"status": (str, "ACTIVE if it is available.")}
 
     def create_args(self) -> JsonMap:
         args = super().create_args()
@@ -71,23 +71,23 @@ ALLOWED = {
 
 
 class OrderProps(Schema):
-    name: str | None = prop(doc="The name of what is made.")
-    type: str = prop(one_of=("key", "asymmetric", "certificate"), doc="What is to be made.")
-    algorithm: str | None = prop(doc="What it is to be used with; for a key, or a pair of them.")
-    bit_length: int | None = prop(doc="How long it is to be, in bits; for a key, or a pair of them.")
-    mode: str | None = prop(doc="How the algorithm is to be used.")
-    payload_content_type: str | None = prop(doc="What is to be made of it.")
-    expiration: str | None = prop(custom="expiration", doc="Until when it can be had; ISO 8601.")
-    pass_phrase: str | None = prop(secret=True, doc="What protects the private key of a pair.")
+    name: str | None = prop(doc="The name of the generated object.")
+    type: str = prop(one_of=("key", "asymmetric", "certificate"), doc="The type of the object to be generated.")
+    algorithm: str | None = prop(doc="The algorithm of the key or key pair.")
+    bit_length: int | None = prop(doc="The length of the key or key pair, in bits.")
+    mode: str | None = prop(doc="The mode of the algorithm.")
+    payload_content_type: str | None = prop(doc="The media type of the generated payload.")
+    expiration: str | None = prop(custom="expiration", doc="The time of its expiration; ISO 8601.")
+    pass_phrase: str | None = prop(secret=True, doc="The passphrase that protects the private key of a pair.")
     request_type: str | None = prop(
-        one_of=("stored-key", "simple-cmc", "custom"), doc="How a certificate is asked for."
+        one_of=("stored-key", "simple-cmc", "custom"), doc="The type of the request for a certificate."
     )
-    subject_dn: str | None = prop(doc="Whom a certificate is for.")
+    subject_dn: str | None = prop(doc="The subject of a certificate.")
     source_container_ref: str | None = prop(
         find="barbican.container", api="container_ref", doc="The container with the keys that a certificate is for."
     )
-    ca_id: str | None = prop(doc="Who is to sign a certificate.")
-    profile: str | None = prop(doc="What kind of certificate its signer is to make.")
+    ca_id: str | None = prop(doc="The certificate authority that signs a certificate.")
+    profile: str | None = prop(doc="The profile of a certificate, defined by its authority.")
     request_data: str | None = prop(doc="The request for a certificate.")
 
     def fault(self) -> str | None:
@@ -108,10 +108,10 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
     ready = frozenset({"ACTIVE"})
     secret_attributes = frozenset({"private_key"})
     shown = {
-        "status": (str, "ACTIVE once it is made."),
+        "status": (str, "ACTIVE once it is complete."),
         "order_ref": (str, "The URL of the order."),
-        "secret_ref": (str, "The URL of the secret that was made."),
-        "container_ref": (str, "The URL of the container with what was made, where it is several."),
+        "secret_ref": (str, "The URL of the generated secret."),
+        "container_ref": (str, "The URL of the container, if several secrets were generated."),
     }
 
     def create_args(self) -> JsonMap:

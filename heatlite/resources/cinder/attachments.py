@@ -111,7 +111,7 @@ class VolumeAttachmentProps(Schema):
     instance_uuid: str = prop(update=True, doc="The id of the server.")
     volume_id: str = prop(update=True, find="cinder.volume", doc="The volume, by name or id.")
     mountpoint: str | None = prop(
-        update=True, doc="Where the server is to see it, such as /dev/vdc; a hypervisor may choose another place."
+        update=True, doc="The device on the server, such as /dev/vdc; a hypervisor may choose another one."
     )
 
 

@@ -10,11 +10,13 @@ from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 class QuotaProps(Schema):
     project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
-    gigabytes: int | None = prop(update=True, between=(-1, None), doc="GiB of volumes and volume snapshots.")
-    volumes: int | None = prop(update=True, between=(-1, None), doc="How many volumes.")
-    snapshots: int | None = prop(update=True, between=(-1, None), doc="How many volume snapshots.")
-    backups: int | None = prop(update=True, between=(-1, None), doc="How many backups.")
-    backup_gigabytes: int | None = prop(update=True, between=(-1, None), doc="GiB of backups.")
+    gigabytes: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum total size of volumes and volume snapshots, in GiB."
+    )
+    volumes: int | None = prop(update=True, between=(-1, None), doc="Maximum number of volumes.")
+    snapshots: int | None = prop(update=True, between=(-1, None), doc="Maximum number of volume snapshots.")
+    backups: int | None = prop(update=True, between=(-1, None), doc="Maximum number of backups.")
+    backup_gigabytes: int | None = prop(update=True, between=(-1, None), doc="Maximum total size of backups, in GiB.")
 
     def fault(self) -> str | None:
         if all(getattr(self, name) is None for name in LIMITS):

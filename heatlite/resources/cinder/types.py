@@ -14,11 +14,11 @@ PUBLIC = "os-volume-type-access:is_public"
 
 class VolumeTypeProps(Schema):
     name: str = prop(update=True, doc="Its name.")
-    metadata: dict[str, Json] | None = prop(update=True, api="", doc="Its extra specs: what its volumes have to be.")
-    is_public: bool = prop(True, update=True, api=PUBLIC, doc="Whether all projects may use it.")
-    description: str | None = prop(update=True, doc="What it is for.")
+    metadata: dict[str, Json] | None = prop(update=True, api="", doc="Its extra specs: requirements for its volumes.")
+    is_public: bool = prop(True, update=True, api=PUBLIC, doc="True if all projects may use it.")
+    description: str | None = prop(update=True, doc="Its description.")
     projects: list[str] = prop(
-        [], update=True, api="", items=prop(find="keystone.project"), doc="The projects that may use one not public."
+        [], update=True, api="", items=prop(find="keystone.project"), doc="The projects with access to a private type."
     )
 
     def fault(self) -> str | None:
@@ -119,9 +119,12 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
 
 
 class EncryptedVolumeTypeProps(Schema):
-    provider: str = prop(update=True, doc="What does the encryption, such as luks.")
+    provider: str = prop(update=True, doc="The encryption provider, such as luks.")
     control_location: str = prop(
-        "front-end", update=True, one_of=("front-end", "back-end"), doc="Which service does it: Nova or Cinder."
+        "front-end",
+        update=True,
+        one_of=("front-end", "back-end"),
+        doc="The place of the encryption: front-end (Nova) or back-end (Cinder).",
     )
     cipher: str | None = prop(
         update=True, one_of=("aes-xts-plain64", "aes-cbc-essiv"), doc="The algorithm and its mode."
@@ -177,7 +180,7 @@ class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cin
 
 class QoSSpecsProps(Schema):
     name: str | None = prop(doc="Its name.")
-    specs: dict[str, Json] = prop(update=True, api="", doc="What it demands: keys and values.")
+    specs: dict[str, Json] = prop(update=True, api="", doc="The specs: keys and values.")
 
 
 class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="block_storage.qos_spec"):

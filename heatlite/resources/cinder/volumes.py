@@ -23,24 +23,24 @@ WITHOUT_SERVERS = ("extend", "restore", "set_readonly")
 
 
 class VolumeProps(Schema):
-    availability_zone: str | None = prop(doc="Where it is to lie.")
+    availability_zone: str | None = prop(doc="Its availability zone.")
     size: int | None = prop(update=True, between=(1, None), doc="Its size in GiB; it may grow in place.")
-    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The volume snapshot it begins as, by name or id.")
+    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The volume snapshot to create it from, by name or id.")
     backup_id: str | None = prop(
-        update=True, find="cinder.backup", doc="The backup it begins as, by name or id; a new one is restored in place."
+        update=True,
+        find="cinder.backup",
+        doc="The backup to create it from, by name or id; a changed one is restored in place.",
     )
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
+    description: str | None = prop(update=True, doc="Its description.")
     volume_type: str | None = prop(update=True, find="cinder.vtype", doc="Its volume type, by name or id.")
-    metadata: dict[str, Json] = prop({}, update=True, api="", doc="Keys and values that are kept with it.")
+    metadata: dict[str, Json] = prop({}, update=True, api="", doc="Its metadata.")
     imageRef: str | None = prop(hidden=True, means="image", api="", doc="An old name of image.")  # noqa: N815 - Heat's
-    image: str | None = prop(find="glance.image", api="imageRef", doc="The image it begins as, by name or id.")
-    source_volid: str | None = prop(find="cinder.volume", doc="The volume it begins as a copy of, by name or id.")
-    scheduler_hints: dict[str, Json] | None = prop(
-        api="OS-SCH-HNT:scheduler_hints", doc="What the service is to mind when it looks for a place."
-    )
-    read_only: bool | None = prop(update=True, api="", doc="Whether servers may only read it.")
-    multiattach: bool = prop(False, hidden=True, api="", doc="Without effect: what a volume bears, its type says.")
+    image: str | None = prop(find="glance.image", api="imageRef", doc="The image to create it from, by name or id.")
+    source_volid: str | None = prop(find="cinder.volume", doc="The volume to copy, by name or id.")
+    scheduler_hints: dict[str, Json] | None = prop(api="OS-SCH-HNT:scheduler_hints", doc="Hints for the scheduler.")
+    read_only: bool | None = prop(update=True, api="", doc="True if servers may only read it.")
+    multiattach: bool = prop(False, hidden=True, api="", doc="Without effect: the volume type decides.")
 
     def fault(self) -> str | None:
         sources = [name for name in SOURCES if getattr(self, name) is not None]
@@ -68,15 +68,15 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     """
 
     shown = {
-        "availability_zone": (str, "Where it lies."),
+        "availability_zone": (str, "Its availability zone."),
         "size": (str, "Its size in GiB."),
-        "snapshot_id": (str, "The volume snapshot it began as."),
-        "status": (str, "What the service says it is, such as available or in-use."),
+        "snapshot_id": (str, "The volume snapshot that it was created from."),
+        "status": (str, "Its state in the service, such as available or in-use."),
         "volume_type": (str, "The name of its volume type."),
-        "bootable": (str, "Whether a server can start from it."),
-        "created_at": (str, "When it was made."),
-        "encrypted": (str, "Whether what is on it is encrypted."),
-        "source_volid": (str, "The volume it began as a copy of."),
+        "bootable": (str, "True if a server can boot from it."),
+        "created_at": (str, "The time of its creation."),
+        "encrypted": (str, "True if it is encrypted."),
+        "source_volid": (str, "The volume that it was copied from."),
     }
 
     def attribute(self, name: str) -> Json:

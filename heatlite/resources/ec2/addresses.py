@@ -18,7 +18,7 @@ WAYS_OUT = frozenset({"AWS::EC2::VPCGatewayAttachment", "AWS::EC2::SubnetRouteTa
 class EIPProps(Schema):
     domain: str | None = prop(alias="Domain", one_of=("vpc",), doc="Without effect.")
     instance_id: str | None = prop(
-        alias="InstanceId", update=True, find="nova.server", doc="The machine that it leads to, by name or id."
+        alias="InstanceId", update=True, find="nova.server", doc="The machine to associate it with, by name or id."
     )
 
 
@@ -95,10 +95,10 @@ class EIPAssociationProps(Schema):
     allocation_id: str | None = prop(alias="AllocationId", update=True, doc="The floating IP, by its AllocationId.")
     eip: str | None = prop(alias="EIP", update=True, custom="ip_addr", doc="The floating IP, by its address.")
     instance_id: str | None = prop(
-        alias="InstanceId", update=True, find="nova.server", doc="The machine that it leads to, by name or id."
+        alias="InstanceId", update=True, find="nova.server", doc="The machine to associate it with, by name or id."
     )
     network_interface_id: str | None = prop(
-        alias="NetworkInterfaceId", update=True, doc="The network interface that it leads to, by id."
+        alias="NetworkInterfaceId", update=True, doc="The network interface to associate it with, by id."
     )
 
     def fault(self) -> str | None:

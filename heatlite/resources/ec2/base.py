@@ -13,8 +13,8 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class Tag(Schema):
-    key: str = prop(alias="Key", doc="What it is called.")
-    value: str = prop(alias="Value", doc="What it says.")
+    key: str = prop(alias="Key", doc="The key.")
+    value: str = prop(alias="Value", doc="The value.")
 
 
 def tagged(tags: list[Tag] | None) -> JsonMap:

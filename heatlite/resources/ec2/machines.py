@@ -13,40 +13,40 @@ from heatlite.template.expression import UNKNOWN
 
 
 class Ebs(Schema):
-    delete_on_termination: bool = prop(True, alias="DeleteOnTermination", doc="Whether it goes with the machine.")
+    delete_on_termination: bool = prop(True, alias="DeleteOnTermination", doc="True if it is deleted with the machine.")
     iops: float | None = prop(alias="Iops", doc="Without effect.")
-    snapshot_id: str | None = prop(alias="SnapshotId", find="cinder.snapshot", doc="The snapshot that it is made of.")
+    snapshot_id: str | None = prop(alias="SnapshotId", find="cinder.snapshot", doc="The snapshot to create it from.")
     size: str | None = prop(alias="VolumeSize", doc="Its size in GiB.")
     kind: str | None = prop(alias="VolumeType", doc="Without effect.")
 
 
 class Disk(Schema):
-    device: str = prop(alias="DeviceName", doc="What it is called on the machine.")
-    ebs: Ebs | None = prop(alias="Ebs", doc="What volume it is.")
+    device: str = prop(alias="DeviceName", doc="The name of the device on the machine.")
+    ebs: Ebs | None = prop(alias="Ebs", doc="The volume.")
     no_device: dict[str, Json] | None = prop(alias="NoDevice", doc="Without effect.")
     virtual_name: str | None = prop(alias="VirtualName", doc="Without effect.")
 
 
 class Hint(Schema):
-    key: str = prop(alias="Key", doc="What it is called.")
-    value: str = prop(alias="Value", doc="What it says.")
+    key: str = prop(alias="Key", doc="The key.")
+    value: str = prop(alias="Value", doc="The value.")
 
 
 class Attached(Schema):
     volume_id: str = prop(alias="VolumeId", find="cinder.volume", doc="The volume, by name or id.")
-    device: str = prop(alias="Device", doc="Where the machine is to see it: /dev/vdc.")
+    device: str = prop(alias="Device", doc="The device on the machine, such as /dev/vdc.")
 
 
 class InstanceProps(Schema):
-    image: str = prop(alias="ImageId", find="glance.image", doc="What it boots, by name or id.")
-    flavor: str = prop(alias="InstanceType", update=True, find="nova.flavor", doc="How large it is, by name or id.")
-    key_name: str | None = prop(alias="KeyName", find="nova.keypair", doc="The key pair that people log in with.")
-    availability_zone: str | None = prop(alias="AvailabilityZone", doc="Where it is to run.")
+    image: str = prop(alias="ImageId", find="glance.image", doc="The image that it boots, by name or id.")
+    flavor: str = prop(alias="InstanceType", update=True, find="nova.flavor", doc="The flavor, by name or id.")
+    key_name: str | None = prop(alias="KeyName", find="nova.keypair", doc="The key pair for logins.")
+    availability_zone: str | None = prop(alias="AvailabilityZone", doc="Its availability zone.")
     no_api_termination: str | None = prop(alias="DisableApiTermination", doc="Without effect.")
     kernel: str | None = prop(alias="KernelId", doc="Without effect.")
     monitoring: bool | None = prop(alias="Monitoring", doc="Without effect.")
     placement_group: str | None = prop(alias="PlacementGroupName", doc="Without effect.")
-    address: str | None = prop(alias="PrivateIpAddress", doc="Without effect: give it a network interface.")
+    address: str | None = prop(alias="PrivateIpAddress", doc="Without effect; use a network interface instead.")
     ram_disk: str | None = prop(alias="RamDiskId", doc="Without effect.")
     groups: list[Json] | None = prop(alias="SecurityGroups", doc="Its security groups, by names.")
     group_ids: list[Json] | None = prop(alias="SecurityGroupIds", doc="Its security groups, by ids.")
@@ -58,12 +58,12 @@ class InstanceProps(Schema):
     source_dest_check: bool | None = prop(alias="SourceDestCheck", doc="Without effect.")
     subnet: str | None = prop(alias="SubnetId", update=True, doc="The subnet that it is connected to, by id.")
     tags: list[Tag] | None = prop(alias="Tags", update=True, doc="Its metadata.")
-    hints: list[Hint] | None = prop(alias="NovaSchedulerHints", doc="What the scheduler is told.")
+    hints: list[Hint] | None = prop(alias="NovaSchedulerHints", doc="Hints for the scheduler.")
     tenancy: str | None = prop(alias="Tenancy", one_of=("dedicated", "default"), doc="Without effect.")
-    user_data: str | None = prop(alias="UserData", doc="What it does when it boots first.")
-    volumes: list[Attached] = prop([], alias="Volumes", doc="The volumes that it is given once it runs.")
+    user_data: str | None = prop(alias="UserData", doc="Instructions for its first boot.")
+    volumes: list[Attached] = prop([], alias="Volumes", doc="The volumes to attach once it runs.")
     disks: list[Disk] | None = prop(
-        alias="BlockDeviceMappings", doc="The volumes that are made of snapshots when it boots first."
+        alias="BlockDeviceMappings", doc="The volumes to create from snapshots at its first boot."
     )
 
     def fault(self) -> str | None:

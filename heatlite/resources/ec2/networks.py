@@ -49,7 +49,7 @@ def _lies_in(port: JsonMap, subnet: Json) -> bool:
 
 
 class VPCProps(Schema):
-    cidr_block: str | None = prop(alias="CidrBlock", api="", doc="The addresses that its subnets take theirs from.")
+    cidr_block: str | None = prop(alias="CidrBlock", api="", doc="The address range of its subnets.")
     tenancy: str = prop(
         "default", alias="InstanceTenancy", one_of=("default", "dedicated"), api="", doc="Without effect."
     )
@@ -83,7 +83,9 @@ class VPC(CloudResource[VPCProps], type="AWS::EC2::VPC", kind="network.network")
 
 
 class SubnetProps(Schema):
-    availability_zone: str | None = prop(alias="AvailabilityZone", api="", doc="What its attribute tells.")
+    availability_zone: str | None = prop(
+        alias="AvailabilityZone", api="", doc="The value of its attribute AvailabilityZone; otherwise without effect."
+    )
     cidr_block: str = prop(alias="CidrBlock", api="cidr", doc="Its addresses.")
     vpc_id: str = prop(alias="VpcId", api="network_id", doc="The VPC, by id.")
     tags: list[Tag] | None = prop(alias="Tags", api="", doc="Without effect.")
@@ -270,7 +272,7 @@ class SubnetRouteTableAssociation(
 
 
 class NetworkInterfaceProps(Schema):
-    description: str | None = prop(alias="Description", api="description", doc="What it is for.")
+    description: str | None = prop(alias="Description", api="description", doc="Its description.")
     group_set: list[Json] | None = prop(
         alias="GroupSet",
         update=True,

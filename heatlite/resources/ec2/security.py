@@ -11,20 +11,20 @@ from heatlite.resources.neutron import security
 
 class Rule(Schema):
     protocol: str | None = prop(alias="IpProtocol", doc="The protocol, by name or number; -1: any.")
-    from_port: str | None = prop(alias="FromPort", doc="The first port; with ICMP, the type; -1: any.")
-    to_port: str | None = prop(alias="ToPort", doc="The last port; with ICMP, the code; -1: any.")
-    cidr: str | None = prop(alias="CidrIp", doc="The addresses of the others.")
-    group_id: str | None = prop(alias="SourceSecurityGroupId", doc="The group of the others, by id.")
-    group_name: str | None = prop(alias="SourceSecurityGroupName", doc="The group of the others, by name.")
+    from_port: str | None = prop(alias="FromPort", doc="The first port; for ICMP the type; -1: any.")
+    to_port: str | None = prop(alias="ToPort", doc="The last port; for ICMP the code; -1: any.")
+    cidr: str | None = prop(alias="CidrIp", doc="The addresses of the peers.")
+    group_id: str | None = prop(alias="SourceSecurityGroupId", doc="The security group of the peers, by id.")
+    group_name: str | None = prop(alias="SourceSecurityGroupName", doc="The security group of the peers, by name.")
     owner_id: str | None = prop(alias="SourceSecurityGroupOwnerId", doc="Without effect.")
 
 
 class SecurityGroupProps(Schema):
-    description: str = prop(alias="GroupDescription", doc="What it is for.")
-    vpc_id: str | None = prop(alias="VpcId", doc="Without effect: groups are of projects.")
-    ingress: list[Rule] | None = prop(alias="SecurityGroupIngress", update=True, doc="What it lets in.")
+    description: str = prop(alias="GroupDescription", doc="Its description.")
+    vpc_id: str | None = prop(alias="VpcId", doc="Without effect: security groups belong to projects.")
+    ingress: list[Rule] | None = prop(alias="SecurityGroupIngress", update=True, doc="Rules for incoming traffic.")
     egress: list[Rule] | None = prop(
-        alias="SecurityGroupEgress", update=True, doc="What it lets out; left out: everything."
+        alias="SecurityGroupEgress", update=True, doc="Rules for outgoing traffic; default: all is allowed."
     )
 
 

@@ -9,11 +9,11 @@ from heatlite.resources.ec2.base import Tag, tagged
 
 class VolumeProps(Schema):
     availability_zone: str = prop(
-        alias="AvailabilityZone", immutable=True, api="availability_zone", doc="Where it is to lie."
+        alias="AvailabilityZone", immutable=True, api="availability_zone", doc="Its availability zone."
     )
     size: int | None = prop(alias="Size", immutable=True, between=(1, None), api="size", doc="Its size in GiB.")
     snapshot_id: str | None = prop(
-        alias="SnapshotId", immutable=True, find="cinder.backup", api="backup_id", doc="The backup it begins as."
+        alias="SnapshotId", immutable=True, find="cinder.backup", api="backup_id", doc="The backup to create it from."
     )
     tags: list[Tag] | None = prop(alias="Tags", immutable=True, api="", doc="Its metadata.")
 
@@ -33,7 +33,7 @@ class Volume(CinderVolume[VolumeProps], type="AWS::EC2::Volume"):
 
 class VolumeAttachmentProps(Schema):
     device: str = prop(
-        alias="Device", immutable=True, pattern="/dev/vd[b-z]", doc="Where the machine is to see it: /dev/vdc."
+        alias="Device", immutable=True, pattern="/dev/vd[b-z]", doc="The device on the machine, such as /dev/vdc."
     )
     instance_id: str = prop(alias="InstanceId", immutable=True, find="nova.server", doc="The machine, by name or id.")
     volume_id: str = prop(alias="VolumeId", immutable=True, find="cinder.volume", doc="The volume, by name or id.")

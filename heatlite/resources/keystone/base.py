@@ -36,16 +36,14 @@ class KeystoneResource(CloudResource[P_co]):
 
 class RoleGiven(Schema):
     role: str = prop(find="keystone.role", doc="The role, by name or id.")
-    project: str | None = prop(find="keystone.project", doc="The project in which it is given, by name or id.")
-    domain: str | None = prop(find="keystone.domain", doc="The domain in which it is given, by name or id.")
+    project: str | None = prop(find="keystone.project", doc="The project in which it is assigned, by name or id.")
+    domain: str | None = prop(find="keystone.domain", doc="The domain in which it is assigned, by name or id.")
 
 
 class RolesGiven(Schema):
     """Properties of types that assign roles."""
 
-    roles: list[RoleGiven] | None = prop(
-        update=True, api="", doc="Roles that are given, each in a project or in a domain."
-    )
+    roles: list[RoleGiven] | None = prop(update=True, api="", doc="Role assignments, each in a project or in a domain.")
 
     def fault(self) -> str | None:
         for given in self.roles or ():

@@ -8,9 +8,9 @@ from heatlite.resources.keystone.base import KeystoneResource
 
 class ServiceProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    type: str = prop(update=True, doc="What it does: compute, network and so on.")
-    description: str | None = prop(update=True, doc="More about it.")
-    enabled: bool = prop(True, update=True, doc="Whether it is offered.")
+    type: str = prop(update=True, doc="Its type: compute, network and so on.")
+    description: str | None = prop(update=True, doc="Its description.")
+    enabled: bool = prop(True, update=True, doc="True if it is enabled.")
 
 
 class Service(KeystoneResource[ServiceProps], type="OS::Keystone::Service", kind="identity.service"):
@@ -22,10 +22,12 @@ class Service(KeystoneResource[ServiceProps], type="OS::Keystone::Service", kind
 class EndpointProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
     service: str = prop(update=True, find="keystone.service", api="service_id", doc="The service, by name or id.")
-    interface: str = prop(update=True, one_of=("public", "internal", "admin"), doc="Who is to use it.")
-    url: str = prop(update=True, doc="Where the service is reached.")
+    interface: str = prop(
+        update=True, one_of=("public", "internal", "admin"), doc="The kind of clients: public, internal or admin."
+    )
+    url: str = prop(update=True, doc="The URL of the service.")
     region: str | None = prop(update=True, find="keystone.region", api="region_id", doc="The region it is in.")
-    enabled: bool = prop(True, update=True, doc="Whether it is offered.")
+    enabled: bool = prop(True, update=True, doc="True if it is enabled.")
 
 
 class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", kind="identity.endpoint"):
@@ -48,8 +50,8 @@ class RegionProps(Schema):
     parent_region: str | None = prop(
         update=True, find="keystone.region", api="parent_region_id", doc="The region it is a part of."
     )
-    description: str | None = prop(update=True, doc="Where it is.")
-    enabled: bool = prop(True, update=True, api="", doc="Taken, and of no effect: the service knows no such thing.")
+    description: str | None = prop(update=True, doc="Its description.")
+    enabled: bool = prop(True, update=True, api="", doc="Accepted without effect: the service has no such attribute.")
 
 
 class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="identity.region"):

@@ -10,8 +10,8 @@ from heatlite.resources.keystone.base import KeystoneResource
 
 class DomainProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
-    enabled: bool = prop(True, update=True, doc="Whether its users may log in.")
+    description: str | None = prop(update=True, doc="Its description.")
+    enabled: bool = prop(True, update=True, doc="True if its users may log in.")
 
 
 class Domain(KeystoneResource[DomainProps], type="OS::Keystone::Domain", kind="identity.domain"):
@@ -34,9 +34,9 @@ class ProjectProps(Schema):
     domain: str = prop(
         "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
     )
-    description: str = prop("", update=True, doc="What it is for.")
-    enabled: bool = prop(True, update=True, doc="Whether it can be used.")
-    parent: str | None = prop(find="keystone.project", api="parent_id", doc="The project it is below, by name or id.")
+    description: str = prop("", update=True, doc="Its description.")
+    enabled: bool = prop(True, update=True, doc="True if it is enabled.")
+    parent: str | None = prop(find="keystone.project", api="parent_id", doc="Its parent project, by name or id.")
     tags: list[Json] = prop([], update=True, doc="Tags of the project.")
 
 
@@ -49,7 +49,7 @@ class Project(KeystoneResource[ProjectProps], type="OS::Keystone::Project", kind
     shown = {
         "name": (str, "Its name."),
         "domain_id": (str, "The domain that it is in."),
-        "parent_id": (str, "The project, or the domain, that it is below."),
-        "enabled": (bool, "Whether it can be used."),
-        "is_domain": (bool, "Whether it stands for a domain."),
+        "parent_id": (str, "The id of its parent: a project or a domain."),
+        "enabled": (bool, "True if it is enabled."),
+        "is_domain": (bool, "True if it represents a domain."),
     }

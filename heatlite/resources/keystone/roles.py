@@ -15,7 +15,7 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 class RoleProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
     domain: str | None = prop(
-        find="keystone.domain", api="domain_id", doc="The domain it is known in, by name or id; left out: everywhere."
+        find="keystone.domain", api="domain_id", doc="The domain it is limited to, by name or id; default: none."
     )
 
 
@@ -66,7 +66,9 @@ class RoleAssignment(RoleGiver[P_co]):
 
 
 class UserRoleAssignmentProps(RolesGiven):
-    user: str = prop(update=True, find="keystone.user", api="", doc="Who is given the roles, by name or id.")
+    user: str = prop(
+        update=True, find="keystone.user", api="", doc="The user that the roles are assigned to, by name or id."
+    )
 
 
 class UserRoleAssignment(
@@ -80,7 +82,7 @@ class UserRoleAssignment(
 
 class GroupRoleAssignmentProps(RolesGiven):
     group: str = prop(
-        update=True, find="keystone.group", api="", doc="The group that is given the roles, by name or id."
+        update=True, find="keystone.group", api="", doc="The group that the roles are assigned to, by name or id."
     )
 
 

@@ -14,7 +14,7 @@ class GroupProps(RolesGiven):
     domain: str = prop(
         "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
     )
-    description: str = prop("", update=True, doc="Who belongs to it.")
+    description: str = prop("", update=True, doc="Its description.")
 
 
 class Group(RoleGiver[GroupProps], type="OS::Keystone::Group", kind="identity.group"):
@@ -31,15 +31,15 @@ class UserProps(RolesGiven):
     domain: str = prop(
         "default", update=True, find="keystone.domain", api="domain_id", doc="The domain it is in, by name or id."
     )
-    description: str = prop("", update=True, doc="Who it is.")
-    enabled: bool = prop(True, update=True, doc="Whether it may log in.")
-    email: str | None = prop(update=True, doc="Its address.")
-    password: str | None = prop(update=True, secret=True, doc="What it logs in with.")
+    description: str = prop("", update=True, doc="Its description.")
+    enabled: bool = prop(True, update=True, doc="True if it may log in.")
+    email: str | None = prop(update=True, doc="Its email address.")
+    password: str | None = prop(update=True, secret=True, doc="Its password.")
     default_project: str | None = prop(
         update=True,
         find="keystone.project",
         api="default_project_id",
-        doc="The project it acts in unless it says else.",
+        doc="Its default project, by name or id.",
     )
     groups: list[str] | None = prop(
         items=prop(find="keystone.group"), update=True, api="", doc="The groups it belongs to, by name or id."
@@ -56,9 +56,9 @@ class User(RoleGiver[UserProps], type="OS::Keystone::User", kind="identity.user"
     shown = {
         "name": (str, "Its name."),
         "domain_id": (str, "The domain that it is in."),
-        "default_project_id": (str, "The project that it acts in unless it says else."),
-        "enabled": (bool, "Whether it may log in."),
-        "password_expires_at": (str, "Until when its password holds."),
+        "default_project_id": (str, "Its default project."),
+        "enabled": (bool, "True if it may log in."),
+        "password_expires_at": (str, "The time at which its password expires."),
     }
 
     def needs_replace_failed(self) -> bool:

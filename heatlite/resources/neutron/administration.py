@@ -11,9 +11,9 @@ from heatlite.resources.neutron.networks import NETWORK_TYPES
 
 class AddressScopeProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    shared: bool = prop(False, update=True, doc="Whether all projects may use it; only administrators may say so.")
+    shared: bool = prop(False, update=True, doc="True if all projects may use it; only administrators may set it.")
     tenant_id: str | None = prop(
-        find="keystone.project", doc="The project that is to own it; only administrators may say so."
+        find="keystone.project", doc="The project that owns it; only administrators may set it."
     )
     ip_version: int = prop(4, one_of=(4, 6), doc="Its version of IP.")
 
@@ -32,18 +32,16 @@ class SubnetPoolProps(Tagged):
         update=True, find="neutron.address_scope", api="address_scope_id", doc="Its address scope, by name or id."
     )
     default_quota: int | None = prop(
-        update=True, between=(0, None), doc="How many addresses a project may have of it; IPv6: of 64 bits each."
+        update=True, between=(0, None), doc="Quota of a project, in addresses; with IPv6, in subnets of 64 bits."
     )
     default_prefixlen: int | None = prop(
-        update=True, between=(0, None), doc="How long the prefix of a subnet is that asks for none, in bits."
+        update=True, between=(0, None), doc="Default prefix length of a subnet, in bits."
     )
     min_prefixlen: int | None = prop(update=True, between=(0, None), doc="The shortest prefix of a subnet, in bits.")
     max_prefixlen: int | None = prop(update=True, between=(0, None), doc="The longest prefix of a subnet, in bits.")
-    is_default: bool = prop(
-        False, update=True, doc="Whether it is taken for subnets that name none; only administrators may say so."
-    )
-    shared: bool = prop(False, doc="Whether all projects may use it; only administrators may say so.")
-    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+    is_default: bool = prop(False, update=True, doc="True if it is the default pool; only administrators may set it.")
+    shared: bool = prop(False, doc="True if all projects may use it; only administrators may set it.")
+    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
 
     def fault(self) -> str | None:
         lengths = [("min_prefixlen", self.min_prefixlen), ("default_prefixlen", self.default_prefixlen),
@@ -75,11 +73,11 @@ class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool
 
 class SegmentProps(Schema):
     network: str = prop(find="neutron.network", api="network_id", doc="The network that it is part of, by name or id.")
-    network_type: str = prop(one_of=NETWORK_TYPES, doc="How its packets travel.")
-    physical_network: str | None = prop(doc="The physical network that they travel on.")
-    segmentation_id: int | None = prop(between=(1, None), doc="The mark of its packets.")
+    network_type: str = prop(one_of=NETWORK_TYPES, doc="The type of the network.")
+    physical_network: str | None = prop(doc="The physical network.")
+    segmentation_id: int | None = prop(between=(1, None), doc="The segmentation id, such as a VLAN id.")
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
+    description: str | None = prop(update=True, doc="Its description.")
 
 
 class Segment(NeutronResource[SegmentProps], type="OS::Neutron::Segment", kind="network.segment"):
@@ -111,11 +109,13 @@ EXTERNAL = "access_as_external"
 
 
 class RBACPolicyProps(Schema):
-    object_type: str = prop(one_of=tuple(OBJECTS), doc="What kind of thing the other project may use.")
-    object_id: str = prop(doc="Which, by name or id.")
-    target_tenant: str = prop(update=True, doc="The project that may use it; *: all of them.")
-    action: str = prop(one_of=("access_as_shared", EXTERNAL), doc="As what: as its own, or as an outside.")
-    tenant_id: str | None = prop(doc="The project that is to own the policy; only administrators may say so.")
+    object_type: str = prop(one_of=tuple(OBJECTS), doc="The type of the shared object.")
+    object_id: str = prop(doc="The shared object, by name or id.")
+    target_tenant: str = prop(update=True, doc="The project that gets access; *: all projects.")
+    action: str = prop(
+        one_of=("access_as_shared", EXTERNAL), doc="The access granted: as a shared object, or as an external network."
+    )
+    tenant_id: str | None = prop(doc="The project that owns the policy; only administrators may set it.")
 
     def fault(self) -> str | None:
         if self.action == EXTERNAL and self.object_type != "network":
@@ -139,24 +139,20 @@ class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind=
 
 class QuotaProps(Schema):
     project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
-    subnet: int | None = prop(update=True, between=(-1, None), doc="How many subnets it may have; -1: any number.")
-    network: int | None = prop(update=True, between=(-1, None), doc="How many networks it may have; -1: any number.")
-    floatingip: int | None = prop(
-        update=True, between=(-1, None), doc="How many floating IPs it may have; -1: any number."
-    )
+    subnet: int | None = prop(update=True, between=(-1, None), doc="Maximum number of subnets; -1: unlimited.")
+    network: int | None = prop(update=True, between=(-1, None), doc="Maximum number of networks; -1: unlimited.")
+    floatingip: int | None = prop(update=True, between=(-1, None), doc="Maximum number of floating IPs; -1: unlimited.")
     security_group_rule: int | None = prop(
-        update=True, between=(-1, None), doc="How many rules its security groups may have; -1: any number."
+        update=True, between=(-1, None), doc="Maximum number of security group rules; -1: unlimited."
     )
     security_group: int | None = prop(
-        update=True, between=(-1, None), doc="How many security groups it may have; -1: any number."
+        update=True, between=(-1, None), doc="Maximum number of security groups; -1: unlimited."
     )
-    router: int | None = prop(update=True, between=(-1, None), doc="How many routers it may have; -1: any number.")
-    port: int | None = prop(update=True, between=(-1, None), doc="How many ports it may have; -1: any number.")
-    subnetpool: int | None = prop(
-        update=True, between=(-1, None), doc="How many subnet pools it may have; -1: any number."
-    )
+    router: int | None = prop(update=True, between=(-1, None), doc="Maximum number of routers; -1: unlimited.")
+    port: int | None = prop(update=True, between=(-1, None), doc="Maximum number of ports; -1: unlimited.")
+    subnetpool: int | None = prop(update=True, between=(-1, None), doc="Maximum number of subnet pools; -1: unlimited.")
     rbac_policy: int | None = prop(
-        update=True, between=(-1, None), doc="How many RBAC policies it may have; -1: any number."
+        update=True, between=(-1, None), doc="Maximum number of RBAC policies; -1: unlimited."
     )
 
     def fault(self) -> str | None:

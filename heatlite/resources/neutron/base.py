@@ -17,7 +17,7 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 class ValueSpecs(Schema):
     """Properties of types that accept attributes unknown to heatlite."""
 
-    value_specs: dict[str, Json] = prop({}, update=True, api="", doc="Further attributes, sent as they are.")
+    value_specs: dict[str, Json] = prop({}, update=True, api="", doc="Further attributes, sent unchanged.")
 
 
 class Tagged(Schema):

@@ -31,15 +31,17 @@ class FloatingIPProps(Schema):
         find="neutron.subnet", api="subnet_id", doc="The subnet that the address is taken from, by name or id."
     )
     floating_ip_address: str | None = prop(
-        custom="ip_addr", doc="The address; left out: one that is free. Only administrators may say so."
+        custom="ip_addr", doc="The address; default: a free one. Only administrators may set it."
     )
-    port_id: str | None = prop(update=True, find="neutron.port", doc="The port that it leads to, by name or id.")
+    port_id: str | None = prop(
+        update=True, find="neutron.port", doc="The port that it is associated with, by name or id."
+    )
     fixed_ip_address: str | None = prop(
-        update=True, custom="ip_addr", doc="Which of the port's addresses; left out: its first."
+        update=True, custom="ip_addr", doc="The fixed IP of the port; default: its first."
     )
     dns_name: str | None = prop(update=True, custom="rel_dns_name", doc="Its name.")
     dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of its name.")
-    value_specs: dict[str, Json] = prop({}, api="", doc="Further attributes, sent as they are.")
+    value_specs: dict[str, Json] = prop({}, api="", doc="Further attributes, sent unchanged.")
 
 
 class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP", kind="network.ip"):
@@ -47,12 +49,12 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
     named = False
     shown = {
-        "router_id": (str, "The router that leads to it."),
+        "router_id": (str, "The router that it is reached through."),
         "tenant_id": (str, "The project that owns it."),
         "floating_network_id": (str, "The external network."),
-        "fixed_ip_address": (str, "The address of the port that it leads to."),
+        "fixed_ip_address": (str, "The fixed IP that it is associated with."),
         "floating_ip_address": (str, "The address itself."),
-        "port_id": (str, "The port that it leads to."),
+        "port_id": (str, "The port that it is associated with."),
     }
     after = WAYS_OUT
     joins = JOINED
@@ -82,9 +84,9 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
 class FloatingIPAssociationProps(Schema):
     floatingip_id: str = prop(update=True, doc="The id of the floating IP.")
-    port_id: str = prop(update=True, find="neutron.port", doc="The port that it is to lead to, by name or id.")
+    port_id: str = prop(update=True, find="neutron.port", doc="The port to associate it with, by name or id.")
     fixed_ip_address: str | None = prop(
-        update=True, custom="ip_addr", doc="Which of the port's addresses; left out: its first."
+        update=True, custom="ip_addr", doc="The fixed IP of the port; default: its first."
     )
 
 
@@ -149,9 +151,12 @@ class FloatingIPPortForwardProps(Schema):
     floating_ip: str = prop(resolve="neutron.floatingip", api="", doc="The floating IP, by id or address.")
     external_port: int = prop(update=True, between=(1, 65535), doc="Its port.")
     internal_port: str = prop(
-        update=True, find="neutron.port", api="internal_port_id", doc="The port that it leads to, by name or id."
+        update=True,
+        find="neutron.port",
+        api="internal_port_id",
+        doc="The port that it is associated with, by name or id.",
     )
-    internal_ip_address: str = prop(update=True, custom="ip_addr", doc="Which of that port's addresses.")
+    internal_ip_address: str = prop(update=True, custom="ip_addr", doc="The fixed IP of that port.")
     internal_port_number: int | None = prop(
         update=True, between=(1, 65535), api="internal_port", doc="The port of that address."
     )

@@ -13,16 +13,16 @@ NETWORK_TYPES = ("local", "vlan", "vxlan", "gre", "geneve", "flat")
 
 class NetProps(ValueSpecs, Tagged):
     name: str | None = prop(update=True, doc="Its name.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
-    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
-    shared: bool = prop(False, update=True, doc="Whether all projects may use it; only administrators may say so.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
+    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
+    shared: bool = prop(False, update=True, doc="True if all projects may use it; only administrators may set it.")
     dhcp_agent_ids: list[Json] | None = prop(update=True, api="", doc="The DHCP agents that serve it.")
-    port_security_enabled: bool | None = prop(update=True, doc="Whether its ports are protected unless they say else.")
+    port_security_enabled: bool | None = prop(update=True, doc="The default of port security for its ports.")
     qos_policy: str | None = prop(
         update=True, find="neutron.qos_policy", api="qos_policy_id", doc="The QoS policy of its ports, by name or id."
     )
     dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of the names of its ports.")
-    availability_zone_hints: list[Json] | None = prop(doc="Where its DHCP service may run.")
+    availability_zone_hints: list[Json] | None = prop(doc="Availability zones of its DHCP service.")
 
 
 class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.network"):
@@ -30,16 +30,16 @@ class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.netw
 
     ready = NeutronResource.WORKING
     shown = {
-        "status": (str, "ACTIVE where it carries traffic."),
+        "status": (str, "ACTIVE if it carries traffic."),
         "name": (str, "Its name."),
         "subnets": (list, "The ids of its subnets."),
-        "admin_state_up": (str, "Whether it carries traffic."),
+        "admin_state_up": (str, "True if it is administratively up."),
         "tenant_id": (str, "The project that owns it."),
-        "port_security_enabled": (bool, "Whether its ports are protected unless they say else."),
-        "mtu": (int, "The largest packet, in bytes."),
+        "port_security_enabled": (bool, "The default of port security for its ports."),
+        "mtu": (int, "The maximum packet size, in bytes."),
         "qos_policy_id": (str, "The id of its QoS policy."),
-        "l2_adjacency": (bool, "Whether all its ports share one broadcast domain."),
-        "segments": (list, "Its segments, where there are several."),
+        "l2_adjacency": (bool, "True if all its ports share one broadcast domain."),
+        "segments": (list, "Its segments, if it has several."),
     }
 
     def finish(self) -> None:
@@ -66,19 +66,19 @@ class Net(NeutronResource[NetProps], type="OS::Neutron::Net", kind="network.netw
 class ProviderNetProps(Tagged):
     name: str | None = prop(update=True, doc="Its name.")
     network_type: str = prop(
-        update=True, one_of=NETWORK_TYPES, api="provider:network_type", doc="How its packets travel."
+        update=True, one_of=NETWORK_TYPES, api="provider:network_type", doc="The type of the network."
     )
-    physical_network: str | None = prop(
-        update=True, api="provider:physical_network", doc="The physical network that they travel on."
+    physical_network: str | None = prop(update=True, api="provider:physical_network", doc="The physical network.")
+    segmentation_id: str | None = prop(
+        update=True, api="provider:segmentation_id", doc="The segmentation id, such as a VLAN id."
     )
-    segmentation_id: str | None = prop(update=True, api="provider:segmentation_id", doc="The mark of its packets.")
-    router_external: bool = prop(False, update=True, api="router:external", doc="Whether it leads outside.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
-    shared: bool = prop(True, update=True, doc="Whether all projects may use it.")
-    tenant_id: str | None = prop(doc="The project that is to own it.")
-    port_security_enabled: bool | None = prop(update=True, doc="Whether its ports are protected unless they say else.")
+    router_external: bool = prop(False, update=True, api="router:external", doc="True if it is an external network.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
+    shared: bool = prop(True, update=True, doc="True if all projects may use it.")
+    tenant_id: str | None = prop(doc="The project that owns it.")
+    port_security_enabled: bool | None = prop(update=True, doc="The default of port security for its ports.")
     dns_domain: str | None = prop(update=True, custom="dns_domain", doc="The domain of the names of its ports.")
-    availability_zone_hints: list[Json] | None = prop(update=True, doc="Where its DHCP service may run.")
+    availability_zone_hints: list[Json] | None = prop(update=True, doc="Availability zones of its DHCP service.")
 
 
 class ProviderNet(NeutronResource[ProviderNetProps], type="OS::Neutron::ProviderNet", kind="network.network"):
@@ -88,9 +88,9 @@ class ProviderNet(NeutronResource[ProviderNetProps], type="OS::Neutron::Provider
     ready = NeutronResource.WORKING
     alone = frozenset({"physical_network", "segmentation_id"})
     shown = {
-        "status": (str, "ACTIVE where it carries traffic."),
+        "status": (str, "ACTIVE if it carries traffic."),
         "subnets": (list, "The ids of its subnets."),
-        "segments": (list, "Its segments, where there are several."),
+        "segments": (list, "Its segments, if it has several."),
     }
 
 
@@ -100,8 +100,8 @@ class Pool(Schema):
 
 
 class HostRoute(Schema):
-    destination: str = prop(custom="net_cidr", doc="Where to.")
-    nexthop: str = prop(custom="ip_addr", doc="By which router.")
+    destination: str = prop(custom="net_cidr", doc="The destination network.")
+    nexthop: str = prop(custom="ip_addr", doc="The address of the next hop.")
 
 
 class SubnetProps(ValueSpecs, Tagged):
@@ -109,24 +109,26 @@ class SubnetProps(ValueSpecs, Tagged):
     network_id: str | None = prop(
         find="neutron.network", hidden=True, means="network", api="", doc="An old name of network."
     )
-    subnetpool: str | None = prop(find="neutron.subnetpool", api="subnetpool_id", doc="Where its addresses come from.")
-    prefixlen: int | None = prop(between=(0, None), doc="How long the prefix is that the pool gives, in bits.")
+    subnetpool: str | None = prop(
+        find="neutron.subnetpool", api="subnetpool_id", doc="The subnet pool that its addresses are allocated from."
+    )
+    prefixlen: int | None = prop(between=(0, None), doc="The prefix length to allocate from the pool, in bits.")
     cidr: str | None = prop(custom="net_cidr", doc="Its addresses.")
     name: str | None = prop(update=True, doc="Its name.")
     gateway_ip: str | None = prop(
-        update=True, null=True, doc="Its router; null or an empty text: none. Left out: its first address."
+        update=True, null=True, doc="Its gateway; null or an empty text: none. Default: its first address."
     )
-    allocation_pools: list[Pool] | None = prop(update=True, doc="The addresses that ports are given.")
-    dns_nameservers: list[Json] = prop([], update=True, doc="The servers that its machines ask for names.")
+    allocation_pools: list[Pool] | None = prop(update=True, doc="The addresses available to ports.")
+    dns_nameservers: list[Json] = prop([], update=True, doc="The DNS servers of its machines.")
     ip_version: int = prop(4, one_of=(4, 6), doc="Its version of IP.")
-    enable_dhcp: bool = prop(True, update=True, doc="Whether its machines are given their addresses by DHCP.")
-    host_routes: list[HostRoute] | None = prop(update=True, doc="Routes that its machines are given.")
-    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+    enable_dhcp: bool = prop(True, update=True, doc="True if DHCP is enabled.")
+    host_routes: list[HostRoute] | None = prop(update=True, doc="Additional routes for its machines.")
+    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
     ipv6_ra_mode: str | None = prop(
-        one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="How routers announce themselves."
+        one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="The mode of router advertisements."
     )
     ipv6_address_mode: str | None = prop(
-        one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="How machines come by their addresses."
+        one_of=("dhcpv6-stateful", "dhcpv6-stateless", "slaac"), doc="The mode of address assignment."
     )
     segment: str | None = prop(update=True, find="neutron.segment", api="segment_id", doc="The segment it is part of.")
 
@@ -165,13 +167,13 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
         "name": (str, "Its name."),
         "network_id": (str, "The network that it is part of."),
         "tenant_id": (str, "The project that owns it."),
-        "allocation_pools": (list, "The addresses that ports are given."),
-        "gateway_ip": (str, "Its router."),
-        "host_routes": (list, "Routes that its machines are given."),
+        "allocation_pools": (list, "The addresses available to ports."),
+        "gateway_ip": (str, "Its gateway."),
+        "host_routes": (list, "Additional routes for its machines."),
         "ip_version": (str, "Its version of IP."),
         "cidr": (str, "Its addresses."),
-        "dns_nameservers": (list, "The servers that its machines ask for names."),
-        "enable_dhcp": (str, "Whether its machines are given their addresses by DHCP."),
+        "dns_nameservers": (list, "The DNS servers of its machines."),
+        "enable_dhcp": (str, "True if DHCP is enabled."),
     }
 
     blocks = frozenset(

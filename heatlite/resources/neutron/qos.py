@@ -9,9 +9,9 @@ MARKS = (0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 4
 
 class QoSPolicyProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
-    shared: bool = prop(False, update=True, doc="Whether all projects may use it.")
-    tenant_id: str | None = prop(doc="The project that is to own it.")
+    description: str | None = prop(update=True, doc="Its description.")
+    shared: bool = prop(False, update=True, doc="True if all projects may use it.")
+    tenant_id: str | None = prop(doc="The project that owns it.")
 
 
 class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", kind="network.qos_policy"):
@@ -19,7 +19,7 @@ class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", 
 
     support_status = SupportStatus(version="6.0.0")
     plural = "qos_policies"
-    shown = {"rules": (list, "Everything that the service tells of its rules.")}
+    shown = {"rules": (list, "All attributes of its rules.")}
 
     def update_args(self, change: Change) -> JsonMap:
         return {name: "" if value is None else value for name, value in super().update_args(change).items()}
@@ -27,32 +27,30 @@ class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", 
 
 class RuleProps(Schema):
     policy: str = prop(find="neutron.qos_policy", api="", doc="The policy that it is part of, by name or id.")
-    tenant_id: str | None = prop(api="", doc="Without a meaning: a rule is its policy's.")
+    tenant_id: str | None = prop(api="", doc="Without effect: a rule belongs to its policy.")
 
 
 class BandwidthLimitProps(RuleProps):
-    max_kbps: int = prop(update=True, between=(0, None), doc="Kilobits in a second, at most.")
-    max_burst_kbps: int = prop(0, update=True, between=(0, None), doc="Kilobits at once, at most; 0: as is usual.")
-    direction: str = prop(
-        "egress", update=True, one_of=("egress", "ingress"), doc="Whether it is about what goes out or in."
+    max_kbps: int = prop(update=True, between=(0, None), doc="Maximum bandwidth, in kilobits per second.")
+    max_burst_kbps: int = prop(
+        0, update=True, between=(0, None), doc="Maximum burst size, in kilobits; 0: the default."
     )
+    direction: str = prop("egress", update=True, one_of=("egress", "ingress"), doc="The direction of the traffic.")
 
 
 class DscpMarkingProps(RuleProps):
-    dscp_mark: int = prop(update=True, one_of=MARKS, doc="The mark that packets get.")
+    dscp_mark: int = prop(update=True, one_of=MARKS, doc="The DSCP mark of packets.")
 
 
 class MinimumBandwidthProps(RuleProps):
-    min_kbps: int = prop(update=True, between=(0, None), doc="Kilobits in a second, at least.")
-    direction: str = prop(
-        "egress", update=True, one_of=("egress", "ingress"), doc="Whether it is about what goes out or in."
-    )
+    min_kbps: int = prop(update=True, between=(0, None), doc="Minimum bandwidth, in kilobits per second.")
+    direction: str = prop("egress", update=True, one_of=("egress", "ingress"), doc="The direction of the traffic.")
 
 
 class MinimumPacketRateProps(RuleProps):
-    min_kpps: int = prop(update=True, between=(0, None), doc="Thousands of packets in a second, at least.")
+    min_kpps: int = prop(update=True, between=(0, None), doc="Minimum packet rate, in thousands of packets per second.")
     direction: str = prop(
-        "egress", update=True, one_of=("any", "egress", "ingress"), doc="Whether it is about what goes out or in."
+        "egress", update=True, one_of=("any", "egress", "ingress"), doc="The direction of the traffic."
     )
 
 

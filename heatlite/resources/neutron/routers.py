@@ -10,7 +10,7 @@ from heatlite.resources.neutron.base import Link, NeutronResource, Tagged, Value
 
 
 class ExternalFixedIP(Schema):
-    ip_address: str | None = prop(custom="ip_addr", doc="The address; left out: one that is free.")
+    ip_address: str | None = prop(custom="ip_addr", doc="The address; default: a free one.")
     subnet: str | None = prop(find="neutron.subnet", api="subnet_id", doc="The subnet, by name or id.")
 
 
@@ -18,24 +18,24 @@ class ExternalGateway(Schema):
     network: str = prop(
         update=True, resolve="neutron.network", api="network_id", doc="The external network, by name or id."
     )
-    enable_snat: bool | None = prop(update=True, doc="Whether it translates addresses on their way out.")
+    enable_snat: bool | None = prop(update=True, doc="True if it translates source addresses (SNAT).")
     external_fixed_ips: list[ExternalFixedIP] | None = prop(update=True, doc="Its addresses in the external network.")
 
 
 class RouterProps(ValueSpecs, Tagged):
     name: str | None = prop(update=True, doc="Its name.")
-    external_gateway_info: ExternalGateway | None = prop(update=True, doc="What connects it with the outside.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
+    external_gateway_info: ExternalGateway | None = prop(update=True, doc="Its external gateway.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
     l3_agent_ids: list[str] | None = prop(
-        update=True, api="", doc="The agents that are to carry it; only administrators may say so."
+        update=True, api="", doc="The L3 agents that host it; only administrators may set them."
     )
     l3_agent_id: str | None = prop(
         update=True, hidden=True, means="l3_agent_ids", api="", doc="An old name of l3_agent_ids, for one."
     )
-    distributed: bool | None = prop(doc="Whether it is on every host; only administrators may say so.")
-    ha: bool | None = prop(doc="Whether another takes over if it fails; only administrators may say so.")
-    availability_zone_hints: list[Json] | None = prop(update=True, doc="Where it may run.")
-    tenant_id: str | None = prop(doc="The project that is to own it; only administrators may say so.")
+    distributed: bool | None = prop(doc="True if it is distributed to all hosts; only administrators may set it.")
+    ha: bool | None = prop(doc="True if it is highly available; only administrators may set it.")
+    availability_zone_hints: list[Json] | None = prop(update=True, doc="Availability zones that it may run in.")
+    tenant_id: str | None = prop(doc="The project that owns it; only administrators may set it.")
 
 
 class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):
@@ -43,10 +43,10 @@ class Router(NeutronResource[RouterProps], type="OS::Neutron::Router", kind="net
 
     ready = NeutronResource.WORKING
     shown = {
-        "status": (str, "ACTIVE where it carries traffic."),
-        "external_gateway_info": (dict, "What connects it with the outside."),
+        "status": (str, "ACTIVE if it carries traffic."),
+        "external_gateway_info": (dict, "Its external gateway."),
         "name": (str, "Its name."),
-        "admin_state_up": (str, "Whether it carries traffic."),
+        "admin_state_up": (str, "True if it is administratively up."),
         "tenant_id": (str, "The project that owns it."),
     }
     after = frozenset({"OS::Neutron::Subnet"})
@@ -217,13 +217,13 @@ class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway",
 
 
 class Route(Schema):
-    destination: str = prop(custom="net_cidr", doc="Where to.")
-    nexthop: str = prop(custom="ip_addr", doc="By which machine.")
+    destination: str = prop(custom="net_cidr", doc="The destination network.")
+    nexthop: str = prop(custom="ip_addr", doc="The address of the next hop.")
 
 
 class ExtraRouteSetProps(Schema):
     router: str = prop(find="neutron.router", doc="The router, by name or id.")
-    routes: list[Route] = prop([], update=True, doc="The routes; others may add more.")
+    routes: list[Route] = prop([], update=True, doc="The routes; routes from other sources are not touched.")
 
 
 class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet", kind="network.router"):

@@ -18,26 +18,28 @@ BY_GROUP, BY_PREFIX = "remote_group_id", "remote_ip_prefix"
 
 
 class Rule(Schema):
-    description: str | None = prop(doc="What it is for.")
-    direction: str = prop("ingress", one_of=("ingress", "egress"), doc="Whether it lets packets in or out.")
+    description: str | None = prop(doc="Its description.")
+    direction: str = prop(
+        "ingress", one_of=("ingress", "egress"), doc="The direction of the traffic: ingress or egress."
+    )
     ethertype: str = prop("IPv4", one_of=("IPv4", "IPv6"), doc="The version of IP.")
-    port_range_min: int | None = prop(between=(0, 65535), doc="The first port; with ICMP, the type.")
-    port_range_max: int | None = prop(between=(0, 65535), doc="The last port; with ICMP, the code.")
-    protocol: str | None = prop(one_of=PROTOCOLS, doc="The protocol, by name or number; left out: any.")
+    port_range_min: int | None = prop(between=(0, 65535), doc="The first port; for ICMP the type.")
+    port_range_max: int | None = prop(between=(0, 65535), doc="The last port; for ICMP the code.")
+    protocol: str | None = prop(one_of=PROTOCOLS, doc="The protocol, by name or number; default: any.")
     remote_mode: str = prop(
-        BY_PREFIX, one_of=(BY_PREFIX, BY_GROUP), api="", doc="Whether the others are known by address or by group."
+        BY_PREFIX, one_of=(BY_PREFIX, BY_GROUP), api="", doc="The selection of peers: by address or by security group."
     )
     remote_group_id: str | None = prop(
-        find="neutron.security_group", doc="The group of the others, by name or id; left out: this one."
+        find="neutron.security_group", doc="The security group of the peers, by name or id; default: this one."
     )
-    remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the others; left out: any.")
+    remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the peers; default: any.")
 
 
 class SecurityGroupProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
-    rules: list[Rule] = prop([], update=True, api="", doc="What it lets through, beside what goes out.")
-    stateful: bool | None = prop(update=True, doc="Whether it knows connections, and lets answers through.")
+    description: str | None = prop(update=True, doc="Its description.")
+    rules: list[Rule] = prop([], update=True, api="", doc="Its rules; without an egress rule, all egress is allowed.")
+    stateful: bool | None = prop(update=True, doc="True if it tracks connections and lets replies through.")
 
     def fault(self) -> str | None:
         if self.name == "default":
@@ -124,16 +126,18 @@ class SecurityGroupRuleProps(Schema):
     security_group: str = prop(
         find="neutron.security_group", api="security_group_id", doc="The group that it is part of, by name or id."
     )
-    description: str | None = prop(doc="What it is for.")
-    direction: str = prop("ingress", one_of=("ingress", "egress"), doc="Whether it lets packets in or out.")
+    description: str | None = prop(doc="Its description.")
+    direction: str = prop(
+        "ingress", one_of=("ingress", "egress"), doc="The direction of the traffic: ingress or egress."
+    )
     ethertype: str = prop("IPv4", one_of=("IPv4", "IPv6"), doc="The version of IP.")
-    port_range_min: int | None = prop(between=(0, 65535), doc="The first port; with ICMP, the type.")
-    port_range_max: int | None = prop(between=(0, 65535), doc="The last port; with ICMP, the code.")
+    port_range_min: int | None = prop(between=(0, 65535), doc="The first port; for ICMP the type.")
+    port_range_max: int | None = prop(between=(0, 65535), doc="The last port; for ICMP the code.")
     protocol: str = prop("tcp", one_of=PROTOCOLS, doc="The protocol, by name or number.")
     remote_group: str | None = prop(
-        find="neutron.security_group", api="remote_group_id", doc="The group of the others, by name or id."
+        find="neutron.security_group", api="remote_group_id", doc="The security group of the peers, by name or id."
     )
-    remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the others; left out: any.")
+    remote_ip_prefix: str | None = prop(custom="net_cidr", doc="The addresses of the peers; default: any.")
 
     def fault(self) -> str | None:
         low, high = self.port_range_min, self.port_range_max

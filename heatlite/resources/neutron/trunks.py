@@ -10,16 +10,16 @@ from heatlite.resources.neutron.base import NeutronResource
 
 class SubPort(Schema):
     port: str = prop(find="neutron.port", api="port_id", doc="The port, by name or id.")
-    segmentation_type: str = prop(one_of=("vlan",), doc="How its packets are marked.")
-    segmentation_id: int = prop(between=(1, 4094), doc="The mark of its packets.")
+    segmentation_type: str = prop(one_of=("vlan",), doc="The type of the segmentation.")
+    segmentation_id: int = prop(between=(1, 4094), doc="The segmentation id, such as a VLAN id.")
 
 
 class TrunkProps(Schema):
     port: str = prop(immutable=True, find="neutron.port", api="port_id", doc="The parent port, by name or id.")
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
-    admin_state_up: bool | None = prop(update=True, doc="Whether it carries traffic.")
-    sub_ports: list[SubPort] | None = prop(update=True, doc="The ports that are reached through the parent.")
+    description: str | None = prop(update=True, doc="Its description.")
+    admin_state_up: bool | None = prop(update=True, doc="True if it is administratively up.")
+    sub_ports: list[SubPort] | None = prop(update=True, doc="The subports: ports reached through the parent.")
 
 
 class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="network.trunk"):

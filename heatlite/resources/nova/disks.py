@@ -12,33 +12,31 @@ FORMATS = ("ext2", "ext3", "ext4", "xfs", "ntfs")
 
 
 class Disk(Schema):
-    device_name: str = prop(doc="What the disk is called on the server: vda is what it boots from.")
+    device_name: str = prop(doc="The name of the device on the server; it boots from vda.")
     volume_id: str | None = prop(find="cinder.volume", doc="The volume, by name or id.")
-    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The snapshot that a volume is made of.")
-    volume_size: int | None = prop(doc="The size of the volume that is made, in GiB.")
-    delete_on_termination: bool | None = prop(doc="Whether the volume goes with the server.")
+    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The snapshot to create a volume from.")
+    volume_size: int | None = prop(doc="The size of the created volume, in GiB.")
+    delete_on_termination: bool | None = prop(doc="True if the volume is deleted with the server.")
 
     def fault(self) -> str | None:
         return _one_of({"volume_id": self.volume_id, "snapshot_id": self.snapshot_id})
 
 
 class DiskV2(Schema):
-    device_name: str | None = prop(doc="What the disk is called on the server.")
+    device_name: str | None = prop(doc="The name of the device on the server.")
     volume_id: str | None = prop(find="cinder.volume", doc="The volume, by name or id.")
     image_id: str | None = prop(hidden=True, find="glance.image", means="image", doc="An old name of image.")
-    image: str | None = prop(find="glance.image", doc="The image that a volume is made of, by name or id.")
-    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The snapshot that a volume is made of.")
-    swap_size: int | None = prop(doc="The size of a disk to swap to, in MiB.")
-    ephemeral_size: int | None = prop(between=(1, None), doc="The size of a disk that goes with the server, in GiB.")
-    ephemeral_format: str | None = prop(one_of=FORMATS, doc="How the disk that goes with the server is formatted.")
-    volume_size: int | None = prop(doc="The size of the volume that is made, in GiB.")
-    volume_type: str | None = prop(find="cinder.vtype", doc="The type of the volume that is made, by name or id.")
-    device_type: str | None = prop(one_of=("cdrom", "disk"), doc="What kind of device it is.")
-    disk_bus: str | None = prop(
-        one_of=("ide", "lame_bus", "sata", "scsi", "usb", "virtio"), doc="How the server reaches it."
-    )
-    boot_index: int | None = prop(doc="When it is tried to boot from: 0 first, -1 never.")
-    delete_on_termination: bool | None = prop(doc="Whether the volume goes with the server.")
+    image: str | None = prop(find="glance.image", doc="The image to create a volume from, by name or id.")
+    snapshot_id: str | None = prop(find="cinder.snapshot", doc="The snapshot to create a volume from.")
+    swap_size: int | None = prop(doc="The size of a swap disk, in MiB.")
+    ephemeral_size: int | None = prop(between=(1, None), doc="The size of an ephemeral disk, in GiB.")
+    ephemeral_format: str | None = prop(one_of=FORMATS, doc="The file system of the ephemeral disk.")
+    volume_size: int | None = prop(doc="The size of the created volume, in GiB.")
+    volume_type: str | None = prop(find="cinder.vtype", doc="The type of the created volume, by name or id.")
+    device_type: str | None = prop(one_of=("cdrom", "disk"), doc="The type of the device.")
+    disk_bus: str | None = prop(one_of=("ide", "lame_bus", "sata", "scsi", "usb", "virtio"), doc="The bus of the disk.")
+    boot_index: int | None = prop(doc="The order of boot devices: 0 is the first, -1 never boots.")
+    delete_on_termination: bool | None = prop(doc="True if the volume is deleted with the server.")
 
 
 SOURCES = ("volume_id", "snapshot_id", "image", "swap_size", "ephemeral_size", "ephemeral_format")

@@ -9,7 +9,7 @@ from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 
 class Rules(Schema):
-    max_server_per_host: float | None = prop(doc="How many of the servers may share a host; only of anti-affinity.")
+    max_server_per_host: float | None = prop(doc="Maximum number of the servers on one host; for anti-affinity only.")
 
 
 class ServerGroupProps(Schema):
@@ -18,9 +18,9 @@ class ServerGroupProps(Schema):
         ["anti-affinity"],
         one_of=("anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"),
         api="",
-        doc="Whether its servers are kept together or apart, and how strictly; the first one holds.",
+        doc="The placement policy; exactly one.",
     )
-    rules: Rules | None = prop(api="", doc="How the policy is meant.")
+    rules: Rules | None = prop(api="", doc="Rules of the policy.")
 
     def fault(self) -> str | None:
         if len(self.policies) != 1:
@@ -53,11 +53,11 @@ class ServerGroup(CloudResource[ServerGroupProps], type="OS::Nova::ServerGroup",
 
 class HostAggregateProps(Schema):
     name: str = prop(update=True, doc="Its name.")
-    availability_zone: str | None = prop(update=True, doc="The availability zone that its hosts are.")
+    availability_zone: str | None = prop(update=True, doc="The availability zone of its hosts.")
     hosts: list[str] | None = prop(
         items=prop(custom="nova.host", doc="The name of a host."), update=True, api="", doc="The hosts."
     )
-    metadata: dict[str, Json] = prop({}, update=True, api="", doc="What the scheduler compares flavors with.")
+    metadata: dict[str, Json] = prop({}, update=True, api="", doc="Metadata that the scheduler compares with flavors.")
 
 
 class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggregate", kind="compute.aggregate"):

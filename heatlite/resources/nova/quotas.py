@@ -9,20 +9,36 @@ from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
 
 class QuotaProps(Schema):
     project: str = prop(find="keystone.project", api="", doc="The project, by name or id.")
-    instances: int | None = prop(update=True, between=(-1, None), doc="How many servers.")
-    cores: int | None = prop(update=True, between=(-1, None), doc="How many processors.")
-    ram: int | None = prop(update=True, between=(-1, None), doc="MiB of memory.")
-    key_pairs: int | None = prop(update=True, between=(-1, None), doc="How many key pairs.")
-    metadata_items: int | None = prop(update=True, between=(-1, None), doc="How many keys the metadata of a server.")
-    injected_files: int | None = prop(update=True, between=(-1, None), doc="How many files a server finds.")
-    injected_file_content_bytes: int | None = prop(update=True, between=(-1, None), doc="How long such a file is.")
-    injected_file_path_bytes: int | None = prop(update=True, between=(-1, None), doc="How long its path is.")
-    server_groups: int | None = prop(update=True, between=(-1, None), doc="How many server groups.")
-    server_group_members: int | None = prop(update=True, between=(-1, None), doc="How many servers in each of them.")
-    fixed_ips: int | None = prop(update=True, between=(-1, None), doc="How many addresses; of old services.")
-    floating_ips: int | None = prop(update=True, between=(-1, None), doc="How many floating IPs; of old services.")
-    security_groups: int | None = prop(update=True, between=(-1, None), doc="How many groups; of old services.")
-    security_group_rules: int | None = prop(update=True, between=(-1, None), doc="How many rules; of old services.")
+    instances: int | None = prop(update=True, between=(-1, None), doc="Maximum number of servers.")
+    cores: int | None = prop(update=True, between=(-1, None), doc="Number of virtual processors.")
+    ram: int | None = prop(update=True, between=(-1, None), doc="Maximum total memory, in MiB.")
+    key_pairs: int | None = prop(update=True, between=(-1, None), doc="Maximum number of key pairs.")
+    metadata_items: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum number of metadata keys of a server."
+    )
+    injected_files: int | None = prop(update=True, between=(-1, None), doc="Maximum number of injected files.")
+    injected_file_content_bytes: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum size of an injected file, in bytes."
+    )
+    injected_file_path_bytes: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum length of the path of an injected file, in bytes."
+    )
+    server_groups: int | None = prop(update=True, between=(-1, None), doc="Maximum number of server groups.")
+    server_group_members: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum number of servers in a server group."
+    )
+    fixed_ips: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum number of fixed IPs; for old services only."
+    )
+    floating_ips: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum number of floating IPs; for old services only."
+    )
+    security_groups: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum number of security groups; for old services only."
+    )
+    security_group_rules: int | None = prop(
+        update=True, between=(-1, None), doc="Maximum number of security group rules; for old services only."
+    )
 
     def fault(self) -> str | None:
         limits = [name for name in self.fields if name != "project"]

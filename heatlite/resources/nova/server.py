@@ -26,53 +26,58 @@ GOES_WITH_IT: Final = "delete_on_termination"
 class ServerProps(TargetProps):
     name: str | None = prop(update=True, api="", doc="Its name.")
     image: str | None = prop(
-        update=True, find="glance.image", api="", doc="What it boots, by name or id; left out: a volume."
+        update=True,
+        find="glance.image",
+        api="",
+        doc="The image that it boots, by name or id; default: it boots from a volume.",
     )
     image_update_policy: str = prop(
         "REBUILD",
         update=True,
         one_of=("REBUILD", "REPLACE", "REBUILD_PRESERVE_EPHEMERAL"),
         api="",
-        doc="What another image means: the server is rebuilt, or replaced.",
+        doc="The effect of another image: rebuild or replace the server.",
     )
-    flavor: str = prop(update=True, find="nova.flavor", api="", doc="How large it is, by name or id.")
+    flavor: str = prop(update=True, find="nova.flavor", api="", doc="The flavor, by name or id.")
     flavor_update_policy: str = prop(
         "RESIZE",
         update=True,
         one_of=("RESIZE", "REPLACE"),
         api="",
-        doc="What another flavor means: the server is resized, or replaced.",
+        doc="The effect of another flavor: resize or replace the server.",
     )
-    key_name: str | None = prop(find="nova.keypair", doc="The key pair that people log in with.")
+    key_name: str | None = prop(find="nova.keypair", doc="The key pair for logins.")
     admin_pass: str | None = prop(update=True, api="adminPass", secret=True, doc="The administrator's password.")
-    admin_user: str | None = prop(hidden=True, api="", doc="The user that is made when it boots first.")
-    availability_zone: str | None = prop(doc="Where it is to run.")
+    admin_user: str | None = prop(hidden=True, api="", doc="The user created at its first boot.")
+    availability_zone: str | None = prop(doc="Its availability zone.")
     security_groups: list[Json] = prop([], api="", doc="The security groups of its ports, by names or ids.")
-    networks: list[Nic] | None = prop(update=True, api="", doc="What it is connected to; left out: the only network.")
+    networks: list[Nic] | None = prop(update=True, api="", doc="Its networks; default: the only network.")
     block_device_mapping: list[Disk] | None = prop(api="", doc="Its volumes.")
     block_device_mapping_v2: list[DiskV2] | None = prop(api="", doc="Its disks.")
-    config_drive: bool | None = prop(doc="Whether it finds its user data and metadata on a drive.")
+    config_drive: bool | None = prop(doc="True if it gets its user data and metadata on a config drive.")
     diskConfig: str | None = prop(  # noqa: N815 - Heat's name
-        one_of=("AUTO", "MANUAL"), api="OS-DCF:diskConfig", doc="How its disk is partitioned."
+        one_of=("AUTO", "MANUAL"), api="OS-DCF:diskConfig", doc="The partitioning of its disk."
     )
-    metadata: dict[str, Json] = prop({}, update=True, api="", doc="What the service keeps for it, by key.")
+    metadata: dict[str, Json] = prop({}, update=True, api="", doc="Its metadata in the compute service.")
     tags: list[str] | None = prop(update=True, doc="Its tags.")
-    scheduler_hints: dict[str, Json] | None = prop(api="", doc="What the scheduler is told.")
-    reservation_id: str | None = prop(api="", doc="The reservation that it is part of: a hint for the scheduler.")
-    personality: dict[str, Json] = prop({}, api="", doc="Files that it finds when it boots first: path and content.")
-    user_data: str = prop("", update=True, api="", doc="What it does when it boots first: a text, or a config's id.")
+    scheduler_hints: dict[str, Json] | None = prop(api="", doc="Hints for the scheduler.")
+    reservation_id: str | None = prop(api="", doc="Its reservation: a hint for the scheduler.")
+    personality: dict[str, Json] = prop({}, api="", doc="Files for its first boot, by path.")
+    user_data: str = prop(
+        "", update=True, api="", doc="Instructions for its first boot: a text, or the id of a software config."
+    )
     user_data_format: str = prop(
         "HEAT_CFNTOOLS",
         one_of=("HEAT_CFNTOOLS", "RAW", "SOFTWARE_CONFIG"),
         api="",
-        doc="How user_data gets there: as it is, or with what heat-cfntools or the agent of deployments needs.",
+        doc="The format of user_data: unchanged, or with files for heat-cfntools or the deployment agent.",
     )
     user_data_update_policy: str = prop(
         "REPLACE",
         update=True,
         one_of=("REPLACE", "IGNORE", "REBUILD"),
         api="",
-        doc="What another user_data means: the server is replaced, left as it is, or rebuilt.",
+        doc="The effect of another user_data: replace, ignore or rebuild.",
     )
 
     def fault(self) -> str | None:
@@ -104,8 +109,8 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
     joins = frozenset({"OS::Neutron::Subnet", "OS::Neutron::Trunk"})
     shown = {
         "name": (str, "Its name."),
-        "accessIPv4": (str, "The IPv4 address that it is reached by, where somebody has said so."),
-        "accessIPv6": (str, "The IPv6 address that it is reached by, where somebody has said so."),
+        "accessIPv4": (str, "The IPv4 address for access to it, if one has been set."),
+        "accessIPv6": (str, "The IPv6 address for access to it, if one has been set."),
         "tags": (list, "Its tags."),
     }
 

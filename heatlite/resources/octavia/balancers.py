@@ -9,15 +9,15 @@ PROTOCOLS = ("TCP", "HTTP", "HTTPS", "TERMINATED_HTTPS", "PROXY", "UDP")
 
 class LoadBalancerProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str = prop("", update=True, doc="What it is for.")
+    description: str = prop("", update=True, doc="Its description.")
     vip_subnet: str = prop(find="neutron.subnet", api="vip_subnet_id", doc="The subnet of its address, by name or id.")
-    vip_address: str | None = prop(custom="ip_addr", doc="Its address; left out: one of the subnet's.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it carries traffic.")
-    provider: str | None = prop(doc="By what it is made.")
-    flavor: str | None = prop(find="octavia.flavor", api="flavor_id", doc="How big and how safe it is, by name or id.")
-    availability_zone: str | None = prop(find="octavia.availabilityzone", doc="Where it is made.")
+    vip_address: str | None = prop(custom="ip_addr", doc="Its address; default: a free one of the subnet.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
+    provider: str | None = prop(doc="The provider of the load balancer.")
+    flavor: str | None = prop(find="octavia.flavor", api="flavor_id", doc="Its flavor, by name or id.")
+    availability_zone: str | None = prop(find="octavia.availabilityzone", doc="Its availability zone.")
     tenant_id: str | None = prop(
-        find="keystone.project", api="project_id", doc="The project that is to own it; only administrators may say so."
+        find="keystone.project", api="project_id", doc="The project that owns it; only administrators may set it."
     )
 
 
@@ -34,31 +34,34 @@ class LoadBalancer(
         "vip_port_id": (str, "The port of its address."),
         "vip_subnet_id": (str, "The subnet of its address."),
         "pools": (list, "Its pools."),
-        "flavor_id": (str, "How big and how safe it is."),
+        "flavor_id": (str, "The id of its flavor."),
     }
 
 
 class ListenerProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str = prop("", update=True, doc="What it is for.")
+    description: str = prop("", update=True, doc="Its description.")
     loadbalancer: str = prop(
         find="octavia.loadbalancer", api="loadbalancer_id", doc="The load balancer it is part of, by name or id."
     )
-    protocol: str = prop(one_of=PROTOCOLS, doc="What is spoken.")
+    protocol: str = prop(one_of=PROTOCOLS, doc="The protocol.")
     protocol_port: int = prop(between=(1, 65535), doc="The port it listens on.")
     default_pool: str | None = prop(
-        update=True, find="octavia.pool", api="default_pool_id", doc="Where requests go that no policy sends elsewhere."
+        update=True,
+        find="octavia.pool",
+        api="default_pool_id",
+        doc="The default pool, for requests that no policy handles.",
     )
     connection_limit: int = prop(
-        -1, update=True, between=(-1, None), doc="The most connections at once; -1: any number."
+        -1, update=True, between=(-1, None), doc="Maximum number of simultaneous connections; -1: unlimited."
     )
     allowed_cidrs: list[str] | None = prop(
-        items=prop(custom="net_cidr"), update=True, doc="Who may connect; left out: everybody."
+        items=prop(custom="net_cidr"), update=True, doc="The networks that may connect; default: all."
     )
     default_tls_container_ref: str | None = prop(update=True, doc="The container with its certificate.")
     sni_container_refs: list[Json] | None = prop(update=True, doc="Containers with certificates for other names.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it listens.")
-    tenant_id: str | None = prop(api="project_id", doc="The project that is to own it; only administrators may say so.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
+    tenant_id: str | None = prop(api="project_id", doc="The project that owns it; only administrators may set it.")
 
     def fault(self) -> str | None:
         if self.protocol == "TERMINATED_HTTPS" and self.default_tls_container_ref is None:
@@ -74,5 +77,5 @@ class Listener(OctaviaResource[ListenerProps], type="OS::Octavia::Listener", kin
     blocks = frozenset({"OS::Octavia::LoadBalancer"})
     shown = {
         "loadbalancers": (list, "The load balancer that it is part of."),
-        "default_pool_id": (str, "Where requests go that no policy sends elsewhere."),
+        "default_pool_id": (str, "The default pool, for requests that no policy handles."),
     }

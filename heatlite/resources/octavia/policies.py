@@ -7,17 +7,17 @@ from heatlite.resources.octavia.base import OctaviaResource
 
 class L7PolicyProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str | None = prop(update=True, doc="What it is for.")
+    description: str | None = prop(update=True, doc="Its description.")
     listener: str = prop(find="octavia.listener", api="listener_id", doc="The listener it is part of, by name or id.")
     action: str = prop(
-        update=True, one_of=("REJECT", "REDIRECT_TO_POOL", "REDIRECT_TO_URL"), doc="What is done with a request."
+        update=True, one_of=("REJECT", "REDIRECT_TO_POOL", "REDIRECT_TO_URL"), doc="The action for matching requests."
     )
     redirect_pool: str | None = prop(
-        update=True, find="octavia.pool", api="redirect_pool_id", doc="The pool it is given to, by name or id."
+        update=True, find="octavia.pool", api="redirect_pool_id", doc="The pool to redirect requests to, by name or id."
     )
-    redirect_url: str | None = prop(update=True, doc="Where the client is sent.")
-    position: float | None = prop(update=True, between=(1, None), doc="Its place among the listener's policies.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it counts.")
+    redirect_url: str | None = prop(update=True, doc="The URL to redirect the client to.")
+    position: float | None = prop(update=True, between=(1, None), doc="Its position among the listener's policies.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
 
     def fault(self) -> str | None:
         if self.action == "REDIRECT_TO_POOL" and self.redirect_pool is None:
@@ -59,15 +59,17 @@ class L7RuleProps(Schema):
     type: str = prop(
         update=True,
         one_of=("HOST_NAME", "PATH", "FILE_TYPE", "HEADER", "COOKIE"),
-        doc="What of a request is looked at.",
+        doc="The part of a request to compare.",
     )
     compare_type: str = prop(
-        update=True, one_of=("REGEX", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "EQUAL_TO"), doc="How it is compared."
+        update=True,
+        one_of=("REGEX", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "EQUAL_TO"),
+        doc="The method of comparison.",
     )
     key: str | None = prop(update=True, doc="The name of the header or the cookie.")
-    value: str = prop(update=True, doc="What it is compared with.")
-    invert: bool = prop(False, update=True, doc="Whether the opposite is demanded.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it counts.")
+    value: str = prop(update=True, doc="The value to compare with.")
+    invert: bool = prop(False, update=True, doc="True if the condition is inverted.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
 
     def fault(self) -> str | None:
         if self.type in ("HEADER", "COOKIE") and self.key is None:

@@ -7,28 +7,30 @@ from heatlite.resources.octavia.base import OctaviaResource
 
 
 class SessionPersistence(Schema):
-    type: str = prop(one_of=("SOURCE_IP", "HTTP_COOKIE", "APP_COOKIE"), doc="By what a client is known again.")
+    type: str = prop(one_of=("SOURCE_IP", "HTTP_COOKIE", "APP_COOKIE"), doc="The method to recognize a client.")
     cookie_name: str | None = prop(doc="The application's cookie, for APP_COOKIE.")
 
 
 class PoolProps(Schema):
     name: str | None = prop(update=True, doc="Its name.")
-    description: str = prop("", update=True, doc="What it is for.")
+    description: str = prop("", update=True, doc="Its description.")
     loadbalancer: str | None = prop(
         find="octavia.loadbalancer", api="loadbalancer_id", doc="The load balancer it is part of, by name or id."
     )
     listener: str | None = prop(
-        find="octavia.listener", api="listener_id", doc="The listener whose requests it gets, by name or id."
+        find="octavia.listener", api="listener_id", doc="The listener that sends it requests, by name or id."
     )
-    protocol: str = prop(one_of=PROTOCOLS, doc="What is spoken to its members.")
+    protocol: str = prop(one_of=PROTOCOLS, doc="The protocol for its members.")
     lb_algorithm: str = prop(
         update=True,
         one_of=("ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP", "SOURCE_IP_PORT"),
-        doc="Which member gets a request.",
+        doc="The algorithm that selects a member for a request.",
     )
-    session_persistence: SessionPersistence | None = prop(update=True, doc="Whether a client stays with a member.")
-    tls_enabled: bool = prop(False, update=True, doc="Whether what is said to members is encrypted.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it gets requests.")
+    session_persistence: SessionPersistence | None = prop(
+        update=True, doc="Session persistence: keeps a client at one member."
+    )
+    tls_enabled: bool = prop(False, update=True, doc="True if connections to members use TLS.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
 
     def fault(self) -> str | None:
         if self.loadbalancer is None and self.listener is None:
@@ -46,21 +48,23 @@ class Pool(OctaviaResource[PoolProps], type="OS::Octavia::Pool", kind="load_bala
     alone = frozenset({"listener"})
     blocks = frozenset({"OS::Octavia::LoadBalancer", "OS::Octavia::Listener"})
     shown = {
-        "healthmonitor_id": (str, "How its members are watched."),
-        "listeners": (str, "The listeners whose requests it gets."),
+        "healthmonitor_id": (str, "The id of its health monitor."),
+        "listeners": (str, "The listeners that send it requests."),
         "members": (list, "Its members."),
     }
 
 
 class PoolMemberProps(Schema):
     pool: str = prop(find="octavia.pool", api="", doc="The pool it is part of, by name or id.")
-    address: str = prop(custom="ip_addr", doc="Where it is.")
+    address: str = prop(custom="ip_addr", doc="Its address.")
     protocol_port: int = prop(between=(1, 65535), doc="The port it listens on.")
-    subnet: str | None = prop(find="neutron.subnet", api="subnet_id", doc="The subnet it is reached by, by name or id.")
-    weight: int = prop(1, update=True, between=(0, 256), doc="How much of the work it gets.")
-    monitor_address: str | None = prop(custom="ip_addr", doc="Where it is watched, if elsewhere.")
-    monitor_port: int | None = prop(between=(1, 65535), doc="The port where it is watched, if it is another.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it gets requests.")
+    subnet: str | None = prop(
+        find="neutron.subnet", api="subnet_id", doc="The subnet through which it is reached, by name or id."
+    )
+    weight: int = prop(1, update=True, between=(0, 256), doc="Its weight: its share of the requests.")
+    monitor_address: str | None = prop(custom="ip_addr", doc="The address for health checks, if different.")
+    monitor_port: int | None = prop(between=(1, 65535), doc="The port for health checks, if different.")
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
     tags: list[Json] | None = prop(update=True, doc="Tags of the member.")
 
 
@@ -74,20 +78,24 @@ class PoolMember(OctaviaResource[PoolMemberProps], type="OS::Octavia::PoolMember
 
 
 class HealthMonitorProps(Schema):
-    pool: str = prop(find="octavia.pool", api="pool_id", doc="The pool whose members it watches, by name or id.")
-    type: str = prop(one_of=("PING", "TCP", "HTTP", "HTTPS", "UDP-CONNECT"), doc="How a member is asked.")
-    delay: int = prop(update=True, between=(0, None), doc="Seconds between two questions.")
-    timeout: int = prop(update=True, between=(0, None), doc="Seconds for an answer.")
-    max_retries: int = prop(update=True, between=(1, 10), doc="After how many answers in a row a member is well.")
+    pool: str = prop(find="octavia.pool", api="pool_id", doc="The pool whose members it checks, by name or id.")
+    type: str = prop(one_of=("PING", "TCP", "HTTP", "HTTPS", "UDP-CONNECT"), doc="The type of the health check.")
+    delay: int = prop(update=True, between=(0, None), doc="Seconds between two checks.")
+    timeout: int = prop(update=True, between=(0, None), doc="Timeout of a check in seconds.")
+    max_retries: int = prop(
+        update=True, between=(1, 10), doc="Number of consecutive successful checks after which a member is healthy."
+    )
     http_method: str | None = prop(
         update=True,
         one_of=("GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "OPTIONS", "CONNECT", "PATCH"),
-        doc="How it is asked by HTTP.",
+        doc="The HTTP method of a check.",
     )
-    url_path: str | None = prop(update=True, doc="What it is asked for by HTTP.")
-    expected_codes: str | None = prop(update=True, doc="What it has to answer by HTTP: 200, 200,202 or 200-204.")
-    admin_state_up: bool = prop(True, update=True, doc="Whether it watches.")
-    tenant_id: str | None = prop(api="project_id", doc="The project that is to own it; only administrators may say so.")
+    url_path: str | None = prop(update=True, doc="The URL path of a check.")
+    expected_codes: str | None = prop(
+        update=True, doc="The expected HTTP status codes, such as 200, 200,202 or 200-204."
+    )
+    admin_state_up: bool = prop(True, update=True, doc="True if it is administratively up.")
+    tenant_id: str | None = prop(api="project_id", doc="The project that owns it; only administrators may set it.")
 
 
 class HealthMonitor(
@@ -98,4 +106,4 @@ class HealthMonitor(
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"pool"})
     blocks = frozenset({"OS::Octavia::Pool"})
-    shown = {"pools": (list, "The pool whose members it watches.")}
+    shown = {"pools": (list, "The pool whose members it checks.")}
