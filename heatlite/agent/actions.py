@@ -15,7 +15,7 @@ from heatlite.agent import form
 from heatlite.agent.form import Fault, JsonMap, Line, Record, Told
 
 MOST_REMEMBERED = 10_000
-"""Maximum of ids of pruned actions that are kept, so that a late repeated request is not executed again."""
+"""Maximum of kept ids of pruned actions, which prevent that a late repeat is executed again."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS agent (instance TEXT NOT NULL, revision INTEGER NOT NULL);
