@@ -371,8 +371,8 @@ def test_a_stack_from_before_there_was_a_domain(tmp_path: Path, keystone: Keysto
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"stack_domain_admin_password": None}, "all of them"),
-        ({"stack_user_domain_name": None}, "all of them"),
+        ({"stack_domain_admin_password": None}, "stack_domain_admin and"),
+        ({"stack_user_domain_name": None}, "stack_domain_admin and"),
         ({"auth": Auth.TOKENS, "tokens_file": "x"}, "need auth = keystone, and a cloud"),
         ({"cloud": None}, "need auth = keystone, and a cloud"),
     ],

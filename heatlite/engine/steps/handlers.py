@@ -123,7 +123,8 @@ def _drop_unstorable(call: HandlerCall) -> None:
         call.token, facts.data = None, dict(row.data)
         if not isinstance(facts.physical_id, str):
             facts.physical_id = row.physical_id
-        if call.phase not in (Phase.FAILED, Phase.REPLACED):
+        replaces = call.phase is Phase.REPLACED and call.wanted is not None
+        if call.phase is not Phase.FAILED and not replaces:
             fail_with(call, error)
 
 
