@@ -45,21 +45,24 @@ def judge(store: Store, files: Path, accepted: Collection[str] = ()) -> None:
     come_to_rest(store)
     stacks = stacks_of(store)
     known = {action_id for (action_id,) in store.database.read("SELECT id FROM action")}
-    assert set(accepted) <= known
+    assert set(accepted) <= known, f"accepted and lost: {set(accepted) - known}"
     for action_id in known:
         moves = store.actions.history(action_id)
         ends = [move.after for move in moves if move.after in ENDED_ACTIONS]
         assert len(ends) == 1, f"action {action_id} ended {len(ends)} times: {moves}"
-        assert moves[0].before is ActionStatus.INIT
+        assert moves[0].before is ActionStatus.INIT, moves
         assert all(one.after is other.before for one, other in pairwise(moves)), moves
-    assert store.inconsistencies(time.time(), 0) == []
+    found = store.inconsistencies(time.time(), 0)
+    assert found == [], found
     rows = [row for stack in stacks if stack.deleted_at is None for row in store.resources.of(stack.id)]
-    assert not [row for row in rows if row.status is Status.IN_PROGRESS]
+    busy = [row for row in rows if row.status is Status.IN_PROGRESS]
+    assert not busy, busy
     there, known_of = objects(files), {row.physical_id for row in rows if row.mapped_type == FILE} - {None}
     assert there == known_of, f"orphaned: {there - known_of}; gone: {known_of - there}"
     journal = files / "journal"
     made = journal.read_text().split() if journal.exists() else []
-    assert [name for name, count in Counter(made).items() if count > 1] == []
+    doubled = [name for name, count in Counter(made).items() if count > 1]
+    assert doubled == [], doubled
     for stack in stacks:
         judge_events(store, stack)
 
@@ -68,9 +71,10 @@ def judge_events(store: Store, stack: StackRecord) -> None:
     """Each operation ends once (or is cut short by the next), and nothing is told twice."""
     events = store.events.list(stack.id, EventQuery(sort_dir="asc"))
     told = Counter((event.resource_name, event.verb, event.status, event.created_at) for event in events)
-    assert [one for one, count in told.items() if count > 1] == []
+    repeated = [one for one, count in told.items() if count > 1]
+    assert repeated == [], f"{stack.name}: {repeated}"
     states = [(event.verb, event.status) for event in events if event.resource_type == STACK_TYPE]
     for (_, before), (verb, after) in pairwise(states):
         assert before == "IN_PROGRESS" or after == "IN_PROGRESS", f"{stack.name}: {verb} ended twice: {states}"
     assert states[-1] == (stack.verb, stack.status), states
-    assert state(stack.verb, stack.status) != "IN_PROGRESS"
+    assert stack.status is not Status.IN_PROGRESS, stack
