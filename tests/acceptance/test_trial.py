@@ -38,7 +38,7 @@ def test_a_good_template(run: Run, tmp_path: Path) -> None:
     code, out = run(GOOD, "--junit", tmp_path / "report.xml")
     assert code == 0, out
     lines = out.splitlines()
-    assert lines[0] == "On a simulated cloud: nothing of this is real."
+    assert lines[0] == "The cloud is simulated: nothing in it is real."
     assert len(lines) == 8
     assert all(line.endswith(": ok") for line in lines[1:])
     suite = ElementTree.parse(tmp_path / "report.xml").getroot()[0]

@@ -163,6 +163,8 @@ def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None
 
 
 def test_a_database_that_is_away_is_seen(heat: Watched, server: wiring.Embedded, tmp_path: Path) -> None:
+    with server.store.transaction():
+        server.store.database.write("UPDATE stack SET name = name")
     (tmp_path / "heat.db").rename(tmp_path / "away.db")
     (tmp_path / "heat.db").mkdir()
     server.store.database.close()  # this thread's connection: the next one meets a folder

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 
-from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, state
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status
 from heatlite.engine.state.unit_of_work import STACK_TYPE
 from heatlite.store.actions.table import OPEN
 from heatlite.store.records import StackRecord

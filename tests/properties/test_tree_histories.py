@@ -268,7 +268,7 @@ class History:
     def update(self, wanted: Wanted, rollback: bool = False, meanwhile: Callable[[], bool] = bool) -> None:
         """An update, what happens meanwhile (whether it cancels), and what has to come of it."""
         before = self.look()
-        verb = self.engine.get(self.root).verb
+        verb, _ = self.engine.get(self.root).state_without_lock
         held = {lock: self.part(lock) for lock in self.locks if lock}
         lost = self.loses(wanted)
         cancelled = False

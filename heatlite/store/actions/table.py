@@ -52,8 +52,12 @@ PARKED = f"status {any_of(PARKED_ACTIONS)} AND pending = 0"
 """Started, and waiting for child actions or at a breakpoint."""
 UNCLAIMED = "(started_at IS NULL OR verb = 'PLAYBOOK')"
 """Never claimed. No worker claims a run of a playbook."""
-HELD = "WHERE id = ? AND owner = ? AND attempt = ? AND status = 'RUNNING'"
-"""The fence: the worker still holds the action. See `held`."""
+HELD = "WHERE id = ? AND owner = ? AND attempt = ?"
+"""The fence: the worker still holds the action. See `held`.
+
+Only a RUNNING action has an owner. The status is no condition here, since MariaDB would then choose the index of the
+status, and lock the row in another order than `ActionTable.lock` does.
+"""
 
 
 class ActionTable:
