@@ -349,7 +349,7 @@ class History:
         if row is None:
             return
         steady = self.known and not self.locks and not any(is_within(path, "s") or path == name for path in self.marked)
-        steady = steady and self.engine.get(self.root).verb is not Verb.SUSPEND
+        steady = steady and self.engine.get(self.root).state_without_lock[0] is not Verb.SUSPEND
         refused = False
         with suppress(NotSupported):
             try:
@@ -450,7 +450,7 @@ class History:
             self.unlock(path)
         assert not self.locks
         self.lift()
-        if self.engine.get(self.root).verb is Verb.SUSPEND:
+        if self.engine.get(self.root).state_without_lock[0] is Verb.SUSPEND:
             self.engine.stacks.resume(self.engine.who, self.engine.get(self.root))
             self.rest()
         self.update(replace(self.asked, fails=None))
