@@ -65,7 +65,8 @@ def test_frozen_under_load(machines: Machines, store: Store) -> None:
     assert machines.complaints() == ""
 
 
-SLOW = {"before": {"before": 1.0}, "after": {"after": 1.0}, "deleted": {"before": 1.0}}
+SLOW = {"before": {"before": 5.0}, "after": {"after": 5.0}, "deleted": {"before": 5.0}}
+"""Seconds that a handler sleeps before or after it makes its object: long enough to freeze its worker meanwhile."""
 
 
 @pytest.mark.full
