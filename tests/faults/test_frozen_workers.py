@@ -54,7 +54,7 @@ def lost(store: Store) -> int:
 def test_frozen_under_load(machines: Machines, store: Store) -> None:
     api, workers = machines.api(), [machines.worker(), machines.worker()]
     with Clients(api, count=4) as clients:
-        for worker in workers * 4:
+        for worker in workers * 8:
             clients.wait_for(4)
             with frozen(worker):
                 time.sleep(LEASE + 1.5)  # the other looks once a second
