@@ -492,7 +492,7 @@ MACHINES = {
 
 
 def may(role: str, route: str) -> bool:
-    """What the specification says (heat-api §13)."""
+    """What the specification says."""
     lookup = re.fullmatch(re.escape(P) + r"/stacks/\{stack_name\}(/\w+)?", route.partition(" ")[2]) is not None
     if role == "heat_stack_user":
         return lookup or route in MACHINES
@@ -837,7 +837,7 @@ def test_accounts_are_written(tmp_path: Path, serve: Serve) -> None:
 
 
 def test_types_that_only_administrators_may_use(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """heat-api §13, resource-types.md: Availability; whichever way the type gets into the stack."""
+    """A type that policy forbids is refused, whichever way it gets into the stack."""
     kind = "OS::Heat::TestResource"
     monkeypatch.setitem(TABLE, f"resource_types:{kind}", frozenset({"admin"}))
     guarded = {"type": kind, "properties": {"value": "v"}}

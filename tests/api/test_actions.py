@@ -1,4 +1,4 @@
-"""POST …/actions, the maintenance lock and what it suppresses (heat-api §5, lock-and-health §2)."""
+"""POST …/actions, the maintenance lock and what it suppresses."""
 
 import time
 from typing import Any
@@ -88,7 +88,7 @@ class TestActions:
 
 
 class TestTiming:
-    """What stands beside check, suspend and resume (issue: actions; seed: senlin-actions, interval)."""
+    """What stands beside check, suspend and resume."""
 
     @pytest.mark.parametrize("verb", ["check", "suspend", "resume"])
     def test_later(self, heat: Heat, path: str, verb: str) -> None:

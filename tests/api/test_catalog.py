@@ -1,4 +1,4 @@
-"""Resource types, template versions, validation, services (heat-api §8, §12)."""
+"""Resource types, template versions, validation, services."""
 
 import re
 
@@ -175,7 +175,7 @@ class TestValidate:
         ],
     )
     def test_what_only_a_create_looks_at(self, heat: Heat, lenient: object, created: int) -> None:
-        """Values of properties and parameters; and what nobody looks at (heat-observed: broken templates)."""
+        """Values of properties and parameters; and what nobody looks at."""
         heat.call("POST", "/validate", {"template": lenient}, code=200)
         heat.call("POST", "/stacks", {"stack_name": "s", "template": lenient}, code=created)
 

@@ -1,4 +1,4 @@
-"""Software from a stack to its servers and back, with what an agent on a server does (heat-engine §18)."""
+"""Software from a stack to its servers and back, with what an agent on a server does."""
 
 import time
 from collections.abc import Callable

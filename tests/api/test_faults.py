@@ -1,4 +1,4 @@
-"""What is refused, with which code, type and text (heat-api §2, heat-observed), and hostile ones: never 5xx."""
+"""What is refused, with which code, type and text, and hostile ones: never 5xx."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Export, abandon and adopt over HTTP (heat-api §10)."""
+"""Export, abandon and adopt over HTTP."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Every route that could change a stack × every state of a stack: what is answered, and that a refusal writes nothing.
 
-The expected answers are written down here after lock-and-health §2 and §3 and heat-engine §2, not taken from the
+The expected answers are written down here after docs/reference/lock.md, not taken from the
 code. A route or an action that this file does not know fails it.
 """
 

@@ -1,4 +1,4 @@
-"""Resources and events: lists, details, health marks, signals (heat-api §6, §7; lock-and-health §1)."""
+"""Resources and events: lists, details, health marks, signals."""
 
 import re
 from dataclasses import replace

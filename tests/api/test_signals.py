@@ -1,4 +1,4 @@
-"""Signals over HTTP: the plain route, signed URLs and tokens (heat-api §6.4, §14; heat-engine §17)."""
+"""Signals over HTTP: the plain route, signed URLs and tokens."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Snapshots over HTTP (heat-api §9)."""
+"""Snapshots over HTTP."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Software configurations and deployments as clients use them (heat-api §11)."""
+"""Software configurations and deployments as clients use them."""
 
 from collections.abc import Iterator
 from pathlib import Path

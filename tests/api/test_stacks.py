@@ -1,4 +1,4 @@
-"""Stacks from create to delete: shapes, codes, headers (heat-api §4, heat-observed)."""
+"""Stacks from create to delete: shapes, codes, headers."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Nested stacks as the API shows them (heat-api §4, §6, §7)."""
+"""Nested stacks as the API shows them."""
 
 import json
 from typing import Any

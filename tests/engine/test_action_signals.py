@@ -1,4 +1,4 @@
-"""CANCEL, SUSPEND, RESUME and the forced CANCEL of actions (seed: senlin-actions)."""
+"""CANCEL, SUSPEND, RESUME and the forced CANCEL of actions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is tried again: how often, when, what is told, and that a crash starts nothing anew (heat-engine §5, §9)."""
+"""What is tried again: how often, when, what is told, and that a crash starts nothing anew."""
 
 from itertools import pairwise
 from pathlib import Path

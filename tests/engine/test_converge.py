@@ -1,4 +1,4 @@
-"""Updates that look at the real objects first (converge, observe_on_update; heat-engine §6)."""
+"""Updates that look at the real objects first (converge, observe_on_update)."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Create: order, parallel work, failures, time, rollback (heat-engine §2, §5, §8)."""
+"""Create: order, parallel work, failures, time, rollback."""
 
 import threading
 from pathlib import Path
@@ -249,7 +249,7 @@ class TestValues:
             outputs = {"o": attr("a", "output"), "r": ref("b"), "n": attr("b", "output")}
             stack = engine.create(template(a=thing(wait_secs=5), b=thing(depends_on="a"), outputs=outputs), wait=False)
             engine.begun(lambda: engine.rows(stack))
-            # A resource that is not begun gives null, and its name as reference (hot-language §5).
+            # A resource that is not begun gives null, and its name as reference.
             assert (engine.outputs(stack)["n"], engine.outputs(stack)["r"]) == (None, "b")
         engine.settle(stack)
         assert engine.outputs(stack) == {"o": "v", "r": engine.row(stack, "b").physical_id, "n": "v"}

@@ -1,4 +1,4 @@
-"""Delete and check (heat-engine §9, §10)."""
+"""Delete and check."""
 
 from pathlib import Path
 from typing import Any

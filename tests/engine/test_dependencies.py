@@ -1,4 +1,4 @@
-"""One action after others: decision 0008 (seed: senlin-actions, depends_on and depended_by)."""
+"""One action after others: decision 0008."""
 
 from collections.abc import Sequence
 from dataclasses import replace

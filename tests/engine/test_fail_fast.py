@@ -1,4 +1,4 @@
-"""Whoever meets somebody else's action is told so at once (seed: senlin-fail-fast-on-locked-resources)."""
+"""Whoever meets somebody else's action is told so at once."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Histories of two groups, drawn by chance, against a small model of the specification (heat-engine §13)."""
+"""Histories of two groups, drawn by chance, against a small model of the specification."""
 
 import tempfile
 from collections.abc import Callable

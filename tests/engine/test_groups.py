@@ -1,4 +1,4 @@
-"""Groups in an engine: their members, from creation to deletion (heat-engine §13)."""
+"""Groups in an engine: their members, from creation to deletion."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Export, abandon, adopt, and objects that were there before (heat-engine §10; heat-api §10; hot-language §3)."""
+"""Export, abandon, adopt, and objects that were there before."""
 
 import json
 from pathlib import Path

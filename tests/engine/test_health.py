@@ -1,4 +1,4 @@
-"""Marks of health: every row of the table in lock-and-health §1, and what the next update makes of them."""
+"""Marks of health: every row of the table of marks, and what the next update makes of them."""
 
 from dataclasses import replace
 
@@ -241,7 +241,7 @@ class TestLocked:
 
 class TestNextUpdate:
     def test_only_the_marked_one_is_replaced(self, engine: Engine) -> None:
-        """The order of events is Heat's (heat-observed, mark_unhealthy)."""
+        """The order of events is Heat's."""
         stack = engine.create(template(a=thing(), b=thing(ref("a")), c=thing()))
         before, physical = engine.ids(stack), engine.row(stack, "a").physical_id
         engine.mark(stack, "a")

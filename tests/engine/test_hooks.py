@@ -1,4 +1,4 @@
-"""Breakpoints: which hooks stop which work, what is told, and what ends the wait (heat-engine §14)."""
+"""Breakpoints: which hooks stop which work, what is told, and what ends the wait."""
 
 import json
 from collections.abc import Callable
@@ -352,7 +352,7 @@ def test_many_waits_hold_no_thread(place: Path, plugins: Path) -> None:
 
 
 def test_a_lock_does_not_keep_a_running_action_from_going_on(engine: Engine) -> None:
-    """lock-and-health §2: signals that only deliver something pass."""
+    """Signals that only deliver something pass (docs/reference/lock.md)."""
     outer = engine.lock(engine.create(template(), name="outer"))
     with engine.clock.held():
         stack = engine.create(PAIR, wait=False, environment=hooks(a="pre-create"))

@@ -1,4 +1,4 @@
-"""The maintenance lock (lock-and-health §2)."""
+"""The maintenance lock."""
 
 import logging
 import time

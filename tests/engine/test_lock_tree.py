@@ -1,4 +1,4 @@
-"""Maintenance locks and marks in trees of stacks (lock-and-health §1, §2): own and inherited locks, what they allow."""
+"""Maintenance locks and marks in trees of stacks: own and inherited locks, what they allow."""
 
 import json
 import tempfile

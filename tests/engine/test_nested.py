@@ -1,4 +1,4 @@
-"""Stacks within stacks (heat-engine §12): made, changed, stopped and removed with their parents."""
+"""Stacks within stacks: made, changed, stopped and removed with their parents."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""restricted_actions: what an environment forbids to do to a resource (heat-engine §14)."""
+"""restricted_actions: what an environment forbids to do to a resource."""
 
 import json
 from typing import Any

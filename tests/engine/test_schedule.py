@@ -1,4 +1,4 @@
-"""What is done later, and what is done again and again: decision 0008 (seed: senlin-actions, interval)."""
+"""What is done later, and what is done again and again: decision 0008."""
 
 import json
 from contextlib import nullcontext

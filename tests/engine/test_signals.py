@@ -1,4 +1,4 @@
-"""Signals: who takes them and when, what they leave, what a lock makes of them (heat-engine §17)."""
+"""Signals: who takes them and when, what they leave, what a lock makes of them."""
 
 from typing import Any
 

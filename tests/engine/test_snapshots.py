@@ -1,4 +1,4 @@
-"""Snapshots and restore (heat-engine §10; heat-api §9), and deletion_policy Snapshot (§9)."""
+"""Snapshots and restore, and deletion_policy Snapshot (§9)."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Suspend and resume (heat-engine §2, §10)."""
+"""Suspend and resume."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every operation ends when its time is up (heat-engine §15): the stack's own limit, or that of the installation."""
+"""Every operation ends when its time is up: the stack's own limit, or that of the installation."""
 
 from collections.abc import Callable
 

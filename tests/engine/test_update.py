@@ -1,4 +1,4 @@
-"""Update: what is kept, changed in place, replaced, made and removed, and in which order (heat-engine §6, §7)."""
+"""Update: what is kept, changed in place, replaced, made and removed, and in which order."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Wait conditions and their handles, in stacks (heat-engine §17)."""
+"""Wait conditions and their handles, in stacks."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

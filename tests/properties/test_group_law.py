@@ -1,4 +1,4 @@
-"""The law of groups (heat-engine §13)."""
+"""The law of groups."""
 
 from dataclasses import dataclass, field
 from itertools import count

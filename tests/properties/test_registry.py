@@ -1,4 +1,4 @@
-"""Laws of the mapping of types (hot-language §8.1)."""
+"""Laws of the mapping of types."""
 
 from hypothesis import given
 from hypothesis import strategies as st

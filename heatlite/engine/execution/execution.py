@@ -40,17 +40,17 @@ from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
-"""What is rolled back where the stack is to be (heat-engine §8)."""
+"""Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
 
 GIVES_UP = frozenset({None, Stop.TIMEOUT, Stop.FORCE_CANCEL})
-"""Why a forced deletion ends: whatever is there still is left behind."""
+"""Stops after which a forced deletion leaves the remaining objects behind."""
 
 CANCELS = frozenset({Stop.CANCEL, Stop.FORCE_CANCEL, Stop.CANCEL_ROLLBACK, Stop.ABORT})
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What every execution works with."""
+    """Objects that every execution uses."""
 
     store: Store
     engine_services: EngineServices
@@ -364,7 +364,7 @@ class Execution:
         yield from self._end()
 
     def _deletes(self, row: ResourceRecord) -> bool:
-        """Whether this deletion has begun with the row, perhaps in an earlier attempt."""
+        """True if this deletion has begun with the row, perhaps in an earlier attempt."""
         return row.verb is Verb.DELETE and row.moved_in == self._resources.phase
 
     # -- snapshots -----------------------------------------------------------------------------------
@@ -415,7 +415,10 @@ class Execution:
 
     @property
     def _makes(self) -> bool:
-        """Whether it makes a stack what a caller wants; what is nested in that is protected with it, at its end."""
+        """True for an action that a caller asked for and that can be rolled back.
+
+        At its end declared protection is written, for the nested stacks too.
+        """
         return self.action.parent_id is None and self._stack.verb in ROLLED_BACK
 
     def _outcome(self) -> Result:
