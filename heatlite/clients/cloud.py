@@ -16,10 +16,6 @@ class Cloud(Protocol):
     """Cloud as one project may use it. Safe for threads."""
 
     @property
-    def simulated(self) -> bool:
-        """True if the cloud is simulated."""
-
-    @property
     def place(self) -> CloudIdentity:
         """Identity of the cloud, as far as it is known without a request."""
 

@@ -53,8 +53,6 @@ class NoSdk(Invalid):
 class RealCloud:
     """Cloud as one project sees it. Safe for threads: keystoneauth's session locks its own token."""
 
-    simulated = False
-
     def __init__(self, connection: "Connection", name: str = "", project_id: str | None = None) -> None:
         """Wrap a connection. `name` is the operator's name of the cloud; `project_id` saves a request."""
         self._connection = connection

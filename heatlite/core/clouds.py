@@ -4,7 +4,7 @@ It keeps operations from running against another cloud by mistake.
 """
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -40,10 +40,6 @@ class CloudIdentity:
         url = urlsplit(self.auth_url)
         port = f":{url.port}" if url.port is not None and url.port not in _DEFAULT_PORTS else ""
         return f"{url.hostname or ''}{port}{_VERSION.sub('', url.path.rstrip('/'))}", self.region
-
-    def unproven(self) -> Self:
-        """The same without the project: what is known before the cloud has been asked."""
-        return replace(self, project_id=None)
 
     def __str__(self) -> str:
         """``mycloud (https://keystone.example/v3, region RegionOne, project 12ab)``."""

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudError, CloudNotFound, OverQuota
 from heatlite.clients.simulated.simulation import Verb, View
@@ -169,11 +168,3 @@ def _matches(thing: JsonMap, query: Mapping[str, Json]) -> bool:
         for key, value in query.items()
         if value is not None
     )
-
-
-def in_use(view: View, verb: str, thing: JsonMap, kind: str, reference: str) -> None:
-    """Reject the call while objects of a kind refer to this one. Raises CloudConflict."""
-    users = [one for one in view.simulation.all(kind).values() if one.get(reference) == thing["id"]]
-    if users:
-        noun = kind.partition(".")[2]
-        raise CloudConflict(verb, f"{thing['id']} is in use by {noun} {cast(str, users[0]['id'])}.")

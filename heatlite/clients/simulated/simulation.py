@@ -248,8 +248,6 @@ def _shown(answer: Json) -> Json:
 class View:
     """Simulated cloud as one project sees it (`clients.cloud.Cloud`); context of its verbs."""
 
-    simulated = True
-
     def __init__(self, simulation: Simulation, project: str) -> None:
         self.simulation = simulation
         self.project = project
