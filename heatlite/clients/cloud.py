@@ -21,7 +21,10 @@ class Cloud(Protocol):
 
     @property
     def identity(self) -> CloudIdentity:
-        """Identity of the cloud and the project. The cloud is asked once. Raises CloudError."""
+        """Identity of the cloud and the project.
+
+        The cloud is asked once. Raises CloudError.
+        """
 
     def has(self, service: str) -> bool:
         """True if the catalog has a service (``block_storage``).
@@ -69,11 +72,17 @@ class CloudNotFound(CloudError):
 
 
 class NameNotFound(CloudNotFound):
-    """No object has the name given by a property. The object that has the property may still exist."""
+    """No object has the name given by a property.
+
+    The object that has the property may still exist.
+    """
 
 
 class CloudConflict(CloudError):
-    """The object's state or use makes the service reject the request for now; a retry may succeed."""
+    """The object's state or use makes the service reject the request for now.
+
+    A retry may succeed.
+    """
 
     status = 409
 
@@ -132,6 +141,9 @@ class OtherCloud(Conflict):
 
 
 def other_cloud(stack: str, recorded: CloudIdentity, here: CloudIdentity | None) -> OtherCloud:
-    """Return the error for a stack whose objects are in another cloud; `here` None: none is configured."""
+    """Return the error for a stack whose objects are in another cloud.
+
+    `here` None: none is configured.
+    """
     text = "no cloud is set here" if here is None else f"the cloud that is set here is {here}"
     return OtherCloud(stack=stack, recorded=recorded, here=text)

@@ -22,7 +22,10 @@ class Delegation(Protocol):
     """Delegation of users' rights to heatlite beyond the lifetime of their tokens."""
 
     def by_token(self, context: Context) -> Cloud:
-        """Return the cloud as the caller sees it, while the caller's token is valid. Raises CloudError."""
+        """Return the cloud as the caller sees it, while the caller's token is valid.
+
+        Raises CloudError.
+        """
 
     def delegate(self, context: Context) -> JsonMap:
         """Create a credential with the caller's rights in the project, to store with a stack.
@@ -78,7 +81,10 @@ class Clouds:
         return found
 
     def of(self, project: str, stack_id: str = "") -> Finders:
-        """Return the lookups in the cloud, with the rights of a stack. Raises NoCloud, CloudError."""
+        """Return the lookups in the cloud, with the rights of a stack.
+
+        Raises NoCloud, CloudError.
+        """
         if self._connect is None:
             raise NoCloud
         key = (project, stack_id if self._delegation is not None else "")
@@ -102,13 +108,19 @@ class Clouds:
         return self._delegation is not None and "token" in context.secrets
 
     def asked_by(self, context: Context) -> Finders:
-        """Return the lookups in the cloud, with the rights of a caller. Raises NoCloud, CloudError."""
+        """Return the lookups in the cloud, with the rights of a caller.
+
+        Raises NoCloud, CloudError.
+        """
         if self._delegation is None or not self.delegates(context):
             return self.of(context.project)
         return Finders(self._delegation.by_token(context), self._now)
 
     def delegate(self, context: Context) -> JsonMap | None:
-        """Return the credential for a new stack; None for the operator's own right. Raises CloudError."""
+        """Return the credential for a new stack; None for the operator's own right.
+
+        Raises CloudError.
+        """
         if self._delegation is None or not self.delegates(context):
             return None
         return self._delegation.delegate(context)

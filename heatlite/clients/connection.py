@@ -51,10 +51,16 @@ class NoSdk(Invalid):
 
 
 class RealCloud:
-    """Cloud as one project sees it. Safe for threads: keystoneauth's session locks its own token."""
+    """Cloud as one project sees it.
+
+    Safe for threads: keystoneauth's session locks its own token.
+    """
 
     def __init__(self, connection: "Connection", name: str = "", project_id: str | None = None) -> None:
-        """Wrap a connection. `name` is the operator's name of the cloud; `project_id` saves a request."""
+        """Wrap a connection.
+
+        `name` is the operator's name of the cloud; `project_id` saves a request.
+        """
         self._connection = connection
         self._name = name
         self._project_id = project_id
@@ -132,7 +138,10 @@ A server answers eight requests at once by default. More calls wait only while t
 
 @contextmanager
 def _translated(verb: str, *arguments: Json) -> Iterator[None]:
-    """Translate the SDK's errors to CloudError. Raises Unavailable if too many requests wait."""
+    """Translate the SDK's errors to CloudError.
+
+    Raises Unavailable if too many requests wait.
+    """
     from keystoneauth1 import exceptions as auth
     from openstack import exceptions as sdk
 
@@ -164,21 +173,30 @@ class Connections:
     """Clouds by credentials. Safe for threads."""
 
     def __init__(self, cloud: str, timeout: float) -> None:
-        """Name a cloud: an entry of clouds.yaml, or `ENVIRONMENT`. `timeout` is for each request, in seconds."""
+        """Name a cloud: an entry of clouds.yaml, or `ENVIRONMENT`.
+
+        `timeout` is for each request, in seconds.
+        """
         self._cloud = cloud
         self._timeout = timeout
         self._lock = threading.Lock()
         self._own: RealCloud | None = None
 
     def open(self) -> RealCloud:
-        """Return the cloud of the configured user without asking a service. Raises BadSetting, NoSdk."""
+        """Return the cloud of the configured user without asking a service.
+
+        Raises BadSetting, NoSdk.
+        """
         with self._lock:
             if self._own is None:
                 self._own = RealCloud(self._connect(), self._cloud)
             return self._own
 
     def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
-        """Return the cloud for a project without its own credential. Raises BadSetting, NoSdk."""
+        """Return the cloud for a project without its own credential.
+
+        Raises BadSetting, NoSdk.
+        """
         return self.open()
 
     @property
@@ -258,7 +276,9 @@ def _guard(connection: "Connection") -> None:
 
 
 def _look_at(response: "Response", *_: object, **__: object) -> None:
-    """Raise _Garbage for a successful answer that is not JSON; the SDK would take it for an empty one.
+    """Raise _Garbage for a successful answer that is not JSON.
+
+    The SDK would take it for an empty one.
 
     HTML is garbage, too, except from the object store, which uses it in successful answers.
     """
@@ -277,7 +297,10 @@ def _look_at(response: "Response", *_: object, **__: object) -> None:
 
 
 def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Mapping[str, Json]) -> object:
-    """Call the SDK. Raises _Garbage if it fails on the service's answer, and the SDK's own errors."""
+    """Call the SDK.
+
+    Raises _Garbage if it fails on the service's answer, and the SDK's own errors.
+    """
     try:
         answer = ask(*arguments, **attributes)
         return list(answer) if isinstance(answer, Iterator) else answer
@@ -287,7 +310,10 @@ def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Ma
 
 
 def _grant(method: str, where: str, grantee: str) -> Callable[..., Json]:
-    """Grant (``put``) or revoke (``delete``) a role; the SDK's verb does not raise errors."""
+    """Grant (``put``) or revoke (``delete``) a role.
+
+    The SDK's verb does not raise errors.
+    """
 
     def carry_out(connection: "Connection", target: str, who: str, role: str) -> Json:
         from openstack.exceptions import raise_from_response
@@ -332,7 +358,10 @@ _OTHERWISE: Mapping[str, Callable[..., object]] = {
 
 
 def _plain(answer: object) -> Json:
-    """Return the SDK's result as JSON with the services' own names; an object's id is always ``id``."""
+    """Return the SDK's result as JSON with the services' own names.
+
+    An object's id is always ``id``.
+    """
     from openstack.resource import Resource
 
     if isinstance(answer, Resource):

@@ -20,7 +20,10 @@ def _create_server(connection: "Connection", **attributes: Json) -> object:
 
 
 def _set_server_tags(connection: "Connection", key: str, tags: list[str]) -> object:
-    """Set all tags at once; the SDK's verb for one tag would also add it to servers created later."""
+    """Set all tags at once.
+
+    The SDK's verb for one tag would also add it to servers created later.
+    """
     from openstack.compute.v2.server import Server
 
     return Server.new(id=key).set_tags(connection.compute, tags)
@@ -41,7 +44,10 @@ def _set_aggregate_metadata(connection: "Connection", key: str, metadata: JsonMa
 
 
 def _create_server_image(connection: "Connection", key: str, name: str) -> object:
-    """Create an image of a server and return its id; the SDK's verb would search it in all images."""
+    """Create an image of a server and return its id.
+
+    The SDK's verb would search it in all images.
+    """
     from openstack.compute.v2.server import Server
 
     made = Server.new(id=key).create_image(connection.compute, name)

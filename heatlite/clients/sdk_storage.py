@@ -19,7 +19,10 @@ def _create_image(connection: "Connection", **attributes: Json) -> object:
 
 
 def _update_image(connection: "Connection", key: str, **attributes: Json) -> object:
-    """Update an image by a JSON patch. Null removes a property; the SDK's verb would store the null."""
+    """Update an image by a JSON patch.
+
+    Null removes a property; the SDK's verb would store the null.
+    """
     there = connection.image.get_image(key).to_dict(original_names=True, computed=False)
     names = there.keys() | (there.get("properties") or {}).keys()
     changes: list[Json] = []
@@ -50,7 +53,10 @@ def _reactivate_image(connection: "Connection", key: str) -> None:
 
 
 def _update_type(connection: "Connection", key: str, **attributes: Json) -> object:
-    """Update a volume type; the API names its visibility differently here than in a creation."""
+    """Update a volume type.
+
+    The API names its visibility differently here than in a creation.
+    """
     _sent(connection, "block_storage", "put", f"/types/{key}", json={"volume_type": attributes})
     return connection.block_storage.get_type(key)
 

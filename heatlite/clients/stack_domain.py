@@ -19,7 +19,10 @@ ROLE: Final = "heat_stack_user"
 
 
 def administered(connections: Connections, admin: str, password: str, domain: Mapping[str, str]) -> RealCloud:
-    """Return Keystone as the administrator of a domain sees it; `domain` has its ``id`` or ``name``."""
+    """Return Keystone as the administrator of a domain sees it.
+
+    `domain` has its ``id`` or ``name``.
+    """
 
     def auth(own: Mapping[str, str]) -> "Auth":
         from keystoneauth1.identity import v3
@@ -38,7 +41,10 @@ def administered(connections: Connections, admin: str, password: str, domain: Ma
 
 
 class StackDomain:
-    """Creates and removes projects and users in the domain. All operations are idempotent."""
+    """Creates and removes projects and users in the domain.
+
+    All operations are idempotent.
+    """
 
     def __init__(self, connect: Callable[[], Cloud], domain: str, auth_url: str, region: str | None) -> None:
         """Configure the domain.
@@ -67,7 +73,10 @@ class StackDomain:
         return user_id
 
     def remove(self, noun: str, name: str, known_id: str | None) -> None:
-        """Remove a ``user`` or ``project``, by name if the id is unknown. Raises CloudError."""
+        """Remove a ``user`` or ``project``, by name if the id is unknown.
+
+        Raises CloudError.
+        """
         if known_id is None:
             found = self._find(noun, name)
             known_id = None if found is None else str(found["id"])

@@ -150,7 +150,10 @@ class Line:
         self._secret = secret
 
     def changes(self, instance: str, revision: int) -> Answer:
-        """Return the changes since a revision of the agent's database; all of another database. Raises NodeFault."""
+        """Return the changes since a revision of the agent's database.
+
+        All of another database. Raises NodeFault.
+        """
         answer = self._page(instance, revision)
         for _ in range(MOST_PAGES - 1):
             if not answer.more:
@@ -166,7 +169,10 @@ class Line:
         return _answer(self._ask("GET", f"/v1/changes?{since}", None, CHANGES))
 
     def send(self, action: NodeActionRecord, created_at: str) -> None:
-        """Send an action to the agent. Idempotent for an action that it already has. Raises NodeFault, Declined."""
+        """Send an action to the agent.
+
+        Idempotent for an action that it already has. Raises NodeFault, Declined.
+        """
         body: JsonMap = {
             "id": action.id,
             "kind": action.kind,
@@ -181,7 +187,10 @@ class Line:
                 raise
 
     def cancel(self, action_id: str) -> bool:
-        """Have the agent end an action; False if it does not know it. Raises NodeFault, Declined."""
+        """Have the agent end an action; False if it does not know it.
+
+        Raises NodeFault, Declined.
+        """
         try:
             self._ask("POST", f"/v1/actions/{quote(action_id, safe='')}/cancel", {}, _ANY)
         except Declined as error:
@@ -233,7 +242,10 @@ class Agents:
             _ = self._trust
 
     def vet(self, url: str) -> str:
-        """Return the URL of an agent in normal form. Raises HTTPBadRequest for a URL that egress rules refuse."""
+        """Return the URL of an agent in normal form.
+
+        Raises HTTPBadRequest for a URL that egress rules refuse.
+        """
         parts = urlsplit(url)
         try:
             self._hosts.address(parts, time.monotonic() + SECONDS)
@@ -247,7 +259,10 @@ class Agents:
 
     @contextmanager
     def line(self, node: NodeRecord) -> Iterator[Line]:
-        """Open a connection to a node's agent, for `SECONDS` at most. All failures inside become NodeFault."""
+        """Open a connection to a node's agent, for `SECONDS` at most.
+
+        All failures inside become NodeFault.
+        """
         end = time.monotonic() + SECONDS
         try:
             parts = urlsplit(node.url)

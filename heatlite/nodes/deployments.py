@@ -87,8 +87,9 @@ class Deployments:
             yield Waiting(deployment, row, node_of[deployment.server_id], args)
 
     def action(self, waiting: Waiting) -> NodeActionRecord:
-        """Return the node action for a deployment. It needs no approval: the author of the deployment could run the
-        same with any other agent on the server.
+        """Return the node action for a deployment.
+
+        It needs no approval: the author of the deployment could run the same with any other agent on the server.
         """
         node, now = waiting.node, self._clock.now()
         return NodeActionRecord(

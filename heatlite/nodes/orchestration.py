@@ -46,7 +46,10 @@ class Orchestration:
     # -- what is gone --------------------------------------------------------------------------------
 
     def _living(self, nodes: Sequence[NodeRecord]) -> list[NodeRecord]:
-        """Return the nodes that have resources. Remove the others, with their unfinished actions."""
+        """Return the nodes that have resources.
+
+        Remove the others, with their unfinished actions.
+        """
         standing = self._turn.store.resources.states([node.id for node in nodes])
         gone = [node for node in nodes if node.id not in standing]
         for some in batches(gone):

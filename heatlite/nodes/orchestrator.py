@@ -1,4 +1,7 @@
-"""Orchestrator thread: claims due trees and orchestrates their nodes. Each engine has one."""
+"""Orchestrator thread: claims due trees and orchestrates their nodes.
+
+Each engine has one.
+"""
 
 import logging
 import threading
@@ -32,7 +35,10 @@ The pause equals the duration of the last orchestration: a thousand busy nodes a
 
 
 class Orchestrator:
-    """Begins what is due. `start` it once; `stop` lets others go on with what is under way."""
+    """Begins what is due.
+
+    `start` it once; `stop` lets others go on with what is under way.
+    """
 
     def __init__(
         self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments
@@ -82,7 +88,10 @@ class Orchestrator:
         self._store.close()
 
     def _look(self) -> float:
-        """Claim due trees, as far as threads are free. Returns seconds until the next poll."""
+        """Claim due trees, as far as threads are free.
+
+        Returns seconds until the next poll.
+        """
         moment, pause, free = time.monotonic(), LOOK, TREES - len(self._busy)
         for root_id, until in list(self._resting.items()):
             if until <= moment:

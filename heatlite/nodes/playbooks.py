@@ -143,7 +143,9 @@ class Playbooks:
         return Plan(stages, self._digest(stages))
 
     def run(self, context: Context, stack: StackRecord, request: RunRequest) -> str:
-        """Put a run on a stack, to be approved; the id of its action. With `granted` it is approved at once.
+        """Put a run on a stack, to be approved; the id of its action.
+
+        With `granted` it is approved at once.
 
         Raises as `plan`, and as `approve` where it is granted; StackNotFound, RequestLimitExceeded.
         """
@@ -212,7 +214,10 @@ class Playbooks:
         audit.info("approve stack=%s action=%s by=%s", stack.id, run.id, context.user)
 
     def reject(self, context: Context, run: ActionRecord) -> ActionRecord:
-        """Reject a run before approval, with its node actions. Returns it as stored. Raises InvalidActionState."""
+        """Reject a run before approval, with its node actions.
+
+        Returns it as stored. Raises InvalidActionState.
+        """
         with self._store.transaction():
             run = self._unapproved(run)
             reason = f"Rejected by {context.user}"

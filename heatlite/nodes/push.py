@@ -95,7 +95,9 @@ class Push:
     def _send_all(
         self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]
     ) -> tuple[int, list[tuple[NodeActionRecord, NodeFault]]]:
-        """Send the actions of one node. Returns the number sent, and the unsent ones with reasons.
+        """Send the actions of one node.
+
+        Returns the number sent, and the unsent ones with reasons.
 
         An action that the agent declines for good is skipped; any other failure stops the rest of the node.
         """

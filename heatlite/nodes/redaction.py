@@ -6,7 +6,10 @@ from heatlite.store.nodes.records import NodeActionRecord
 
 
 class NodeVeil:
-    """Shows a node action. What is secret is not shown where it stands, nor wherever else it turns up."""
+    """Shows a node action.
+
+    What is secret is not shown where it stands, nor wherever else it turns up.
+    """
 
     def __init__(self, action: NodeActionRecord, hidden: Mask) -> None:
         """`hidden` is the mask of its stack (`Reading.mask`)."""

@@ -50,7 +50,9 @@ class Nodes:
         self._agents = agents
 
     def register(self, stack: StackRecord, row: ResourceRecord, given: Registered) -> NodeRecord:
-        """Register an agent beside a resource. The latest registration replaces the earlier agent, with an event.
+        """Register an agent beside a resource.
+
+        The latest registration replaces the earlier agent, with an event.
 
         Raises HTTPBadRequest for a URL that egress rules refuse, EntityNotFound if the resource is gone.
         """
@@ -99,13 +101,19 @@ class Nodes:
         self._store.events.append_many([event])
 
     def changed(self, stack: StackRecord, row: ResourceRecord) -> None:
-        """An agent says that something has changed. Raises EntityNotFound where none has registered."""
+        """An agent says that something has changed.
+
+        Raises EntityNotFound where none has registered.
+        """
         if self._store.nodes.get(row.id) is None:
             raise EntityNotFound(entity="Node", name=row.name)
         self.orchestrate(stack)
 
     def orchestrate(self, stack: StackRecord) -> bool:
-        """Have the nodes of the stack's tree looked after as soon as possible; False if it has none."""
+        """Have the nodes of the stack's tree looked after as soon as possible.
+
+        False if it has none.
+        """
         with self._store.transaction():
             return self._store.orchestrations.nudge_existing(stack.root_id or stack.id, self._clock.now())
 

@@ -66,7 +66,9 @@ class NodeRequests:
         self._ledger = ledger
 
     def create(self, context: Context, stack: StackRecord, request: NodeRequest) -> tuple[NodeActionRecord, bool]:
-        """Put one node action on a node of the stack, or of one nested in it; and whether it is new.
+        """Put one node action on a node of the stack, or of one nested in it.
+
+        And whether it is new.
 
         What was put with the caller's id before is given back as it stands now. Raises HTTPBadRequest, MultipleChoices,
         EntityNotFound, Forbidden where it is `granted` by whom may not approve, NodeActionExists, RequestLimitExceeded,
@@ -123,7 +125,10 @@ class NodeRequests:
         return action
 
     def _known(self, action_id: str, request: NodeRequest, node: NodeRecord) -> NodeActionRecord | None:
-        """Return the existing action with this id, if it is the same. Raises NodeActionExists."""
+        """Return the existing action with this id, if it is the same.
+
+        Raises NodeActionExists.
+        """
         found = self._store.node_actions.get(action_id)
         if found is None:
             if self._store.actions.get(action_id) is not None:  # dependencies name both kinds by id
@@ -135,7 +140,10 @@ class NodeRequests:
         return found
 
     def _node(self, stack: StackRecord, reference: str) -> NodeRecord:
-        """A node of the stack or of one nested in it. Raises EntityNotFound, MultipleChoices."""
+        """A node of the stack or of one nested in it.
+
+        Raises EntityNotFound, MultipleChoices.
+        """
         stacks = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         nodes = self._store.nodes.of_stacks(stacks)
         found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
@@ -150,7 +158,9 @@ class NodeRequests:
         )
 
     def approve(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
-        """Let a node action be sent. `digest`: what the caller has read; nothing else is approved.
+        """Let a node action be sent.
+
+        `digest`: what the caller has read; nothing else is approved.
 
         Raises InvalidNodeActionState, Forbidden, NodeActionChanged.
         """
@@ -170,7 +180,10 @@ class NodeRequests:
         return found
 
     def reject(self, context: Context, action: NodeActionRecord, digest: str | None = None) -> NodeActionRecord:
-        """Reject a node action before approval. Raises InvalidNodeActionState, NodeActionChanged."""
+        """Reject a node action before approval.
+
+        Raises InvalidNodeActionState, NodeActionChanged.
+        """
         with self._taken(action) as found:
             self._check_unapproved(found, "rejected")
             _check_digest(found, digest)
@@ -179,7 +192,9 @@ class NodeRequests:
         return found
 
     def cancel(self, context: Context, action: NodeActionRecord) -> NodeActionRecord:
-        """Cancel a node action: end it if no agent has it, else ask the agent to end it. Idempotent.
+        """Cancel a node action: end it if no agent has it, else ask the agent to end it.
+
+        Idempotent.
 
         Raises InvalidNodeActionState if it has ended.
         """

@@ -41,7 +41,10 @@ class Runs:
         self.advance(run.id)
 
     def advance(self, run_id: str) -> None:
-        """Do what follows from how the run and its node actions stand; nothing where that has been done."""
+        """Do what follows from how the run and its node actions stand.
+
+        Nothing where that has been done.
+        """
         run = self._store.actions.lock(run_id)
         if run is None:
             return

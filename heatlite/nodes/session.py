@@ -103,7 +103,10 @@ class Turn:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction that has the tree, as long as this is who looks after it. Raises Fenced."""
+        """A transaction that has the tree, as long as this is who looks after it.
+
+        Raises Fenced.
+        """
         with self.store.transaction():
             self.store.stacks.lock(self._claimed.root_id)
             self._hold()

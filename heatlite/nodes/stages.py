@@ -1,4 +1,7 @@
-"""Next steps of a playbook run, derived from the states of its node actions. Pure: reads and writes nothing."""
+"""Next steps of a playbook run, derived from the states of its node actions.
+
+Pure: reads and writes nothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Changes of the server's records after an agent's answer. Pure: reads and writes nothing.
+"""Changes of the server's records after an agent's answer.
+
+Pure: reads and writes nothing.
 
 The agent is the authority on its machine: its report overwrites the server's record until the action has ended.
 """

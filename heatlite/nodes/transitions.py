@@ -20,7 +20,10 @@ EVENT_TYPE = "OS::Heat::NodeAction"
 
 
 class Ledger:
-    """Writes node actions. Always in the caller's transaction, which holds the root of the tree."""
+    """Writes node actions.
+
+    Always in the caller's transaction, which holds the root of the tree.
+    """
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -30,7 +33,10 @@ class Ledger:
         """A listener, see `Listeners.run_moved`."""
 
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
-        """Add node actions, in the order in which they are to be done. Raises Duplicate where an id is taken."""
+        """Add node actions, in the order in which they are to be done.
+
+        Raises Duplicate where an id is taken.
+        """
         self._store.node_actions.insert_many(new)
         self._store.node_actions.add_history(lines)
         self._tell(new)

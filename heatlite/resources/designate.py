@@ -1,4 +1,7 @@
-"""Types of the DNS service: zones and their records. The service is asynchronous, also on deletions."""
+"""Types of the DNS service: zones and their records.
+
+The service is asynchronous, also on deletions.
+"""
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop

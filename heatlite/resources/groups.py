@@ -36,7 +36,10 @@ class Group(StackResource[P_co]):
         return {} if nested is None else definitions_in(nested.template)
 
     def limited(self, size: int) -> int:
-        """Return the size. Raises RequestLimitExceeded if a stack may not have as many resources."""
+        """Return the size.
+
+        Raises RequestLimitExceeded if a stack may not have as many resources.
+        """
         most = self.facts.services.max_resources
         if size > most:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
@@ -251,7 +254,10 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         return removed_names(kept if isinstance(kept, dict) else {}, wanted, self.definitions, named, afresh)
 
     def _rolling(self) -> JsonMap | None:
-        """Return the parameters of `_batches` for a create or update in batches; None: all at once."""
+        """Return the parameters of `_batches` for a create or update in batches.
+
+        None: all at once.
+        """
         given = self.facts.update_policy
         policy = ResourceGroupPolicy(ResourceGroupPolicy.coerce(given))
         before = self.facts.before
@@ -293,7 +299,9 @@ def _batches(rolling: JsonMap) -> Iterator[Batch]:
 
 
 def _definer(resource_def: object, variable: str) -> Callable[[str], JsonMap] | None:
-    """Return a function from a member's name to its definition; None while that is unknown.
+    """Return a function from a member's name to its definition.
+
+    None while that is unknown.
 
     Members whose definition does not contain their number share one.
     """

@@ -67,7 +67,10 @@ class LaunchConfigurationProps(Schema):
 
 
 class LaunchConfiguration(Resource[LaunchConfigurationProps], type="AWS::AutoScaling::LaunchConfiguration"):
-    """The configuration of a group's servers. A change replaces it and updates the group."""
+    """The configuration of a group's servers.
+
+    A change replaces it and updates the group.
+    """
 
     quick = True
 
@@ -108,7 +111,10 @@ def _pause_fault(pause: str) -> str | None:
 
 
 class ServerGroup(ScalingGroup[P_co]):
-    """Base of the groups of servers. The policy applies when the launch configuration changes."""
+    """Base of the groups of servers.
+
+    The policy applies when the launch configuration changes.
+    """
 
     policy_name: ClassVar[str]
     """The name of the rolling update in the update_policy section."""

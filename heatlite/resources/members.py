@@ -20,7 +20,10 @@ MOST_MADE: Final = 64 * 1024 * 1024
 
 
 def bounded(made: Json, before: int = 0) -> int:
-    """Return the size of `made` in characters of JSON, plus `before`. Raises RequestLimitExceeded."""
+    """Return the size of `made` in characters of JSON, plus `before`.
+
+    Raises RequestLimitExceeded.
+    """
     total = before + json_size(made, MOST_MADE)
     if total > MOST_MADE:
         raise RequestLimitExceeded(message=f"the members come to more than {MOST_MADE} characters of JSON.")
@@ -28,7 +31,10 @@ def bounded(made: Json, before: int = 0) -> int:
 
 
 def template_of(members: Mapping[str, Json]) -> JsonMap:
-    """Return the template of a nested stack with these members. Raises RequestLimitExceeded."""
+    """Return the template of a nested stack with these members.
+
+    Raises RequestLimitExceeded.
+    """
     bounded(members)
     return {"heat_template_version": TEMPLATE_VERSION, "resources": dict(members)}
 
@@ -216,7 +222,10 @@ _DURATION: Final = re.compile(r"PT(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?"
 
 
 def seconds_of(duration: str) -> int:
-    """Return the seconds of an ISO 8601 duration such as ``PT1H2M3S``. Raises ValueError."""
+    """Return the seconds of an ISO 8601 duration such as ``PT1H2M3S``.
+
+    Raises ValueError.
+    """
     match = _DURATION.fullmatch(duration)
     if match is None or duration == "PT":
         raise ValueError("Only ISO 8601 duration format of the form PT#H#M#S is supported.")

@@ -13,7 +13,10 @@ PERCENT = "percent_change_in_capacity"
 
 
 class Policy(Signalled[P_co]):
-    """Base of the policies. The engine rejects signals to suspended resources, so policies need not check."""
+    """Base of the policies.
+
+    The engine rejects signals to suspended resources, so policies need not check.
+    """
 
     quick = True
 
@@ -35,7 +38,10 @@ class Policy(Signalled[P_co]):
         """Return the change of size that a signal requests."""
 
     def handle_signal(self, details: JsonMap | None) -> Resize:
-        """Return the resize. Raises NoActionNeeded for an alarm in another state than "alarm"."""
+        """Return the resize.
+
+        Raises NoActionNeeded for an alarm in another state than "alarm".
+        """
         given = details or {}
         state = given.get("current", given.get("state", "alarm"))
         if not isinstance(state, str) or state.lower() != "alarm":

@@ -26,7 +26,10 @@ class RegionRefused(HeatliteError):
 
 
 class ResourceInError(HeatliteError):
-    """The stack has failed (Heat's name). There is no retry: its region has retried transient errors."""
+    """The stack has failed (Heat's name).
+
+    There is no retry: its region has retried transient errors.
+    """
 
     text = 'Went to status {status} due to "{reason}"'
 
@@ -215,7 +218,10 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         return pause
 
     def _tell(self, verb: str, name: str) -> bool:
-        """Request the operation. False while another operation on the stack is in progress."""
+        """Request the operation.
+
+        False while another operation on the stack is in progress.
+        """
         match verb:
             case "CREATE":
                 self._create()
@@ -332,7 +338,10 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
         )
 
     def _good(self, status: int, body: Json, *expected: int) -> JsonMap:
-        """Return the body of an answer. Raises RegionRefused for another status than the `expected` ones."""
+        """Return the body of an answer.
+
+        Raises RegionRefused for another status than the `expected` ones.
+        """
         found = body if isinstance(body, dict) else {}
         if status in expected:
             return found

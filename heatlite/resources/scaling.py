@@ -46,7 +46,10 @@ class ScalingGroup(Group[P_co]):
 
     @abstractmethod
     def rolling(self, definition: Json) -> Rolling | None:
-        """Return the parameters with which an update changes existing members; None: it leaves them unchanged."""
+        """Return the parameters with which an update changes existing members.
+
+        None: it leaves them unchanged.
+        """
 
     def goal(self) -> ChildStack:
         definition = self.definition()
@@ -194,7 +197,10 @@ class AutoScalingGroupProps(Schema):
 
 
 class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::AutoScalingGroup"):
-    """A group of identical members; scaling policies change its size within the limits."""
+    """A group of identical members.
+
+    Scaling policies change its size within the limits.
+    """
 
     any_attribute = True
     support_status = SupportStatus(version="2014.1")

@@ -98,7 +98,10 @@ ConfigSchema = TypeVar("ConfigSchema", bound=Schema, covariant=True)
 
 
 class Config(Resource[ConfigSchema]):
-    """Base of the configs. A stored config is immutable, so a change creates another one."""
+    """Base of the configs.
+
+    A stored config is immutable, so a change creates another one.
+    """
 
     def content(self) -> SoftwareConfig:
         """Return the config to be stored."""
@@ -399,7 +402,10 @@ class Deployment(Signalled[DeploymentSchema]):
     # -- handlers ----------------------------------------------------------------------------------
 
     def _begin(self, action: str) -> Json:
-        """Return the token: the id of the config for the server; None if there is none for the action."""
+        """Return the token: the id of the config for the server.
+
+        None if there is none for the action.
+        """
         if not self._is_for(action, self._source(self.props.config)):
             return None
         self.draw_key()
@@ -443,7 +449,10 @@ class Deployment(Signalled[DeploymentSchema]):
         return self._begin("CREATE")
 
     def _server_wants(self) -> Json:
-        """Return the `user_data_format` of a server in the same stack; null if there is no such server."""
+        """Return the `user_data_format` of a server in the same stack.
+
+        Null if there is no such server.
+        """
         server = self.facts.sibling(self.props.server)
         if server is None:
             return None
@@ -472,7 +481,10 @@ class Deployment(Signalled[DeploymentSchema]):
         return self._ended("RESUME", token)
 
     def handle_delete(self) -> Json:
-        """Deploy the config for this action if the server still exists; a deleted server would never answer."""
+        """Deploy the config for this action if the server still exists.
+
+        A deleted server would never answer.
+        """
         if self._deployment() is not None and self._has_server():
             try:
                 return self._begin("DELETE")
@@ -540,7 +552,10 @@ class Deployment(Signalled[DeploymentSchema]):
     # -- attributes --------------------------------------------------------------------------------
 
     def attribute(self, name: str) -> Json:
-        """Return an output of the config, or one that every server sends; null before the server's answer."""
+        """Return an output of the config, or one that every server sends.
+
+        Null before the server's answer.
+        """
         found = self._deployment()
         if found is not None and name in found.output_values:
             return found.output_values[name]
@@ -795,7 +810,10 @@ def target_metadata(server: Resource[TargetProps]) -> JsonMap:
 
 
 def collect_config(server: Resource[TargetProps]) -> dict[str, Json]:
-    """Return the configuration of the agent os-collect-config; without an account it has no credentials."""
+    """Return the configuration of the agent os-collect-config.
+
+    Without an account it has no credentials.
+    """
     facts = server.facts
     if polls_heat(facts):
         stack, account = f"{facts.stack_name}/{facts.stack_id}", server.account

@@ -59,7 +59,10 @@ class Handle(Signalled[HandleSchema]):
         return True
 
     def forget_signals(self) -> bool:
-        """Delete all signals, for the next condition. False if the call has to be repeated."""
+        """Delete all signals, for the next condition.
+
+        False if the call has to be repeated.
+        """
         return self.check_delete_complete(None) is True
 
     def handle_suspend(self) -> Json:
@@ -73,7 +76,10 @@ class Handle(Signalled[HandleSchema]):
         return received(self.facts.services.mailbox.read(self.physical_name))
 
     def keep(self, identifier: str, status: Json, reason: Json, data: Json) -> str:
-        """Store a signal and replace an earlier one with its id. Return the text for the event."""
+        """Store a signal and replace an earlier one with its id.
+
+        Return the text for the event.
+        """
         if status not in (SUCCESS, FAILURE) or not isinstance(reason, str):
             raise InvalidValue(f"The status of a signal is {SUCCESS} or {FAILURE}, its reason is text.")
         content = {"status": status, "reason": reason, "data": data}
@@ -149,7 +155,10 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return self.facts.properties.get("signal_transport") == "HEAT_SIGNAL"
 
     def _credentials(self) -> JsonMap:
-        """Return the account with which Keystone issues a token; with that a signal needs no signature."""
+        """Return the account with which Keystone issues a token.
+
+        With that a signal needs no signature.
+        """
         account = self.account
         if account is None:
             return {}
@@ -170,7 +179,10 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return self.props.signal_transport == transport
 
     def attr_token(self) -> str | None:
-        """The value for the header X-Auth-Token; null for transports other than TOKEN_SIGNAL."""
+        """The value for the header X-Auth-Token.
+
+        Null for transports other than TOKEN_SIGNAL.
+        """
         return self.token if self._is("TOKEN_SIGNAL") else None
 
     def attr_endpoint(self) -> str | None:
@@ -178,7 +190,9 @@ class WaitConditionHandle(Handle[WaitConditionHandleProps], type="OS::Heat::Wait
         return self.url("signal") if self._is("TOKEN_SIGNAL") else None
 
     def attr_curl_cli(self) -> str | None:
-        """A command line that signals success; null for transports other than TOKEN_SIGNAL.
+        """A command line that signals success.
+
+        Null for transports other than TOKEN_SIGNAL.
 
         Add --data-binary '{"status": "FAILURE", "reason": "…"}' to send more.
         """
@@ -271,7 +285,10 @@ class Condition(Resource[ConditionSchema]):
 
     @cached_property
     def _handle(self) -> Handle[Schema]:
-        """The handle, from any stack of the tree: a nested stack may be given one. Raises InvalidValue."""
+        """The handle, from any stack of the tree: a nested stack may be given one.
+
+        Raises InvalidValue.
+        """
         address = address_of(self.props.handle)
         found = self.facts.relative(address)
         if not isinstance(found, Handle):

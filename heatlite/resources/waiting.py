@@ -7,7 +7,10 @@ from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
 
 
 def wait_until(moment: Json, now: float) -> bool | float:
-    """Return the answer of a check that waits for a moment (seconds since the epoch); None never comes."""
+    """Return the answer of a check that waits for a moment (seconds since the epoch).
+
+    None never comes.
+    """
     if not isinstance(moment, int | float):
         return False
     return True if now >= moment else moment - now

@@ -45,7 +45,10 @@ def _volume_made(view: View, thing: JsonMap) -> None:
 
 
 def _from_a_source(view: View, thing: JsonMap, verb: str) -> int:
-    """Copy attributes from the source of a new volume. Returns the minimum size in GiB."""
+    """Copy attributes from the source of a new volume.
+
+    Returns the minimum size in GiB.
+    """
     least = 0
     snapshot, volume, backup = thing.get("snapshot_id"), thing.get("source_volid"), thing.pop("backup_id", None)
     if [snapshot, volume, backup, thing.get("imageRef")].count(None) < 3:
@@ -157,7 +160,9 @@ def _delete_volume_metadata(view: View, key: Json, keys: Json = None) -> Json:
 
 
 def attach(view: View, verb: str, key: Json, server: Json, device: Json = None) -> str:
-    """Attach a volume to a server, on behalf of the compute service. Returns the device.
+    """Attach a volume to a server, on behalf of the compute service.
+
+    Returns the device.
 
     Raises CloudNotFound; CloudError if the volume is attached already or not available.
     """
@@ -191,7 +196,9 @@ def attach(view: View, verb: str, key: Json, server: Json, device: Json = None) 
 
 
 def detach(view: View, verb: str, key: Json, server: Json) -> bool:
-    """Detach a volume from a server. Returns False if a scripted fault will prevent it.
+    """Detach a volume from a server.
+
+    Returns False if a scripted fault will prevent it.
 
     Raises CloudNotFound; CloudError if the volume is busy.
     """

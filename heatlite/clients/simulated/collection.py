@@ -102,7 +102,10 @@ class Collection:
         return thing
 
     def find(self, view: View, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json) -> Json:
-        """Return an object by name or key, or null. Raises CloudError if several have the name."""
+        """Return an object by name or key, or null.
+
+        Raises CloudError if several have the name.
+        """
         verb = f"{self.service}.find_{self.noun}"
         query |= self._part(whole)
         found = view.simulation.all(self.kind).get(str(name_or_id))

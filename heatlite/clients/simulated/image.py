@@ -27,7 +27,10 @@ def _image_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
 
 
 def _split(attributes: JsonMap, thing: JsonMap) -> None:
-    """Move unknown attributes to the properties, as the SDK shows them; null removes one."""
+    """Move unknown attributes to the properties, as the SDK shows them.
+
+    Null removes one.
+    """
     properties = {**cast(JsonMap, thing.get("properties") or {})}
     for name in [name for name in attributes if name not in KNOWN and not name.startswith("_")]:
         value = attributes.pop(name)

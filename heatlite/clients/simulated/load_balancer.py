@@ -52,7 +52,10 @@ def _chain(view: View, kind: str, thing: JsonMap, verb: str) -> list[tuple[str, 
 def _refuse_at_work(
     view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)
 ) -> list[tuple[str, JsonMap]]:
-    """Require an idle load balancer, and return the object's ancestors. Raises CloudConflict."""
+    """Require an idle load balancer, and return the object's ancestors.
+
+    Raises CloudConflict.
+    """
     chain = _chain(view, kind, thing, verb)
     balancer = chain[-1][1] if chain else thing
     if balancer["provisioning_status"] not in allowed:

@@ -1,4 +1,7 @@
-"""Simulated object store (Swift). Containers are maps of headers, as the service returns them."""
+"""Simulated object store (Swift).
+
+Containers are maps of headers, as the service returns them.
+"""
 
 import hashlib
 from typing import Final, cast

@@ -89,7 +89,10 @@ OWNER: Final = ("project_id", "tenant_id")
 
 
 def refuse(verb: str, project: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> None:
-    """Reject a non-administrator's call that is reserved. Raises CloudError (403; for an owner 400)."""
+    """Reject a non-administrator's call that is reserved.
+
+    Raises CloudError (403; for an owner 400).
+    """
     if _is_reserved(verb) and not (verb in OF_ONES_OWN and [*arguments][:1] == [project]):
         raise CloudError(verb, f"Policy doesn't allow {verb} to be performed.", 403)
     if not _changes(verb):

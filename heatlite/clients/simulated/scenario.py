@@ -46,7 +46,10 @@ _SCHEMA = {
 
 
 def scenario(written: object, origin: str) -> Scenario:
-    """Parse a scenario with the fields of `Scenario`. Raises BadSetting, which names `origin`."""
+    """Parse a scenario with the fields of `Scenario`.
+
+    Raises BadSetting, which names `origin`.
+    """
     try:
         jsonschema.validate(written, _SCHEMA)
     except jsonschema.ValidationError as error:

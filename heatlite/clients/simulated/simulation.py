@@ -144,7 +144,9 @@ class Simulation:
         return found
 
     def one(self, kind: str, key: str) -> JsonMap | None:
-        """Return one object in its current state, or None. Read only, while holding `lock`.
+        """Return one object in its current state, or None.
+
+        Read only, while holding `lock`.
 
         Does not update the other objects.
         """
@@ -183,7 +185,10 @@ class Simulation:
             self.put(kind, key, thing)
 
     def later(self, thing: JsonMap, becomes: JsonMap | None, seconds: float | None = None) -> None:
-        """Schedule a change of an object, by default after `Scenario.build`; None removes it."""
+        """Schedule a change of an object, by default after `Scenario.build`.
+
+        None removes it.
+        """
         if self.going and becomes is not None:
             status = "provisioning_status" if "provisioning_status" in becomes else "status"
             becomes = {**becomes, status: self.going, "fault": {"code": 500, "message": self.fault_text}}
@@ -246,7 +251,10 @@ def _shown(answer: Json) -> Json:
 
 
 class View:
-    """Simulated cloud as one project sees it (`clients.cloud.Cloud`); context of its verbs."""
+    """Simulated cloud as one project sees it (`clients.cloud.Cloud`).
+
+    Context of its verbs.
+    """
 
     def __init__(self, simulation: Simulation, project: str) -> None:
         self.simulation = simulation

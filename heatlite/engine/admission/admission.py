@@ -154,7 +154,9 @@ class Admission:
 
     @contextmanager
     def admitted(self, request: OperationRequest, on: StackRecord | None = None) -> Iterator[StackRecord]:
-        """Open a transaction with the locked stack row. Raises the conflict that rejects the operation.
+        """Open a transaction with the locked stack row.
+
+        Raises the conflict that rejects the operation.
 
         `on` is the nested stack that will change, if that is not the addressed stack.
         """
@@ -227,7 +229,10 @@ class Admission:
         self.suppressed.add(entry, error.locked_at, lambda: self._effect(request))
 
     def _effect(self, request: OperationRequest) -> JsonMap:
-        """Return the effect that a refused request would have. Raises as `_record_refusal`."""
+        """Return the effect that a refused request would have.
+
+        Raises as `_record_refusal`.
+        """
         self.require_types(request.context, request.operation, request.stack)
         if request.examine is None:
             return effect(request.operation, request.body)
@@ -263,7 +268,10 @@ class Admission:
         return stack
 
     def _level(self, stack: StackRecord, lock: LockRecord) -> LockLevel:
-        """Return the level of a new lock. It never releases resources that an ancestor's lock holds."""
+        """Return the level of a new lock.
+
+        It never releases resources that an ancestor's lock holds.
+        """
         locks = [lock, *(ancestor.lock for ancestor in self._store.stacks.ancestors(stack))]
         return LockLevel.ALL if any(one and one.level is LockLevel.ALL for one in locks) else lock.level
 
@@ -343,7 +351,10 @@ def _uses_cloud(request: OperationRequest) -> bool:
 
 
 def _is_gone(operation: Operation, stack: StackRecord) -> bool:
-    """True if the stack is deleted. Lock and unlock report the state of a deleted stack instead."""
+    """True if the stack is deleted.
+
+    Lock and unlock report the state of a deleted stack instead.
+    """
     return stack.deleted_at is not None and operation not in (Operation.LOCK, Operation.UNLOCK)
 
 

@@ -86,7 +86,9 @@ class Preparation:
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
-        """Return the checked definition of a new stack. Raises the first problem, with all others in it.
+        """Return the checked definition of a new stack.
+
+        Raises the first problem, with all others in it.
 
         `caller` is None for an existing stack, which acts with its own credentials.
         """

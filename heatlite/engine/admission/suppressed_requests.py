@@ -65,7 +65,10 @@ class SuppressedRequests:
             self._cached[key] = _Refusal(now, now)
 
     def _write(self, stack_id: str, digest: str, refusal: _Refusal) -> bool:
-        """Write the repeats counted in memory. Returns False if the request is no longer listed."""
+        """Write the repeats counted in memory.
+
+        Returns False if the request is no longer listed.
+        """
         with self._lock:
             times, refusal.pending = refusal.pending, 0
         with self._store.transaction():
@@ -79,7 +82,10 @@ class SuppressedRequests:
             self._write(stack_id, digest, refusal)
 
     def remove(self, stack_id: str, number: int) -> bool:
-        """Remove a request. Returns False if it is not listed. A repeat is recorded as a new request."""
+        """Remove a request.
+
+        Returns False if it is not listed. A repeat is recorded as a new request.
+        """
         with self._store.transaction():
             is_there = self._store.suppressed.delete(stack_id, number)
         self.clear_cache()

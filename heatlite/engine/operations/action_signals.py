@@ -24,11 +24,13 @@ class ActionSignals:
         self._endings = Termination(store, clock)
 
     def signal(self, context: Context, action: ActionRecord, signal: Signal, force: bool = False) -> ActionRecord:
-        """Signal an action and the actions derived from it. Returns the action as stored afterwards.
+        """Signal an action and the actions derived from it.
 
-        CANCEL ends an action that has not started; a running one starts no further step and then ends. With `force`
-        it ends at once, even if a worker holds it. SUSPEND starts no further step and releases the worker until
-        RESUME; it is idempotent. Raises HTTPBadRequest, ActionImmutable, InvalidActionState, Forbidden, NotFound.
+        Returns the action as stored afterwards.
+
+        CANCEL ends an action that has not started; a running one starts no further step and then ends. With `force` it
+        ends at once, even if a worker holds it. SUSPEND starts no further step and releases the worker until RESUME; it
+        is idempotent. Raises HTTPBadRequest, ActionImmutable, InvalidActionState, Forbidden, NotFound.
         """
         if force and signal is not Signal.CANCEL:
             raise HTTPBadRequest(f"'force' is valid with CANCEL only, not with {signal}.")
@@ -53,7 +55,10 @@ class ActionSignals:
         return after
 
     def _held(self, context: Context, action: ActionRecord) -> ActionRecord:
-        """Lock the action and its stack until the transaction ends, and return the action. Raises as `signal`."""
+        """Lock the action and its stack until the transaction ends, and return the action.
+
+        Raises as `signal`.
+        """
         found = self._endings.take(action)
         if found is None:
             raise NotFound(entity="Action", name=action.id)

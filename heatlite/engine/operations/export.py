@@ -27,7 +27,10 @@ class Export:
         self._admission = admission
 
     def export(self, stack: StackRecord) -> JsonMap:
-        """Return the stack document. Raises NotSupported if the setting `enable_stack_abandon` is off."""
+        """Return the stack document.
+
+        Raises NotSupported if the setting `enable_stack_abandon` is off.
+        """
         self._check_enabled("Stack Export")
         return stack_record(self._store, stack)
 

@@ -112,7 +112,10 @@ class Schedule:
     # -- at the start time --------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Admit the actions that are due. Every engine calls this once a second. Raises DatabaseUnavailable."""
+        """Admit the actions that are due.
+
+        Every engine calls this once a second. Raises DatabaseUnavailable.
+        """
         for action in self._store.queue.due(self._clock.now()):
             with about_action(action):
                 try:
@@ -143,7 +146,10 @@ class Schedule:
             self._store.queue.admit(admitted, self._admission.running_node_actions(admitted))
 
     def _is_suspended(self, stack: StackRecord) -> bool:
-        """True if a resource of the tree is suspended. The stack's own state may be that of a lock since."""
+        """True if a resource of the tree is suspended.
+
+        The stack's own state may be that of a lock since.
+        """
         tree = [stack.id, *(nested.id for nested in self._store.stacks.descendants(stack))]
         return self._store.resources.any_suspended(tree)
 
@@ -162,7 +168,10 @@ class Schedule:
         audit.info("missed stack=%s request=%s by=%s: %s", action.stack_id, action.verb, action.requested_by, error)
 
     def _taken(self, action: ActionRecord) -> ActionRecord:
-        """Lock the action row until the transaction ends. Raises Fenced if the action is no longer INIT."""
+        """Lock the action row until the transaction ends.
+
+        Raises Fenced if the action is no longer INIT.
+        """
         taken = self._store.actions.lock(action.id)
         if taken is None or taken.status is not ActionStatus.INIT:
             raise Fenced(action.id)

@@ -168,7 +168,10 @@ class Signals:
         )
 
     def _clear_hook(self, stack: StackRecord, name: str, hook: Json) -> None:
-        """Clear the hook of a waiting resource. Needs no lock check: resources wait only in a running action."""
+        """Clear the hook of a waiting resource.
+
+        Needs no lock check: resources wait only in a running action.
+        """
         with self._store.transaction():
             rows = self._store.resources.by_name(stack.id, [name])
             if not isinstance(hook, str) or not any(waits_at(row) == hook for row in rows):
@@ -235,7 +238,10 @@ class Signals:
     def _resize(
         self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None, resize: Resize
     ) -> None:
-        """Enqueue a resize of a group's nested stack. Raises NoActionNeeded, and as `admitted`."""
+        """Enqueue a resize of a group's nested stack.
+
+        Raises NoActionNeeded, and as `admitted`.
+        """
         path = f"/resources/{row.name}/signal"
         prechecked = self._admission.precheck(context, Operation.SIGNAL, stack, "POST", path, details, target=row.name)
         group, definition = self._group(stack, resize.group), self._definitions.of(stack)
@@ -262,7 +268,10 @@ class Signals:
             self._store.resources.save_many([replace(group, data=dict(resource.data))])
 
     def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:
-        """Return the row of the group with the reference id. Raises NoActionNeeded without one."""
+        """Return the row of the group with the reference id.
+
+        Raises NoActionNeeded without one.
+        """
         resources = self._reading.resources_of(stack)
         for row in current_rows(self._store.resources.of(stack.id)):
             if issubclass(resources.type_of(row), StackResource):

@@ -87,7 +87,10 @@ class Snapshots:
                     yield from self._secrets(entry, replace(stack, id=str(entry["id"]), name=row.physical_name))
 
     def take(self, context: Context, stack: StackRecord, name: str | None) -> SnapshotRecord:
-        """Enqueue a snapshot. Raises RequestLimitExceeded at `max_snapshots_per_stack`, and as `admitted`."""
+        """Enqueue a snapshot.
+
+        Raises RequestLimitExceeded at `max_snapshots_per_stack`, and as `admitted`.
+        """
         prechecked = self._admission.precheck(context, Operation.SNAPSHOT, stack, "POST", "/snapshots", {"name": name})
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:

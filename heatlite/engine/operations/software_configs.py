@@ -70,13 +70,19 @@ class Software:
         return record
 
     def put_config(self, project: str, config_id: str, config: SoftwareConfig) -> None:
-        """Keep a configuration; it never changes, so one that is there stays. Raises RequestLimitExceeded."""
+        """Keep a configuration; it never changes, so one that is there stays.
+
+        Raises RequestLimitExceeded.
+        """
         with self._store.transaction():
             if self._store.software_configs.get(project, config_id) is None:
                 self.create_config(project, config, config_id)
 
     def delete_config(self, project: str, config_id: str) -> None:
-        """Forget a configuration. Raises NotFound, InvalidRestrictedAction while a deployment has it."""
+        """Forget a configuration.
+
+        Raises NotFound, InvalidRestrictedAction while a deployment has it.
+        """
         with self._store.transaction():
             self.show_config(project, config_id)
             if self._store.software_deployments.uses(config_id):
@@ -131,7 +137,10 @@ class Software:
         return record
 
     def update_deployment(self, project: str, deployment_id: str, changes: JsonMap) -> SoftwareDeploymentRecord:
-        """Change fields of a deployment. Raises NotFound, HTTPBadRequest for a config that is not there."""
+        """Change fields of a deployment.
+
+        Raises NotFound, HTTPBadRequest for a config that is not there.
+        """
         with self._store.transaction():
             found = self._hold(project, deployment_id)
             config_id = changes.get("config_id")
@@ -201,7 +210,10 @@ class Software:
     def finish(
         self, project: str, deployment_id: str, failed: bool, reason: str, outputs: Mapping[str, Json] = {}
     ) -> bool:
-        """End a deployment and add to its outputs; False if it was not IN_PROGRESS, and then nothing changes."""
+        """End a deployment and add to its outputs.
+
+        False if it was not IN_PROGRESS, and then nothing changes.
+        """
         with self._store.transaction():
             found = self._hold(project, deployment_id)
             if found.status != IN_PROGRESS:

@@ -85,7 +85,9 @@ class Stacks:
     # -- create and update -------------------------------------------------------------------------
 
     def create(self, context: Context, request: Request) -> StackRecord:
-        """Enqueue the creation or adoption of a stack. Returns it in state CREATE_ or ADOPT_IN_PROGRESS.
+        """Enqueue the creation or adoption of a stack.
+
+        Returns it in state CREATE_ or ADOPT_IN_PROGRESS.
 
         Raises StackExists, RequestLimitExceeded, and the errors of `Preparation.new`.
         """
@@ -271,7 +273,10 @@ class Stacks:
         show_nested: bool = False,
         plan: bool = False,
     ) -> Changes:
-        """Preview `update` as far as values are known, with its `plan` if asked. Raises as `update`."""
+        """Preview `update` as far as values are known, with its `plan` if asked.
+
+        Raises as `update`.
+        """
         self._stack_clouds.admitted(stack, request.adopt_cloud)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
@@ -338,7 +343,9 @@ class Stacks:
             self._admission.enqueue(context, stack, Verb.DELETE, ActionInputs(force=force), waits_for=holder)
 
     def retry(self, context: Context, stack: StackRecord) -> None:
-        """Continue a failed create or update at the point of failure. Finished resources stay as they are.
+        """Continue a failed create or update at the point of failure.
+
+        Finished resources stay as they are.
 
         Needs no template. Raises InvalidStackState if no create or update has failed, and as `admitted`.
         """
@@ -364,7 +371,9 @@ class Stacks:
         self._schedule.start(context, stack, Verb.RESUME, timing)
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
-        """Cancel the running operation. Raises NotSupported if no operation can be cancelled.
+        """Cancel the running operation.
+
+        Raises NotSupported if no operation can be cancelled.
 
         A queued action gets the control flag, too: it starts, reads the flag and ends.
         """

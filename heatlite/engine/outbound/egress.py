@@ -99,7 +99,9 @@ def connection(
     tls: ssl.SSLContext | None = None,
     reach: float = math.inf,
 ) -> Iterator[http.client.HTTPConnection]:
-    """Open a connection to `address` for the host of a URL. It ends at `end` in any case. Raises OSError.
+    """Open a connection to `address` for the host of a URL.
+
+    It ends at `end` in any case. Raises OSError.
 
     `tls` holds the trusted certificates; None: those of this machine. `reach` limits the connect, in seconds.
     """
@@ -147,7 +149,9 @@ def left(end: float) -> float:
 
 
 def look_up(host: str, port: int, seconds: float) -> str:
-    """Resolve the first address of a host. Raises TimeoutError and the resolver's errors.
+    """Resolve the first address of a host.
+
+    Raises TimeoutError and the resolver's errors.
 
     A resolver cannot be interrupted: a slow one continues in its own thread, and its result is dropped.
     """
@@ -172,7 +176,10 @@ def _hang_up(sock: socket.socket) -> None:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """True if an entry of the list covers a host. An entry without a port, or a network, covers all ports."""
+    """True if an entry of the list covers a host.
+
+    An entry without a port, or a network, covers all ports.
+    """
     if "/" in entry:
         with contextlib.suppress(ValueError):  # a name, or no network
             return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
@@ -187,7 +194,10 @@ def _matches(entry: str, host: str, port: int) -> bool:
 
 
 def _is_public(address: str) -> bool:
-    """Return whether an address is public. An IPv6 address that embeds an IPv4 address counts as that."""
+    """Return whether an address is public.
+
+    An IPv6 address that embeds an IPv4 address counts as that.
+    """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

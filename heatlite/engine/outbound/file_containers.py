@@ -132,7 +132,10 @@ class _Walk:
 
 
 def _open_folder(name: str, above: int) -> int:
-    """A folder right in an open one. Raises OSError, for a name that leads elsewhere or is none, too."""
+    """A folder right in an open one.
+
+    Raises OSError, for a name that leads elsewhere or is none, too.
+    """
     if name in ("", ".", "..") or "/" in name or not name.isprintable():
         raise FileNotFoundError(name)
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)

@@ -36,10 +36,16 @@ class Endpoint:
 
 
 class Regions:
-    """Sends requests to regions (`plugin.ports.Regions`). Addresses set by the operator need no egress check."""
+    """Sends requests to regions (`plugin.ports.Regions`).
+
+    Addresses set by the operator need no egress check.
+    """
 
     def __init__(self, endpoints: Mapping[str, Endpoint], own: str, ourselves: Ourselves | None = None) -> None:
-        """`own` is where this server is: ``http://host:port``; `ourselves` prove to it who asks."""
+        """`own` is where this server is: ``http://host:port``.
+
+        `ourselves` prove to it who asks.
+        """
         self._ourselves = ourselves
         self._endpoints = endpoints
         self._own = Endpoint(f"{own}/v1/{PROJECT}")

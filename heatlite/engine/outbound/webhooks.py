@@ -59,7 +59,10 @@ class Failed(Exception):
 
 
 class Sinks:
-    """Delivers events to the webhooks of all stacks. `installed` are the operator's, for every stack."""
+    """Delivers events to the webhooks of all stacks.
+
+    `installed` are the operator's, for every stack.
+    """
 
     def __init__(self, store: Store, clock: Clock, hosts: Sequence[str], installed: Sequence[Json]) -> None:
         self._store = store
@@ -87,7 +90,10 @@ class Sinks:
         self._called.set()
 
     def stop(self) -> None:
-        """End after the events that there are and that can be told at once; the rest waits for the next start."""
+        """End after the events that there are and that can be told at once.
+
+        The rest waits for the next start.
+        """
         self._stopping.set()
         self._called.set()
         self._thread.join()

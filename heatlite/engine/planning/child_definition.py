@@ -66,7 +66,9 @@ def planned_child(
     before: StackRecord | None,
     hide: bool = False,
 ) -> tuple[StackRecord, Definition]:
-    """Return a resource's nested stack and its definition as they become; `before` is the stack as it is.
+    """Return a resource's nested stack and its definition as they become.
+
+    `before` is the stack as it is.
 
     `wanted` may hold UNKNOWN. With `hide` the values of hidden parameters are UNKNOWN, too. Raises errors of the type
     and of the nested template.

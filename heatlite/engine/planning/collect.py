@@ -113,7 +113,10 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
 
 
 def _section(name: str, value: object) -> JsonMap:
-    """Return a section as a map; null is an empty one. Raises StackValidationFailed for any other value."""
+    """Return a section as a map; null is an empty one.
+
+    Raises StackValidationFailed for any other value.
+    """
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -125,7 +128,10 @@ def _section(name: str, value: object) -> JsonMap:
 def collect(
     row: ResourceRecord, wanted: Wanted, resources: ResourceFactory, chosen: Mapping[str, ResourceRecord]
 ) -> Facts:
-    """Collect the facts of one row. Expensive ones are collected when a rule asks for them."""
+    """Collect the facts of one row.
+
+    Expensive ones are collected when a rule asks for them.
+    """
     return Facts(
         row,
         wanted,
@@ -159,7 +165,10 @@ def _is_finished(row: ResourceRecord, resources: ResourceFactory) -> bool:
 
 
 def _is_outdated(row: ResourceRecord, stack: StackRecord) -> bool:
-    """Return True if the row is older than the running update; in a rollback, if it is of the undone update."""
+    """Return True if the row is older than the running update.
+
+    In a rollback, if it is of the undone update.
+    """
     if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
         return False
     return (row.created_at < stack.updated_at) == (stack.verb is Verb.UPDATE)

@@ -1,4 +1,6 @@
-"""Decide between keeping, changing in place and replacing a resource. Pure: facts in, decisions out.
+"""Decide between keeping, changing in place and replacing a resource.
+
+Pure: facts in, decisions out.
 
 The first rule of `Reason` that applies decides. A preview decides with unknown values, the walk decides again with
 known ones: the same facts give the same decision. The order of the rules is Heat's.
@@ -51,7 +53,10 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
 
 
 def decide(facts: Facts) -> Decision:
-    """Return the decision about one row. Raises errors of its observation and of its type."""
+    """Return the decision about one row.
+
+    Raises errors of its observation and of its type.
+    """
     row, wanted = facts.row, facts.wanted
     if row.verb is Verb.INIT:
         return Decision(Outcome.CREATE, row, Reason.NEVER_MADE)
@@ -163,7 +168,10 @@ def _decide_in_place(facts: Facts, before: JsonMap, changed: frozenset[str]) -> 
 
 
 def _decide_immutable(row: ResourceRecord, fixed: frozenset[str], followed: frozenset[str]) -> Decision:
-    """Decide about changed immutable properties. Replace if only the objects that they name have changed."""
+    """Decide about changed immutable properties.
+
+    Replace if only the objects that they name have changed.
+    """
     if not fixed <= followed:
         return Decision(Outcome.REFUSE, row, Reason.IMMUTABLE_CHANGED, _unsupported(row, fixed), fixed)
     return Decision(Outcome.REPLACE, row, Reason.IMMUTABLE_FOLLOWS, "what it is made for is made anew", fixed)
@@ -179,7 +187,10 @@ def _unsupported(row: ResourceRecord, names: Iterable[str]) -> str:
 
 
 def _before(facts: Facts) -> JsonMap | None:
-    """Return the properties that an update starts from. Raises the error of the observation."""
+    """Return the properties that an update starts from.
+
+    Raises the error of the observation.
+    """
     if isinstance(facts.observed, HeatliteError):
         raise facts.observed
     return facts.observed

@@ -1,4 +1,7 @@
-"""Differences between two definitions of a stack. Evaluates no value and asks no cloud."""
+"""Differences between two definitions of a stack.
+
+Evaluates no value and asks no cloud.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,7 +16,9 @@ MAX_VALUE = 200
 
 
 def definition_diff(before: Definition, after: Definition, template_id: str, mask: Mask) -> JsonMap:
-    """Return the differences between two definitions as JSON; `mask` hides the secrets of the new one.
+    """Return the differences between two definitions as JSON.
+
+    `mask` hides the secrets of the new one.
 
     ``template`` is the SHA-256 of the new template and its files.
     """

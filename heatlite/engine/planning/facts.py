@@ -1,4 +1,7 @@
-"""Facts that decisions are made from, as values. `collect` gathers them; `decide` and `planner` judge them."""
+"""Facts that decisions are made from, as values.
+
+`collect` gathers them; `decide` and `planner` judge them.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +20,10 @@ from heatlite.template.replacement import Replacement
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A resource definition with its values evaluated; UNKNOWN stands for values that are not known yet."""
+    """A resource definition with its values evaluated.
+
+    UNKNOWN stands for values that are not known yet.
+    """
 
     kind: ResourceType
     properties: JsonMap
@@ -80,7 +86,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The decision about one resource; `wanted` is None where its values cannot be evaluated yet."""
+    """The decision about one resource.
+
+    `wanted` is None where its values cannot be evaluated yet.
+    """
 
     decision: Decision
     wanted: Wanted | None = None

@@ -33,13 +33,18 @@ class LockedChildren:
                 at = self._below.get(at.parent_id or "")
 
     def locked(self, row: ResourceRecord | None = None) -> StackRecord | None:
-        """Return a locked nested stack; with `row`, one in the nested stack of that resource. None: there is none."""
+        """Return a locked nested stack.
+
+        With `row`, one in the nested stack of that resource. None: there is none.
+        """
         if row is not None:
             return self._locked.get(row.physical_id)
         return next(iter(self._locked.values()), None)
 
     def touched(self, after: StackRecord, definition: Definition) -> StackRecord | None:
-        """Return a locked stack that an update to `definition` would touch; `after` is the stack as it becomes.
+        """Return a locked stack that an update to `definition` would touch.
+
+        `after` is the stack as it becomes.
 
         A stack that depends on unknown values counts as touched.
         """
@@ -68,7 +73,10 @@ class LockedChildren:
     def _planned(
         self, definition: Definition, plan: Plan, values: PlannedValues, row: ResourceRecord, nested: StackRecord
     ) -> tuple[StackRecord, Definition] | None:
-        """Return an unlocked nested stack as it becomes; None: it is deleted, or that is not known yet."""
+        """Return an unlocked nested stack as it becomes.
+
+        None: it is deleted, or that is not known yet.
+        """
         step = plan.steps.get(row.name)
         if step is None or step.row is None or step.row.id != row.id or step.outcome is not Outcome.UPDATE:
             return None
@@ -88,7 +96,10 @@ class LockedChildren:
 
 
 def is_kept(plan: Plan, row: ResourceRecord) -> bool:
-    """Return True if the row stays as it is and has not failed. A lock may hide a failure."""
+    """Return True if the row stays as it is and has not failed.
+
+    A lock may hide a failure.
+    """
     if row.before_lock is not None and row.before_lock.status is Status.FAILED:
         return False
     step = plan.steps.get(row.name)

@@ -38,7 +38,10 @@ class Reading:
         self._definitions = definitions
 
     def outputs(self, stack: StackRecord) -> list[JsonMap]:
-        """Return the outputs in the template's order; one that fails is null, with its error."""
+        """Return the outputs in the template's order.
+
+        One that fails is null, with its error.
+        """
         definition = self._definitions.of(stack)
         if not definition.outputs:
             return []
@@ -59,7 +62,9 @@ class Reading:
         return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
 
     def masks(self, context: Context, stack: StackRecord) -> Callable[[str], Mask]:
-        """Return a function from a resource's name to its mask for a caller; "" for all resources.
+        """Return a function from a resource's name to its mask for a caller.
+
+        "" for all resources.
 
         The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
         the resource and of those that it refers to.
@@ -113,7 +118,10 @@ class Reading:
         names: Sequence[str],
         mask: Mask | None = None,
     ) -> JsonMap:
-        """Return a resource's attributes, with those in `names`; null for one that fails. `mask` as from `masks`."""
+        """Return a resource's attributes, with those in `names`; null for one that fails.
+
+        `mask` as from `masks`.
+        """
         if row.verb not in READABLE:
             return {}
         resource = self.resources_of(stack).make(row)

@@ -41,7 +41,9 @@ NEW_OBJECT = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE})
 
 
 class Reason(Enum):
-    """Rules of `decide` in the order in which it asks them; the first that applies decides.
+    """Rules of `decide` in the order in which it asks them.
+
+    The first that applies decides.
 
     The comment of each rule gives the reason for its place. The last group belongs to `choose` and to planning.
     """

@@ -1,4 +1,7 @@
-"""Plan operations: compare rows with what is wanted, and return the steps. Pure: nothing is read, called or written."""
+"""Plan operations: compare rows with what is wanted, and return the steps.
+
+Pure: nothing is read, called or written.
+"""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +25,9 @@ def plan_converge(
     choices: Mapping[str, Choice | None],
     relations: Relations,
 ) -> Plan:
-    """Plan to make a stack what its definition says. The clean-up is another plan (`plan_cleanup`).
+    """Plan to make a stack what its definition says.
+
+    The clean-up is another plan (`plan_cleanup`).
 
     `choices` has each name of the definition, after the names that it requires; None: there is no row for it.
     """
@@ -146,7 +151,10 @@ def unremovable(keeps: Protected) -> str:
 
 
 def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str], goes_on: bool = False) -> Plan:
-    """Delete each row whose id is not in `keep`, dependents first. With `goes_on` a failure stops nothing else."""
+    """Delete each row whose id is not in `keep`, dependents first.
+
+    With `goes_on` a failure stops nothing else.
+    """
     keep = frozenset(keep)
     return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {}, goes_on=goes_on)
 
@@ -180,7 +188,10 @@ def _is(row: ResourceRecord, done: Verb) -> bool:
 
 
 def plan_lock(rows: Iterable[ResourceRecord]) -> Plan:
-    """Lock each resource that is not locked yet, dependents first; a failure stops nothing else."""
+    """Lock each resource that is not locked yet, dependents first.
+
+    A failure stops nothing else.
+    """
     todo = [
         row
         for row in rows
@@ -196,7 +207,10 @@ def plan_unlock(rows: Iterable[ResourceRecord], optional: bool = False) -> Plan:
 
 
 def plan_nested(rows: Iterable[ResourceRecord], outcome: Outcome) -> Plan:
-    """Lock or unlock the nested stacks of unlocked resources; a failure stops nothing else."""
+    """Lock or unlock the nested stacks of unlocked resources.
+
+    A failure stops nothing else.
+    """
     todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE) and not row.is_locked]
     return Plan(_forward(todo, outcome), {}, goes_on=True)
 
@@ -217,7 +231,9 @@ def _reverse(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step
 
 
 def _steps(rows: Sequence[ResourceRecord], outcome: Outcome, requires: Mapping[str, list[str]]) -> dict[str, Step]:
-    """Return a step for each row. Rows that use each other in a circle do not wait for each other.
+    """Return a step for each row.
+
+    Rows that use each other in a circle do not wait for each other.
 
     So each stack can be deleted, even after a fault of the rows.
     """

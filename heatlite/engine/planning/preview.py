@@ -132,7 +132,10 @@ class StackPreview:
     # -- items, in the order of the operation --------------------------------------------------------
 
     def items(self, nested: bool) -> Iterator[PreviewItem]:
-        """Yield the items of the stack; with `nested` also those of nested stacks, each after its resource."""
+        """Yield the items of the stack.
+
+        With `nested` also those of nested stacks, each after its resource.
+        """
         for name in ordered(self.definition.resources):
             item = self.item(name)
             yield item
@@ -209,7 +212,10 @@ class StackPreview:
     # -- nested stacks -------------------------------------------------------------------------------
 
     def child(self, name: str) -> "StackPreview | None":
-        """Return the preview of a resource's nested stack; None: there is none, or it stays as it is."""
+        """Return the preview of a resource's nested stack.
+
+        None: there is none, or it stays as it is.
+        """
         if name not in self._children:
             self._children[name] = None
             try:
@@ -243,13 +249,19 @@ class StackPreview:
 
     @property
     def outputs(self) -> Sequence[str]:
-        """Names of the outputs of a template resource. Other types have outputs that only their code knows."""
+        """Names of the outputs of a template resource.
+
+        Other types have outputs that only their code knows.
+        """
         assert self._parent is not None
         kind = self._parent.wanted(self._name).kind
         return list(self.definition.outputs) if issubclass(kind, TemplateResource) else []
 
     def output(self, name: str) -> object:
-        """Return the future value of an output; UNKNOWN as far as it is not known yet, null if it fails."""
+        """Return the future value of an output.
+
+        UNKNOWN as far as it is not known yet, null if it fails.
+        """
         found = self.definition.outputs[name]
         try:
             return bounded(self.values).resolved(found.value) if found.condition else None
@@ -278,14 +290,20 @@ class StackPreview:
     # -- values and their redaction (`redaction.Level`) ----------------------------------------------
 
     def wanted(self, name: str) -> Wanted:
-        """Return the evaluated definition of a resource. Raises its errors, and RequestLimitExceeded."""
+        """Return the evaluated definition of a resource.
+
+        Raises its errors, and RequestLimitExceeded.
+        """
         if name not in self._wanted:
             self._wanted[name] = wanted = evaluate(self.definition, name, self.resources, self.values)
             self.count(wanted.size)
         return self._wanted[name]
 
     def count(self, size: int) -> None:
-        """Add `size` characters of values to those of the whole tree. Raises RequestLimitExceeded."""
+        """Add `size` characters of values to those of the whole tree.
+
+        Raises RequestLimitExceeded.
+        """
         if self._parent is not None:
             self._parent.count(size)
             return
@@ -319,7 +337,10 @@ class StackPreview:
         )
 
     def redactions(self) -> tuple[Redaction | None, Redaction | None]:
-        """Return the redaction of the stack as it becomes, and of it as it is; None redacts everything."""
+        """Return the redaction of the stack as it becomes, and of it as it is.
+
+        None redacts everything.
+        """
         if self._parent is not None:
             new, old = self._parent.redactions()
             name = self._name

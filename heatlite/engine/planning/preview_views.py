@@ -42,7 +42,10 @@ def changes(preview: StackPreview, nested: bool = False, plan: bool = False) -> 
 
 
 def tree(preview: StackPreview) -> tuple[PreviewTree, ...]:
-    """Return the resources that a create makes; in place of a nested stack's resource, those within."""
+    """Return the resources that a create makes.
+
+    In place of a nested stack's resource, those within.
+    """
     return tuple(_branch(preview, name) for name in ordered(preview.definition.resources))
 
 

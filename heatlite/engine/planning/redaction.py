@@ -48,7 +48,10 @@ class Level(Protocol):
         """Return the row of a resource, or its future row; None: there is none."""
 
     def child(self, name: str) -> "Self | None":
-        """Return the nested stack of a resource; None: there is none, or it cannot be read."""
+        """Return the nested stack of a resource.
+
+        None: there is none, or it cannot be read.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,10 @@ class Redaction:
         )
 
     def child(self, name: str) -> "Redaction | None":
-        """Return the redaction of a resource's nested stack; None: it has none, or it cannot be read."""
+        """Return the redaction of a resource's nested stack.
+
+        None: it has none, or it cannot be read.
+        """
         if name not in self._children:
             definition, level = self._nested(name), self._level.child(name)
             if level is None:
@@ -257,7 +263,10 @@ def shown(value: object) -> Json:
 
 
 def redacted(value: object, known: object) -> Json:
-    """Return a value with hidden parts masked; `known` is the same value evaluated without hidden parameters."""
+    """Return a value with hidden parts masked.
+
+    `known` is the same value evaluated without hidden parameters.
+    """
     if value is UNKNOWN:
         return KNOWN_LATER
     if known is UNKNOWN:

@@ -20,7 +20,9 @@ from heatlite.template.loader import load_mapping, load_template
 
 
 def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
-    """Return the document of a stack. The entry of a nested stack's resource contains that stack's document.
+    """Return the document of a stack.
+
+    The entry of a nested stack's resource contains that stack's document.
 
     `rows` are its resources if the caller has newer ones than the store.
     """
@@ -115,7 +117,10 @@ def _hidden_in_files(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def read_record(value: Json) -> Adopted:
-    """Read a stack document, given as an object or as text. Raises HTTPBadRequest for any other value."""
+    """Read a stack document, given as an object or as text.
+
+    Raises HTTPBadRequest for any other value.
+    """
     data = load_mapping(value, "adopt_stack_data", "Stack record").data
     template = data.get("template")
     if not isinstance(template, dict):

@@ -48,7 +48,10 @@ class TreeBudget:
         self._total = sum(self._held.values()) + data
 
     def take(self, key: str, wanted: Wanted) -> None:
-        """Replace the size of a row by that of its wanted values. Raises RequestLimitExceeded."""
+        """Replace the size of a row by that of its wanted values.
+
+        Raises RequestLimitExceeded.
+        """
         size = size_of(wanted.properties, wanted.metadata)
         more = size - self._held.get(key, 0)
         self._check(more)

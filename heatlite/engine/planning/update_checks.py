@@ -22,7 +22,9 @@ def may_object(definition: Definition, resources: ResourceFactory) -> list[str]:
 def check_changes(
     definition: Definition, rows: Mapping[str, Sequence[ResourceRecord]], resources: ResourceFactory
 ) -> None:
-    """Raise StackValidationFailed for a change that cannot be made. `rows` are those of `may_object`, by name.
+    """Raise StackValidationFailed for a change that cannot be made.
+
+    `rows` are those of `may_object`, by name.
 
     Changes that depend on unknown values or on the real objects fail during the update instead.
     """

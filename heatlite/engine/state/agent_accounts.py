@@ -44,7 +44,10 @@ class Place:
 
 
 class Accounts:
-    """Makes, finds and removes accounts; what resource types see of them is `plugin.ports.Accounts`."""
+    """Makes, finds and removes accounts.
+
+    What resource types see of them is `plugin.ports.Accounts`.
+    """
 
     def __init__(self, store: Store, domain: StackDomain) -> None:
         self._store = store
@@ -66,7 +69,10 @@ class Accounts:
         )
 
     def place(self, user_id: str) -> Place | None:
-        """Return the resource that a user's account belongs to; None if it no longer exists."""
+        """Return the resource that a user's account belongs to.
+
+        None if it no longer exists.
+        """
         kept = self._store.accounts.of_user(user_id)
         stack = None if kept is None else self._store.stacks.get(kept.stack_id)
         if kept is None or stack is None or stack.deleted_at is not None:
@@ -138,7 +144,10 @@ class Accounts:
             self._store.accounts.delete(kept)
 
     def close_all(self, stack: StackRecord) -> None:
-        """Remove the accounts of a deleted stack, and the project of a root. Logs failures of Keystone."""
+        """Remove the accounts of a deleted stack, and the project of a root.
+
+        Logs failures of Keystone.
+        """
         try:
             for kept in self._store.accounts.of_stack(stack.id):
                 self._remove(kept)

@@ -1,7 +1,9 @@
-"""Conflict rules: maintenance locks, running and queued actions. Specified in docs/reference/lock.md.
+"""Conflict rules: maintenance locks, running and queued actions.
 
-Every operation calls `refusal` inside the transaction that would write it. The order of the rules is fixed:
-maintenance lock, running action, queued action, state of the stack.
+Specified in docs/reference/lock.md.
+
+Every operation calls `refusal` inside the transaction that would write it. The order of the rules is fixed: maintenance
+lock, running action, queued action, state of the stack.
 """
 
 from collections.abc import Sequence
@@ -77,7 +79,9 @@ CANCELLABLE: dict[Operation, frozenset[Verb]] = {
 
 
 def maintenance_refusal(operation: Operation, stack: StackRecord) -> StackLocked | None:
-    """Return the refusal by the stack's own maintenance lock. Needs only the record, so it costs no query.
+    """Return the refusal by the stack's own maintenance lock.
+
+    Needs only the record, so it costs no query.
 
     A stack that is locked only through an ancestor returns None: the ancestor's lock refuses.
     """
@@ -103,7 +107,9 @@ def refusal(
     descendants: Sequence[StackRecord],
     live: Sequence[ActionRecord],
 ) -> HeatliteError | None:
-    """Return the error that keeps `operation` on `stack` from starting now; None admits it.
+    """Return the error that keeps `operation` on `stack` from starting now.
+
+    None admits it.
 
     `live` are the unfinished actions on the stack, its ancestors and its descendants.
     """

@@ -17,7 +17,9 @@ Answer = TypeVar("Answer")
 
 
 def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
-    """Call `ask` until the database is available, and return its result. `ask` must change nothing if it raises.
+    """Call `ask` until the database is available, and return its result.
+
+    `ask` must change nothing if it raises.
 
     A running step must not be given up because its result cannot be written: it would run twice.
     """

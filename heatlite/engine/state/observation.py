@@ -13,7 +13,10 @@ Observed: TypeAlias = JsonMap | HeatliteError | None
 
 
 def live_values(resource: Resource[Schema]) -> JsonMap | None:
-    """Return the stored properties, overlaid with those of the object; None: the object is gone."""
+    """Return the stored properties, overlaid with those of the object.
+
+    None: the object is gone.
+    """
     live = resource.live_properties()
     if live is None:
         return None

@@ -51,7 +51,9 @@ class StackClouds:
         return self._now(lambda: self._clouds.of(stack.project, stack.id))
 
     def admitted(self, stack: StackRecord, adopts: bool = False) -> CloudIdentity | None:
-        """Return the cloud to record before an operation; None if it is recorded or not needed.
+        """Return the cloud to record before an operation.
+
+        None if it is recorded or not needed.
 
         Raises OtherCloud if the configured cloud is missing or differs from the recorded one, unless the operation
         `adopts` it; CloudError if the configured cloud cannot be identified.
@@ -71,7 +73,9 @@ class StackClouds:
         raise other_cloud(f"Stack {stack.name}", home, now)
 
     def objection(self, stack: StackRecord) -> str:
-        """Return the reason why a worker must not start on a stack; "" if it may. Asks no cloud.
+        """Return the reason why a worker must not start on a stack; "" if it may.
+
+        Asks no cloud.
 
         The settings of a worker may differ from those of the API process that accepted the request.
         """

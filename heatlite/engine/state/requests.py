@@ -26,7 +26,10 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The body of a create, an update, a preview or a validation. None means: not given."""
+    """The body of a create, an update, a preview or a validation.
+
+    None means: not given.
+    """
 
     name: str | None = None
     template: Json = None
@@ -96,7 +99,10 @@ PreviewTree: TypeAlias = "PreviewResource | tuple[PreviewTree, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A property that would have another value; both values as they may be shown, with secrets masked."""
+    """A property that would have another value.
+
+    Both values as they may be shown, with secrets masked.
+    """
 
     name: str
     old: Json

@@ -89,14 +89,20 @@ class ResourceFactory:
         rows: Iterable[ResourceRecord],
         call: Callable[[Callable[[ResourceRecord], Observed], Iterable[ResourceRecord]], Iterable[Observed]] = map,
     ) -> None:
-        """Observe the real objects, for `observed` until `forget`. `call` is `map`, or that of a thread pool."""
+        """Observe the real objects, for `observed` until `forget`.
+
+        `call` is `map`, or that of a thread pool.
+        """
         made = [row for row in rows if row.status is Status.COMPLETE and row.verb not in (Verb.INIT, Verb.DELETE)]
         todo = [row for row in made if self.type_of(row).has("live_properties")]
         for row, found in zip(todo, call(lambda row: observe(self.make(row)), todo), strict=True):
             self._observed[row.id] = found
 
     def observed(self, row: ResourceRecord) -> Observed:
-        """Return the properties that an update starts from: observed, else as stored; or the error."""
+        """Return the properties that an update starts from: observed, else as stored.
+
+        Or the error.
+        """
         return self._observed.get(row.id, row.properties)
 
     def restore(self, entries: JsonMap) -> None:
@@ -122,7 +128,10 @@ class ResourceFactory:
         return self.type_named(row.mapped_type)
 
     def type_named(self, mapped_type: str) -> ResourceType:
-        """Return a type by the name that the environment maps to; a stand-in (`Gone`) if its plugin is missing."""
+        """Return a type by the name that the environment maps to.
+
+        A stand-in (`Gone`) if its plugin is missing.
+        """
         if mapped_type.endswith(TEMPLATE_SUFFIXES):
             return TemplateResource
         try:
@@ -131,7 +140,10 @@ class ResourceFactory:
             return gone(error)
 
     def kind(self, definition: Definition, name: str) -> ResourceType:
-        """Return the type of a resource of a definition. Raises EntityNotFound, ResourceTypeUnavailable."""
+        """Return the type of a resource of a definition.
+
+        Raises EntityNotFound, ResourceTypeUnavailable.
+        """
         resource = definition.resources[name]
         if resource.mapped_type.endswith(TEMPLATE_SUFFIXES):
             return self._engine.template_types.kind(definition, resource)
@@ -155,7 +167,10 @@ class ResourceFactory:
         return self.stack.root_id or self.stack.id
 
     def tree_data(self, without_rows: bool) -> int:
-        """Return the size of the tree in characters of JSON; `without_rows` leaves out the rows of this stack."""
+        """Return the size of the tree in characters of JSON.
+
+        `without_rows` leaves out the rows of this stack.
+        """
         return self._engine.store.stack_sizes.of_tree(self.root_id, self.stack.id if without_rows else None)
 
     def passwords(self) -> list[object]:
@@ -172,7 +187,10 @@ class ResourceFactory:
         return cache(partial(self.nested, stack_id))
 
     def nested_of(self, row: ResourceRecord) -> "NestedView | None":
-        """Return the nested stack of a row; None if its type makes none, or it does not exist."""
+        """Return the nested stack of a row.
+
+        None if its type makes none, or it does not exist.
+        """
         return self.nested(row.physical_id) if issubclass(self.type_of(row), StackResource) else None
 
     def within(self, stack: StackRecord) -> "ResourceFactory":
@@ -183,7 +201,10 @@ class ResourceFactory:
 
     @cached_property
     def any_protected(self) -> bool:
-        """True if anything in the tree is protected. No request changes that while an operation runs there."""
+        """True if anything in the tree is protected.
+
+        No request changes that while an operation runs there.
+        """
         return self._engine.store.resources.any_protected(self.root_id)
 
     def protected(self, row: ResourceRecord) -> Protected | None:
@@ -312,7 +333,10 @@ class Values:
         self._made: dict[str, tuple[ResourceRecord, Resource[Schema]]] = {}
 
     def reference(self, name: str) -> object:
-        """Return the value of get_resource: the type's reference; the name for a resource that was never made."""
+        """Return the value of get_resource: the type's reference.
+
+        The name for a resource that was never made.
+        """
         row = self.rows.get(name)
         if row is None or row.verb is Verb.INIT:
             return name
@@ -320,7 +344,10 @@ class Values:
             return self._resource(row).reference()
 
     def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
-        """Return the value of get_attr; null while it cannot be read. None as attribute: all of them."""
+        """Return the value of get_attr; null while it cannot be read.
+
+        None as attribute: all of them.
+        """
         row = self.rows.get(name)
         if row is None or row.verb not in READABLE:
             return None
@@ -343,7 +370,10 @@ def bounded(values: Values) -> Bounded:
 
 
 class NestedView:
-    """A nested stack (`plugin.ports.Nested`). Each part is read at its first use, and then kept."""
+    """A nested stack (`plugin.ports.Nested`).
+
+    Each part is read at its first use, and then kept.
+    """
 
     def __init__(self, stack: StackRecord, engine: EngineServices) -> None:
         self.stack = stack

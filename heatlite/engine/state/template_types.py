@@ -96,7 +96,10 @@ class TemplateTypes:
         self._lock = Lock()
 
     def kind(self, definition: Definition, resource: ResourceDefinition) -> ResourceType:
-        """Return the type of a resource that its definition maps to a template. Raises the template's problems."""
+        """Return the type of a resource that its definition maps to a template.
+
+        Raises the template's problems.
+        """
         target = definition.mapping.target(resource.name, resource.type)
         files = definition.template.files
         text = (self._types.installation.files if target.system else files).get(target.name, "")

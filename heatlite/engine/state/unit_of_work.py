@@ -12,7 +12,10 @@ LONGEST_REASON = 255
 
 
 def stack_event(stack: StackRecord, now: float) -> EventRecord:
-    """The event of a stack's present state; it carries the stack's name as resource name, as Heat's do."""
+    """The event of a stack's present state.
+
+    It carries the stack's name as resource name, as Heat's do.
+    """
     return EventRecord(
         stack_id=stack.id,
         resource_name=stack.name,
@@ -44,7 +47,10 @@ LOCKING = frozenset({Verb.LOCK, Verb.UNLOCK})
 
 
 def moved(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackRecord:
-    """The stack in another state. What a lock hides is kept until something else is done than to lock and unlock."""
+    """The stack in another state.
+
+    What a lock hides is kept until something else is done than to lock and unlock.
+    """
     before = stack.before_lock if stack.verb in LOCKING else state(stack.verb, stack.status)
     before = before if verb in LOCKING else None
     return replace(stack, verb=verb, status=status, status_reason=reason, before_lock=before)

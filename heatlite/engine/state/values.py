@@ -13,7 +13,10 @@ def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
 
 
 def without_unknown(value: object) -> Json:
-    """Return the value with null in place of UNKNOWN, for a preview. Raises TypeError for other objects."""
+    """Return the value with null in place of UNKNOWN, for a preview.
+
+    Raises TypeError for other objects.
+    """
     if value is UNKNOWN:
         return None
     if isinstance(value, Mapping):

@@ -1,4 +1,7 @@
-"""Base of the key manager types. The service identifies objects by URL; the URL ends with the id."""
+"""Base of the key manager types.
+
+The service identifies objects by URL; the URL ends with the id.
+"""
 
 from typing import TypeVar
 
@@ -9,7 +12,10 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class BarbicanResource(CloudResource[P_co]):
-    """Base of the types. The physical id is the object's URL, because other services expect the URL."""
+    """Base of the types.
+
+    The physical id is the object's URL, because other services expect the URL.
+    """
 
     @property
     def address(self) -> tuple[Json, ...]:

@@ -159,7 +159,10 @@ class Order(BarbicanResource[OrderProps], type="OS::Barbican::Order", kind="key_
         return self._part("intermediates")
 
     def _part(self, name: str) -> str:
-        """Return the payload of one of the generated secrets; "" without a secret of that name."""
+        """Return the payload of one of the generated secrets.
+
+        "" without a secret of that name.
+        """
         if self.seen.get("container_ref") is None:
             return ""
         container = self.map(self.service("get_container", id_in(self.seen["container_ref"])))

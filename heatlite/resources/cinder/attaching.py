@@ -16,7 +16,10 @@ FIRST = re.compile(r"/dev/[a-z]*a")
 
 
 def attach(cloud: Cloud, server: str, volume: str, device: str | None) -> None:
-    """Begin to attach a volume to a server, at `device` if that is given. Raises CloudError."""
+    """Begin to attach a volume to a server, at `device` if that is given.
+
+    Raises CloudError.
+    """
     try:
         cloud.call("compute.get_volume_attachment", server, volume)
     except CloudNotFound:
@@ -41,7 +44,10 @@ def is_attached(cloud: Cloud, server: str, volume: str) -> bool:
 
 
 def detach(cloud: Cloud, server: str, volume: str) -> None:
-    """Begin to detach a volume from a server; does nothing if either is gone. Raises CloudError."""
+    """Begin to detach a volume from a server; does nothing if either is gone.
+
+    Raises CloudError.
+    """
     try:
         thing = of(cloud, volume)
         if thing["status"] in ("attaching", "reserved"):
@@ -53,7 +59,10 @@ def detach(cloud: Cloud, server: str, volume: str) -> None:
 
 
 def is_detached(cloud: Cloud, server: str, volume: str) -> bool:
-    """True if the volume is detached. Raises CloudError if the server keeps the volume."""
+    """True if the volume is detached.
+
+    Raises CloudError if the server keeps the volume.
+    """
     try:
         thing = of(cloud, volume)
     except CloudNotFound:

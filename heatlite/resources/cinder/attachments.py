@@ -13,7 +13,10 @@ P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 
 class Attachment(CloudResource[P_co]):
-    """Base of the types that attach a volume to a server. The physical id is the volume's id."""
+    """Base of the types that attach a volume to a server.
+
+    The physical id is the volume's id.
+    """
 
     kind = "compute.volume_attachment"
 

@@ -45,7 +45,10 @@ class CinderVolume(CloudResource[P_co]):
         return None
 
     def _kept_by(self) -> str:
-        """Return the reason why the volume can never be deleted, with advice; "" if a retry may succeed."""
+        """Return the reason why the volume can never be deleted, with advice.
+
+        "" if a retry may succeed.
+        """
         found = cast(list[JsonMap], self.service("snapshots", volume_id=self.physical_id))
         # The service removes its own snapshots, which consume no quota, with the volume.
         left = [one for one in found if one["status"] != "deleting" and one.get("consumes_quota") is not False]

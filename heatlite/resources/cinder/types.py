@@ -43,7 +43,10 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         return super().handle_create()
 
     def handle_delete(self) -> Json:
-        """Delete the type. If the renamed predecessor stays (a rollback), restore its name."""
+        """Delete the type.
+
+        If the renamed predecessor stays (a rollback), restore its name.
+        """
         token, former = super().handle_delete(), self._namesake(self.facts.former())
         if former is not None:
             with suppress(CloudNotFound):
@@ -134,7 +137,10 @@ class EncryptedVolumeTypeProps(Schema):
 
 
 class EncryptedVolumeType(CloudResource[EncryptedVolumeTypeProps], type="OS::Cinder::EncryptedVolumeType"):
-    """Encryption of the volumes of a volume type. The physical id is the volume type's id."""
+    """Encryption of the volumes of a volume type.
+
+    The physical id is the volume type's id.
+    """
 
     support_status = SupportStatus(version="5.0.0")
     kind = "block_storage.type_encryption"
@@ -222,7 +228,10 @@ class QoSAssociationProps(Schema):
 class QoSAssociation(
     CloudResource[QoSAssociationProps], type="OS::Cinder::QoSAssociation", kind="block_storage.qos_spec"
 ):
-    """Associates QoS specs with volume types. The physical id is the id of the QoS specs."""
+    """Associates QoS specs with volume types.
+
+    The physical id is the id of the QoS specs.
+    """
 
     support_status = SupportStatus(version="8.0.0")
 

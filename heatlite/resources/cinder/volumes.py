@@ -373,7 +373,10 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
 
 def _shrinking(before: object, after: object) -> str:
-    """Return the reason why a volume cannot change its size; "" if it can, or if a size is unknown."""
+    """Return the reason why a volume cannot change its size.
+
+    "" if it can, or if a size is unknown.
+    """
     if not (isinstance(before, int) and isinstance(after, int) and after < before):
         return ""
     return f"a volume cannot shrink: it has {before} GiB, and size is {after}"

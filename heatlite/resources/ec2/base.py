@@ -32,7 +32,10 @@ class Mapped(CloudResource[P_co]):
     """The other type."""
 
     def translated(self, given: Mapping[str, object]) -> JsonMap:
-        """Return coerced properties by the names of the other type. UNKNOWN may occur as a value."""
+        """Return coerced properties by the names of the other type.
+
+        UNKNOWN may occur as a value.
+        """
         raise NotImplementedError
 
     @property

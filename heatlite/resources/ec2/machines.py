@@ -179,7 +179,10 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
         return str(fixed[0]["addr"]) if fixed else None
 
     def _without(self) -> str | None:
-        """Return the floating IP. The network service knows it earlier than the compute service."""
+        """Return the floating IP.
+
+        The network service knows it earlier than the compute service.
+        """
         ports = cast(list[JsonMap], self.cloud.call("network.ports", device_id=self.physical_id)) if self.seen else []
         for port in ports:
             for one in cast(list[JsonMap], self.cloud.call("network.ips", port_id=port["id"])):

@@ -149,7 +149,10 @@ class VPCGatewayAttachmentProps(Schema):
 class VPCGatewayAttachment(
     CloudResource[VPCGatewayAttachmentProps], type="AWS::EC2::VPCGatewayAttachment", kind="network.router"
 ):
-    """Connects the route tables of a VPC to the external network. The physical id is the VPC's id."""
+    """Connects the route tables of a VPC to the external network.
+
+    The physical id is the VPC's id.
+    """
 
     after = frozenset({"AWS::EC2::RouteTable", "AWS::EC2::Subnet"})
     joins = frozenset({"AWS::EC2::RouteTable"})

@@ -22,7 +22,10 @@ class VolumeProps(Schema):
 
 
 class Volume(CinderVolume[VolumeProps], type="AWS::EC2::Volume"):
-    """A volume. With ``DeletionPolicy: Snapshot`` it is backed up before it is deleted."""
+    """A volume.
+
+    With ``DeletionPolicy: Snapshot`` it is backed up before it is deleted.
+    """
 
     def create_args(self) -> JsonMap:
         args = self.sent()

@@ -15,7 +15,10 @@ Grant = tuple[str, str, str]
 
 
 class KeystoneResource(CloudResource[P_co]):
-    """Base of the types. Only administrators may create such objects (`api.access.policy`)."""
+    """Base of the types.
+
+    Only administrators may create such objects (`api.access.policy`).
+    """
 
     kept_when_well = True
 
@@ -74,7 +77,10 @@ class RoleGiver(KeystoneResource[P_co]):
             self.service(f"assign_{where}_role_to_{self.grantee}", target, who, role)
 
     def take(self, who: str, grants: Iterable[Grant]) -> None:
-        """Remove role assignments; those that are gone already are skipped. Raises CloudError."""
+        """Remove role assignments; those that are gone already are skipped.
+
+        Raises CloudError.
+        """
         for where, target, role in sorted(grants):
             with suppress(CloudNotFound):
                 self.service(f"unassign_{where}_role_from_{self.grantee}", target, who, role)
@@ -93,7 +99,10 @@ class RoleGiver(KeystoneResource[P_co]):
         return found
 
     def check_create_complete(self, token: Json) -> bool | float:
-        """Assign the roles. This step, unlike the creation of the object, is repeated after a crash."""
+        """Assign the roles.
+
+        This step, unlike the creation of the object, is repeated after a crash.
+        """
         self.give(str(self.physical_id), self._wanted())
         return True
 

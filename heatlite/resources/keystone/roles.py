@@ -28,7 +28,10 @@ class Role(KeystoneResource[RoleProps], type="OS::Keystone::Role", kind="identit
 
 
 class RoleAssignment(RoleGiver[P_co]):
-    """Base of the types that assign roles to an existing user or group. The physical id is the id of that."""
+    """Base of the types that assign roles to an existing user or group.
+
+    The physical id is the id of that.
+    """
 
     shown: ClassVar[Mapping[str, tuple[object, str]]] = {}
 
@@ -37,7 +40,10 @@ class RoleAssignment(RoleGiver[P_co]):
         return self._finders.id_of(f"keystone.{self.grantee}", str(properties[self.grantee]))
 
     def find(self) -> str | None:
-        """Return None: an assignment is no object that could be found; an interrupted attempt is repeated."""
+        """Return None: an assignment is no object that could be found.
+
+        An interrupted attempt is repeated.
+        """
         return None
 
     def handle_create(self) -> Json:

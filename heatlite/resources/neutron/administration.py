@@ -176,7 +176,10 @@ class Quota(Link[QuotaProps], type="OS::Neutron::Quota", kind="network.quota"):
         return None  # setting the quotas is idempotent
 
     def handle_update(self, change: Change) -> Json:
-        """Set the quotas. If one is no longer given, all return to their defaults for a moment first."""
+        """Set the quotas.
+
+        If one is no longer given, all return to their defaults for a moment first.
+        """
         if any(value is None for value in self.sent(change.changed).values()):
             self.undo(str(self.physical_id))
         self.service("update_quota", self.physical_id, **self.sent())

@@ -70,7 +70,10 @@ class NeutronResource(CloudResource[P_co]):
         return done
 
     def finish(self) -> None:
-        """Complete a new object by further calls. After a crash, some of them may have been made already."""
+        """Complete a new object by further calls.
+
+        After a crash, some of them may have been made already.
+        """
         if self.facts.properties.get("tags"):
             self._set_tags()
 
@@ -141,7 +144,10 @@ def overlap(first: object, second: object) -> bool:
 
 
 def asked(properties: Mapping[str, object], name: str) -> object:
-    """Return a property as `comes_after` sees it, also by its old name; None if it is missing or unknown."""
+    """Return a property as `comes_after` sees it, also by its old name.
+
+    None if it is missing or unknown.
+    """
     value = properties.get(name)
     if value is None:
         value = properties.get(f"{name}_id")

@@ -93,7 +93,10 @@ class FloatingIPAssociationProps(Schema):
 class FloatingIPAssociation(
     Link[FloatingIPAssociationProps], type="OS::Neutron::FloatingIPAssociation", kind="network.ip"
 ):
-    """Associates a floating IP with a port. The physical id is ``floating-ip:port``, of the ids of both."""
+    """Associates a floating IP with a port.
+
+    The physical id is ``floating-ip:port``, of the ids of both.
+    """
 
     after = WAYS_OUT
     joins = JOINED
@@ -117,7 +120,10 @@ class FloatingIPAssociation(
         return None
 
     def fetch(self) -> JsonMap:
-        """Return the floating IP. Raises CloudNotFound unless it is associated with the port."""
+        """Return the floating IP.
+
+        Raises CloudNotFound unless it is associated with the port.
+        """
         address, _, port = str(self.physical_id).partition(":")
         if self.physical_id is not None:
             found = self.map(self.service("get_ip", address))

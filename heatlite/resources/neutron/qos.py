@@ -15,7 +15,10 @@ class QoSPolicyProps(Schema):
 
 
 class QoSPolicy(NeutronResource[QoSPolicyProps], type="OS::Neutron::QoSPolicy", kind="network.qos_policy"):
-    """A QoS policy: traffic rules for ports and networks; only administrators may create one."""
+    """A QoS policy: traffic rules for ports and networks.
+
+    Only administrators may create one.
+    """
 
     support_status = SupportStatus(version="6.0.0")
     plural = "qos_policies"

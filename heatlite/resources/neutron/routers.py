@@ -181,7 +181,10 @@ class RouterGatewayProps(Schema):
 
 
 class RouterGateway(Link[RouterGatewayProps], type="OS::Neutron::RouterGateway", kind="network.router_gateway"):
-    """Connects a router to an external network; a router's external_gateway_info does the same."""
+    """Connects a router to an external network.
+
+    A router's external_gateway_info does the same.
+    """
 
     support_status = SupportStatus("HIDDEN", "5.0.0", "Give the router external_gateway_info instead.")
     after = frozenset({"OS::Neutron::RouterInterface", "OS::Neutron::Subnet"})

@@ -70,7 +70,9 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
         return {name: value for name, value in args.items() if value is not None}
 
     def _set_rules(self) -> None:
-        """Add missing rules and delete surplus ones; unchanged rules stay in effect throughout.
+        """Add missing rules and delete surplus ones.
+
+        Unchanged rules stay in effect throughout.
 
         Rules of other resources (OS::Neutron::SecurityGroupRule) are not touched.
         """
@@ -90,7 +92,10 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
         self.data["rules"] = kept
 
     def _wanted(self) -> list[JsonMap]:
-        """Return the rules for the service. Without an egress rule, all egress is allowed, as in Heat."""
+        """Return the rules for the service.
+
+        Without an egress rule, all egress is allowed, as in Heat.
+        """
         field = self.schema.fields["rules"]
         written = cast(list[JsonMap], self.resolved(self.facts.properties).get("rules") or [])
         found: list[JsonMap] = []

@@ -123,7 +123,10 @@ def of_image(image: JsonMap) -> list[JsonMap]:
 
 
 def volumes_of(properties: Mapping[str, object], deleted: bool = False) -> set[object]:
-    """Return the volumes that properties name; with `deleted` those that are deleted with the server."""
+    """Return the volumes that properties name.
+
+    With `deleted` those that are deleted with the server.
+    """
     lists = [given for name in FORMS if isinstance(given := properties.get(name), list)]
     found = [one for given in lists for one in given if isinstance(one, Mapping)]
     return {
@@ -134,7 +137,10 @@ def volumes_of(properties: Mapping[str, object], deleted: bool = False) -> set[o
 
 
 def mapping(image: str | None, disks: Sequence[Disk], disks_v2: Sequence[DiskV2]) -> list[Json]:
-    """Return the disks as ``block_device_mapping_v2`` of the service; [] if the image is the only one."""
+    """Return the disks as ``block_device_mapping_v2`` of the service.
+
+    [] if the image is the only one.
+    """
     made = [_first_form(one) for one in disks] + [_second_form(one) for one in disks_v2]
     if not made:
         return []

@@ -107,7 +107,9 @@ class Ports:
     # -- before the server's creation ----------------------------------------------------------------
 
     def prepare(self, specs: Sequence[JsonMap], groups: list[Json] | None, again: bool) -> None:
-        """Prepare a port for each network. `again`: an interrupted attempt may have created some of them.
+        """Prepare a port for each network.
+
+        `again`: an interrupted attempt may have created some of them.
 
         Raises CloudError; `nics` then has the ports created so far.
         """
@@ -192,7 +194,10 @@ class Ports:
             self._call("network.update_port", port, device_id="", device_owner="")
 
     def ready(self) -> bool:
-        """True if the ports of the replaced server are free. Raises CloudError after a timeout."""
+        """True if the ports of the replaced server are free.
+
+        Raises CloudError after a timeout.
+        """
         held = [key for key in self._taken if self._port(key).get("device_id")]
         since = cast(float, self._data.setdefault("asked_at", self._server.facts.now()))
         if held and self._server.facts.now() > since + PATIENCE:
@@ -264,7 +269,10 @@ class Ports:
     # -- changes -------------------------------------------------------------------------------------
 
     def change(self, before: Sequence[JsonMap], after: Sequence[JsonMap], groups: list[Json] | None) -> None:
-        """Determine the ports to attach and to detach, and create missing ones; `changed` continues."""
+        """Determine the ports to attach and to detach, and create missing ones.
+
+        `changed` continues.
+        """
         old = self.nics or self._found(before)
         known = [*old, *self._leaving]
         kept: list[JsonMap] = []

@@ -48,7 +48,10 @@ class QuotaProps(Schema):
 
 
 class Quota(CloudResource[QuotaProps], type="OS::Nova::Quota", kind="compute.quota_set"):
-    """Compute quotas of a project. -1 means no limit. Deletion restores the default quotas."""
+    """Compute quotas of a project. -1 means no limit.
+
+    Deletion restores the default quotas.
+    """
 
     support_status = SupportStatus(version="8.0.0")
 

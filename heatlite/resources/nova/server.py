@@ -318,7 +318,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return False
 
     def _rebuild_image(self) -> str:
-        """Return the new image. Raises ReplaceResource for a server that boots from a volume."""
+        """Return the new image.
+
+        Raises ReplaceResource for a server that boots from a volume.
+        """
         if self.props.image is not None:
             return self.props.image
         raise ReplaceResource  # before 2.93 Nova cannot rebuild a volume-backed server; later it wipes the volume
@@ -371,7 +374,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return self._ports.changed()
 
     def handle_rebuild(self, change: Change) -> Json:
-        """Rebuild the server. Raises ReplaceResource if only a new server can take the changed properties."""
+        """Rebuild the server.
+
+        Raises ReplaceResource if only a new server can take the changed properties.
+        """
         try:
             self.fetch()
         except CloudNotFound as error:
@@ -496,7 +502,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return status == "active" and all(self._is_there(one["snapshot_id"]) for one in made_of)
 
     def _is_there(self, snapshot: Json) -> bool:
-        """True if a volume snapshot in an image is available. Raises CloudError if it failed."""
+        """True if a volume snapshot in an image is available.
+
+        Raises CloudError if it failed.
+        """
         status = self.map(self.cloud.call("block_storage.get_snapshot", snapshot))["status"]
         if status == "error":
             text = f"the snapshot {snapshot} of the server's volume went to error"
@@ -519,7 +528,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:
-        """Return the properties with the saved image; without an image, with the snapshot of the boot volume."""
+        """Return the properties with the saved image.
+
+        Without an image, with the snapshot of the boot volume.
+        """
         image, snapshot = saved.get("snapshot_image_id"), saved.get("snapshot_boot")
         if image is None:
             return properties
@@ -650,7 +662,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return found
 
     def attr_first_address(self) -> Json:
-        """Its first address. Prefer networks, which also tells the network of each address."""
+        """Its first address.
+
+        Prefer networks, which also tells the network of each address.
+        """
         listed = [one["addr"] for addresses in self._addresses().values() for one in addresses]
         return listed[0] if listed else ""
 
@@ -659,7 +674,10 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         return cast(str | None, self.seen.get("OS-EXT-SRV-ATTR:instance_name"))
 
     def attr_console_urls(self) -> dict[str, Json]:
-        """The URLs of its consoles by type; only the types that the template names are requested."""
+        """The URLs of its consoles by type.
+
+        Only the types that the template names are requested.
+        """
         return {kind: self._console(kind) for kind in CONSOLES}
 
     def attribute_at(self, name: str, path: Sequence[object]) -> Json:

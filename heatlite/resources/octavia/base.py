@@ -31,7 +31,10 @@ class OctaviaResource(CloudResource[P_co]):
         return str(thing.get("provisioning_status") or "").upper()
 
     def _heard(self, ask: Callable[[], object]) -> bool:
-        """True if a request was accepted. Raises CloudError on failure, WentToError if a retry is pointless."""
+        """True if a request was accepted.
+
+        Raises CloudError on failure, WentToError if a retry is pointless.
+        """
         try:
             ask()
         except CloudConflict as error:

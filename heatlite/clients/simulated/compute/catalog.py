@@ -126,7 +126,10 @@ def _group_made(_view: View, thing: JsonMap) -> None:
 
 
 def host_for(view: View, verb: str, thing: JsonMap) -> str | None:
-    """Return the host for a new server under its group's policy; None if none fits. Raises CloudError."""
+    """Return the host for a new server under its group's policy; None if none fits.
+
+    Raises CloudError.
+    """
     hints = cast(JsonMap, thing.get("_hints") or {})
     servers = view.simulation.all("compute.server")
     load = dict.fromkeys(HOSTS, 0)

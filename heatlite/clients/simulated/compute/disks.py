@@ -16,7 +16,10 @@ ROOT: Final = "/dev/vda"
 
 
 def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> None:
-    """Attach a new server's volumes, creating those from an image or a snapshot. Raises CloudError."""
+    """Attach a new server's volumes, creating those from an image or a snapshot.
+
+    Raises CloudError.
+    """
     _refuse_too_large(verb, cast(JsonMap, server["flavor"]), wanted)
     for one in wanted:
         source, kind = one.get("uuid"), one.get("source_type")

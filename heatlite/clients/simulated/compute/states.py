@@ -24,7 +24,10 @@ def server_of(view: View, verb: str, key: Json) -> JsonMap:
 
 
 def free(view: View, verb: str, key: Json) -> JsonMap:
-    """Return a server unless it is locked. An administrator passes locks. Raises CloudConflict."""
+    """Return a server unless it is locked.
+
+    An administrator passes locks. Raises CloudConflict.
+    """
     thing = server_of(view, verb, key)
     if thing["locked"] and view.project != ADMIN:
         raise CloudConflict(verb, f"Instance {thing['id']} is locked")
@@ -32,7 +35,10 @@ def free(view: View, verb: str, key: Json) -> JsonMap:
 
 
 def within(view: View, verb: str, key: Json, action: str, *statuses: str, locked_too: bool = False) -> JsonMap:
-    """Return a server that has one of the statuses and no running task. Raises CloudConflict."""
+    """Return a server that has one of the statuses and no running task.
+
+    Raises CloudConflict.
+    """
     thing = server_of(view, verb, key) if locked_too else free(view, verb, key)
     text = f"Cannot '{action}' instance {thing['id']} while it is in"
     if thing["status"] not in statuses:
