@@ -38,7 +38,10 @@ _MUTABLE = (
     "moved_in",
 )
 
-_NESTED = "SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL"
+_TREE = (
+    "(SELECT id FROM stack WHERE id = ? UNION ALL SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL) tree"
+)
+"""Ids of a live tree, a table to join. Servers scan the whole table for `stack_id = ? OR stack_id IN (…)`."""
 
 
 class Resources:
@@ -79,19 +82,16 @@ class Resources:
 
     def types(self, root_id: str) -> frozenset[str]:
         """Return the mapped types of the resources in a live tree."""
-        sql = f"SELECT DISTINCT mapped_type FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED}))"
+        sql = f"SELECT DISTINCT mapped_type FROM {_TREE} JOIN resource ON resource.stack_id = tree.id"
         rows = self._database.read(sql, (root_id, root_id))
         return frozenset(str(name) for (name,) in rows)
 
     def any_protected(self, root_id: str) -> bool:
         """Return whether a live tree has a protected stack or resource."""
-        protected = "AND protection IS NOT NULL LIMIT 1"
+        protected = "WHERE protection IS NOT NULL LIMIT 1"
         return any(
-            self._database.read(sql, (root_id, root_id))
-            for sql in (
-                f"SELECT id FROM stack WHERE (id = ? OR id IN ({_NESTED})) {protected}",
-                f"SELECT id FROM resource WHERE (stack_id = ? OR stack_id IN ({_NESTED})) {protected}",
-            )
+            self._database.read(f"SELECT 1 FROM {_TREE} JOIN {rows} {protected}", (root_id, root_id))
+            for rows in ("stack ON stack.id = tree.id", "resource ON resource.stack_id = tree.id")
         )
 
     def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
@@ -127,11 +127,7 @@ class Resources:
 
     def count_in_tree(self, root_id: str) -> int:
         """Return the number of rows in a live tree."""
-        resource, stack = self._database.quote("resource"), self._database.quote("stack")
-        sql = (
-            f"SELECT COUNT(*) FROM {resource} WHERE stack_id = ? OR stack_id IN"
-            f" (SELECT id FROM {stack} WHERE root_id = ? AND deleted_at IS NULL)"
-        )
+        sql = f"SELECT COUNT(*) FROM {_TREE} JOIN resource ON resource.stack_id = tree.id"
         ((count,),) = self._database.read(sql, (root_id, root_id))
         return int(count)
 

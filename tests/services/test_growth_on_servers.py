@@ -1,0 +1,3 @@
+"""`growth_behaviour` on PostgreSQL and MariaDB."""
+
+from growth_behaviour import *  # noqa: F403

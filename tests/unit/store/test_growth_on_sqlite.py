@@ -1,0 +1,3 @@
+"""`growth_behaviour` on SQLite."""
+
+from growth_behaviour import *  # noqa: F403
