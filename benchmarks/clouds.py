@@ -9,11 +9,11 @@ import yaml
 
 from benchmarks.cases import Bench
 from heatlite import wiring
-from heatlite.clients.simulated.simulation import Simulation
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import Status
 from heatlite.engine.state.requests import Request
+from heatlite.simulated.simulation import Simulation
 
 LATENCY = 0.05
 SERVERS = 100

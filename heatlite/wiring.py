@@ -16,9 +16,6 @@ from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.connection import Connections
-from heatlite.clients.simulated.scenario import read_scenario
-from heatlite.clients.simulated.services import simulate
-from heatlite.clients.simulated.simulation import ADMIN, Scenario, count
 from heatlite.clients.stack_domain import StackDomain, administered
 from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
@@ -65,6 +62,9 @@ from heatlite.plugin.installation import read_installation
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
+from heatlite.simulated.scenario import read_scenario
+from heatlite.simulated.services import simulate
+from heatlite.simulated.simulation import ADMIN, Scenario, count
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.listeners import NO_LISTENERS, Listeners, ignore
 from heatlite.store.store import Store

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from heatlite import wiring
-from heatlite.clients.simulated.simulation import ADMIN, View
 from heatlite.core.config import Auth, BadSetting, Settings
+from heatlite.simulated.simulation import ADMIN, View
 from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import MACHINES, OPEN, P, routes

@@ -10,11 +10,11 @@ from typing import Any
 
 from heatlite.clients.cloud import Cloud
 from heatlite.clients.finders import identity
-from heatlite.clients.simulated.services import VERBS
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.core.status import Verb, state
 from heatlite.plugin import CloudResource
+from heatlite.simulated.services import VERBS
 from heatlite.store.records import StackRecord
 from tests.clouds.real import locked
 from tests.engine.conftest import ADMIN, MEMBER, Engine

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from heatlite.clients.finders import FINDERS
-from heatlite.clients.simulated.services import VERBS
 from heatlite.plugin import Schema
 from heatlite.plugin.constraints import Custom
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
 from heatlite.resources import BUILTIN
+from heatlite.simulated.services import VERBS
 from heatlite.template.constraints import CLOUD, NAMED
 
 NOT_ASKED = {

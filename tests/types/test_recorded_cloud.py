@@ -9,13 +9,13 @@ import pytest
 
 from heatlite.clients.cloud import OtherCloud
 from heatlite.clients.clouds import Clouds
-from heatlite.clients.simulated.services import simulate
-from heatlite.clients.simulated.simulation import Scenario
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, state
 from heatlite.engine.planning.stack_document import read_record
 from heatlite.engine.state.requests import Request
+from heatlite.simulated.services import simulate
+from heatlite.simulated.simulation import Scenario
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.types.conftest import Cloudy

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from heatlite.clients.connection import _OTHERWISE
-from heatlite.clients.simulated import services
-from heatlite.clients.simulated.collection import Collection
+from heatlite.simulated import services
+from heatlite.simulated.collection import Collection
 
 pytest.importorskip("openstack", reason="openstacksdk is not installed: pip install 'heatlite[openstack]'")
 

@@ -1,0 +1,69 @@
+"""Scenarios of simulated clouds, read from files."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from heatlite.core.config import BadSetting
+from heatlite.simulated.simulation import RAISED, Fault, Scenario
+
+SERVICES = (
+    "block-storage", "compute", "dns", "identity", "image", "key-manager", "load-balancer", "network", "object-store",
+)  # fmt: skip
+"""Services of a simulated cloud, by the types used in catalogs."""
+
+_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "latency": {"type": "number", "minimum": 0},
+        "build": {"type": "number", "minimum": 0},
+        "seed": {"type": "integer"},
+        "services": {"type": "array", "items": {"enum": list(SERVICES)}},
+        "roles": {"type": "array", "items": {"type": "string"}},
+        "quotas": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        "faults": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["verb"],
+                "oneOf": [{"required": ["raises"]}, {"required": ["goes"]}],
+                "properties": {
+                    "verb": {"type": "string"},
+                    "number": {"type": "integer", "minimum": 1},
+                    "name": {"type": "string"},
+                    "raises": {"enum": sorted(RAISED)},
+                    "goes": {"type": "string"},
+                    "message": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+
+
+def scenario(written: object, origin: str) -> Scenario:
+    """Parse a scenario with the fields of `Scenario`.
+
+    Raises BadSetting, which names `origin`.
+    """
+    try:
+        jsonschema.validate(written, _SCHEMA)
+    except jsonschema.ValidationError as error:
+        raise BadSetting(f"{origin}: {error.json_path}: {error.message}") from error
+    given: dict[str, Any] = dict(written) if isinstance(written, dict) else {}
+    given["faults"] = tuple(Fault(**one) for one in given.get("faults", ()))
+    return Scenario(**given)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario from a YAML file. Raises BadSetting."""
+    try:
+        return scenario(yaml.safe_load(path.read_text("utf-8")) or {}, str(path))
+    except OSError as error:
+        raise BadSetting(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path}: no valid YAML: {error}") from error
