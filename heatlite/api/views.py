@@ -165,15 +165,6 @@ def environment(definition: Definition, hidden: Iterable[str]) -> JsonMap:
 # -- resources --------------------------------------------------------------------------------------
 
 
-def dependents(rows: Iterable[ResourceRecord]) -> dict[str, list[str]]:
-    """Map resource names to the names that require them."""
-    required_by: dict[str, list[str]] = {}
-    for row in rows:
-        for name in row.requires:
-            required_by.setdefault(name, []).append(row.name)
-    return required_by
-
-
 def resource(
     base: str, stack: StackRecord, row: ResourceRecord, required_by: Sequence[str], nested: bool
 ) -> JsonMap:

@@ -1,12 +1,15 @@
 """Resources and events: lists, details, health marks, signals."""
 
 import re
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from heatlite.core.ids import new_id
+from heatlite.store.database.database import Database, Parameters, Row
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
@@ -331,6 +334,26 @@ def test_an_old_object_that_waits_for_its_clean_up_is_not_counted(heat: Heat) ->
     heat.call("PUT", path, {"template": made("2", fail=True)}, code=202)
     heat.settle(path, "UPDATE_FAILED")  # there are two rows of b now
     assert heat.get(f"{path}/resources/c")["resource"]["required_by"] == ["b"]
+
+
+@pytest.mark.parametrize("path", ["", "/metadata"])
+def test_one_resource_reads_no_row_of_the_others(heat: Heat, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {f"v{number}": value() for number in range(40)}
+    stack = heat.create(template(a=value(), b=value({"get_attr": ["a", "value"]}), **others))
+    heat.get(f"{stack}/resources/a{path}")  # reads the template
+    read, rows = Database.read, []
+
+    def counted(database: Database, sql: str, parameters: Parameters = ()) -> Sequence[Row]:
+        found = read(database, sql, parameters)
+        if threading.current_thread() is threading.main_thread():
+            rows.append(len(found))
+        return found
+
+    monkeypatch.setattr(Database, "read", counted)
+    shown = heat.get(f"{stack}/resources/a{path}")
+    assert path or shown["resource"]["required_by"] == ["b"]
+    assert rows
+    assert max(rows) <= 2
 
 
 def test_a_failure_is_told(heat: Heat) -> None:

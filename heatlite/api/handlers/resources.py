@@ -65,11 +65,11 @@ class Resources:
     ) -> Iterator[JsonMap]:
         """Yield the resources of one stack that pass the filters."""
         rows = current_rows(self._store.resources.of(stack.id))
-        required_by, masks = views.dependents(rows), self._reading.masks(req.caller, stack)
+        masks = self._reading.masks(req.caller, stack)
         for row in rows:
             if matches(row, wanted):
                 nested = self._reading.nests(stack, row)
-                item = views.resource(req.base, stack, row, required_by.get(row.name, ()), nested)
+                item = views.resource(req.base, stack, row, self._reading.required_by(stack, row.name), nested)
                 if detailed:
                     attributes = self._reading.attributes(req.caller, stack, row, (), masks(row.name))
                     item.update(views.details(row, attributes))
@@ -89,7 +89,7 @@ class Resource:
         """Show a resource with its attributes."""
         stack = self._finder.find(req, stack_name, stack_id)
         row = self._reading.resource(stack, resource_name)
-        required_by = views.dependents(current_rows(self._store.resources.of(stack.id))).get(row.name, ())
+        required_by = self._reading.required_by(stack, row.name)
         attributes = self._reading.attributes(req.caller, stack, row, query.values(req, "with_attr"))
         shown = views.resource(req.base, stack, row, required_by, self._reading.nests(stack, row))
         resp.media = {"resource": {**shown, **views.details(row, attributes)}}
@@ -112,6 +112,6 @@ class Resource:
         for_agent = req.caller.may(SIGNAL)
         metadata = self._reading.metadata(stack, row, for_agent)
         if not for_agent:
-            metadata = cast(JsonMap, self._reading.masks(req.caller, stack)(row.name).json(metadata))
+            metadata = cast(JsonMap, self._reading.mask_of(req.caller, stack, row.name).json(metadata))
         deployments = [views.config(one, views.masked_inputs(req.caller, by_agent=True)) for one in deployed]
         resp.media = {"metadata": {**metadata, **({"deployments": deployments} if deployments else {})}}

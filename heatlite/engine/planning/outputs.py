@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TypeAlias, cast
 
@@ -25,8 +25,8 @@ from heatlite.template.expression import Bounded, requires
 
 log = logging.getLogger(__name__)
 
-Rows: TypeAlias = Mapping[str, Sequence[ResourceRecord]]
-"""The rows of a stack by name."""
+FindRows: TypeAlias = Callable[[Collection[str] | None], Sequence[ResourceRecord]]
+"""Returns the rows of a stack with one of the names; None: all rows."""
 
 
 class Reading:
@@ -69,39 +69,47 @@ class Reading:
         The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
         the resource and of those that it refers to.
         """
+        return self._masks(context, stack, cache(lambda: self._find_in_memory(stack)))
+
+    def mask_of(self, context: Context, stack: StackRecord, name: str) -> Mask:
+        """Return the mask of one resource for a caller, as `masks`. Reads the rows that it needs."""
+        return self._masks(context, stack, lambda: self._find_rows(stack))(name)
+
+    def _masks(self, context: Context, stack: StackRecord, find: Callable[[], FindRows]) -> Callable[[str], Mask]:
         shared = self.mask(stack)
         if context.may(EXPORT):
             return lambda _: shared
         hidden = cache(lambda: secrets_of(self._store, self._definitions, stack) if stack.sealed else [])
-        rows = cache(lambda: self._rows(stack))
-        return lambda name: Mask(lambda: [*hidden(), *self._secrets(stack, rows(), name)])
+        return lambda name: Mask(lambda: [*hidden(), *self._secrets(stack, find(), name)])
 
-    def _rows(self, stack: StackRecord) -> Rows:
-        found: defaultdict[str, list[ResourceRecord]] = defaultdict(list)
+    def _find_rows(self, stack: StackRecord) -> FindRows:
+        resources = self._store.resources
+        return lambda names: resources.of(stack.id) if names is None else resources.by_name(stack.id, sorted(names))
+
+    def _find_in_memory(self, stack: StackRecord) -> FindRows:
+        rows: defaultdict[str, list[ResourceRecord]] = defaultdict(list)
         for row in self._store.resources.of(stack.id):
-            found[row.name].append(row)
-        return found
+            rows[row.name].append(row)
+        return lambda names: [row for name in (rows if names is None else names) for row in rows.get(name, ())]
 
-    def _secrets(self, stack: StackRecord, rows: Rows, name: str) -> Iterator[Json]:
+    def _secrets(self, stack: StackRecord, find: FindRows, name: str) -> Iterator[Json]:
         """Yield the secrets of a resource, of those that it refers to, and of their nested stacks.
 
         A nested stack adds those of its resource in the parent stack.
         """
         resources = self.resources_of(stack)
-        todo, seen = [name] if name in rows else list(rows), set[str]()
-        while todo:
-            name = todo.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            for row in rows.get(name, ()):
-                todo.extend(row.requires)
+        rows, seen = find([name]) or find(None), {name}
+        while rows:
+            seen.update(row.name for row in rows)
+            for row in rows:
                 yield from _secrets_of(resources.make(row))
                 if issubclass(resources.type_of(row), StackResource):
                     yield from self._secrets_within(row.physical_id)
+            missing = {need for row in rows for need in row.requires} - seen
+            rows = find(missing) if missing else []
         above = None if stack.parent_id is None else self._store.stacks.get(stack.parent_id)
         if above is not None and stack.parent_resource is not None:
-            yield from self._secrets(above, self._rows(above), stack.parent_resource)
+            yield from self._secrets(above, self._find_rows(above), stack.parent_resource)
 
     def _secrets_within(self, stack_id: str | None) -> Iterator[Json]:
         nested = None if stack_id is None else self._store.stacks.get(stack_id)
@@ -125,7 +133,7 @@ class Reading:
         if row.verb not in READABLE:
             return {}
         resource = self.resources_of(stack).make(row)
-        mask = mask or self.masks(context, stack)(row.name)
+        mask = mask or self.mask_of(context, stack, row.name)
         secret = frozenset() if context.may(EXPORT) else resource.secret_attributes
         with hiding(mask):
             values = {
@@ -155,6 +163,16 @@ class Reading:
             told = {key: value for key, value in told.items() if key != AGENT}
         account = None if for_agent else resource.account
         return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
+
+    def required_by(self, stack: StackRecord, name: str) -> Sequence[str]:
+        """Return the names of the resources that require a resource directly, in the template's order, as Heat does.
+
+        Empty if the template can no longer be read because a type or a file has gone.
+        """
+        try:
+            return self._definitions.required_by(stack).get(name, ())
+        except HeatliteError:
+            return ()
 
     def nests(self, stack: StackRecord, row: ResourceRecord) -> bool:
         """Return True if the resource's object is a stack."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -38,6 +39,7 @@ class Definitions:
         self._weight = 0
         self._templates: OrderedDict[str, Template] = OrderedDict()
         self._within: WeakKeyDictionary[Definition, Nested] = WeakKeyDictionary()
+        self._required_by: WeakKeyDictionary[Definition, dict[str, list[str]]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def of(self, stack: StackRecord) -> Definition:
@@ -68,6 +70,18 @@ class Definitions:
         if known is None:
             known = self._within[definition] = examine(definition, self._types)[1]
             definition.refill()
+        return known
+
+    def required_by(self, stack: StackRecord) -> Mapping[str, Sequence[str]]:
+        """Map the names of resources to the names of those that require them directly."""
+        definition = self.of(stack)
+        known = self._required_by.get(definition)
+        if known is None:
+            known = {}
+            for name, resource in definition.resources.items():
+                for need in resource.requires:
+                    known.setdefault(need, []).append(name)
+            self._required_by[definition] = known
         return known
 
     def template(self, template_id: str) -> Template:
