@@ -20,6 +20,10 @@ from heatlite.store.admin.consistency import Inconsistency, inconsistencies
 from heatlite.store.admin.rotation import RotationResult, rotate, seal_tree
 from heatlite.store.database import engine_lock
 from heatlite.store.database.database import Database, Dialect
+from heatlite.store.healing.incidents import Incidents
+from heatlite.store.healing.observations import Observations
+from heatlite.store.healing.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
+from heatlite.store.healing.sources import HealthSources, HealthTokens
 from heatlite.store.listeners import Listeners
 from heatlite.store.nodes.node_actions import NodeActions
 from heatlite.store.nodes.nodes import Nodes, Orchestrations
@@ -76,6 +80,14 @@ class Store:
         self.playbooks = Playbooks(encryption)
         self.accounts = Accounts(encryption)
         self.stack_sizes = StackSizes(database)
+        self.health_sources = HealthSources(database)
+        self.health_tokens = HealthTokens(database)
+        self.observations = Observations(encryption)
+        self.incidents = Incidents(encryption)
+        self.healing_policies = HealingPolicies(database)
+        self.healing_scopes = HealingScopes(database)
+        self.repairs = Repairs(database)
+        self.healing_sweeps = HealingSweeps(database)
         self.migrations: Sequence[migrate.Migration] = ()
         """State of the migrations when the store was opened."""
 

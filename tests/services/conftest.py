@@ -19,7 +19,9 @@ from tests.databases import SERVERS, empty
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "unit" / "store"), str(TESTS / "migration")]
-pytest.register_assert_rewrite("store_behaviour", "sealing_behaviour", "growth_behaviour", "migration_behaviour")
+pytest.register_assert_rewrite(
+    "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "migration_behaviour"
+)
 
 
 @pytest.fixture(scope="session", params=list(SERVERS))

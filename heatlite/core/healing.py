@@ -1,0 +1,133 @@
+"""Words of the healing loop: states of incidents, results of reports, brakes, steps."""
+
+from enum import StrEnum
+
+
+class IncidentState(StrEnum):
+    """States of an incident, in their usual order."""
+
+    OBSERVED = "OBSERVED"
+    """There is evidence."""
+    CONFIRMED = "CONFIRMED"
+    """The evidence has stood long enough; the mark is pending."""
+    MARKED = "MARKED"
+    """The resource is CHECK_FAILED."""
+    PROPOSED = "PROPOSED"
+    """A plan waits for approval."""
+    REPAIRING = "REPAIRING"
+    """An action repairs it."""
+    SETTLING = "SETTLING"
+    """The repair succeeded; its effect is awaited."""
+    CLOSED = "CLOSED"
+
+
+OPEN_INCIDENTS = frozenset(IncidentState) - {IncidentState.CLOSED}
+
+
+class ClosedAs(StrEnum):
+    """Reasons why an incident was closed."""
+
+    RESOLVED = "resolved"
+    HEALED = "healed"
+    QUIET = "quiet"
+    """No report came while the repair settled."""
+    EXPIRED = "expired"
+    REPLACED_BY_UPDATE = "replaced_by_update"
+    GONE = "gone"
+    CLEARED = "cleared"
+
+
+class Word(StrEnum):
+    """The last word of a source about a key."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+    BLIND = "blind"
+    """The source cannot see its target."""
+
+
+class ReportResult(StrEnum):
+    """Results of a report."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated"
+    CLEARED = "cleared"
+    IGNORED = "ignored"
+    BLIND = "blind"
+    SUPPRESSED = "suppressed"
+    SUSPENDED = "suspended"
+    MUTED = "muted"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+    UNMAPPED = "unmapped"
+    AMBIGUOUS = "ambiguous"
+    CONTRADICTION = "contradiction"
+    INVALID = "invalid"
+    OVERFLOW = "overflow"
+
+
+class Mode(StrEnum):
+    """What a policy lets the loop do."""
+
+    OFF = "off"
+    """It marks only."""
+    PROPOSE = "propose"
+    """A plan waits for approval."""
+    AUTO = "auto"
+
+
+class StepKind(StrEnum):
+    """Kinds of repair."""
+
+    REBOOT = "reboot"
+    REBUILD = "rebuild"
+    REPLACE = "replace"
+
+
+class RepairResult(StrEnum):
+    """Results of a repair."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Brake(StrEnum):
+    """Reasons that hold an incident, in the order in which they are asked."""
+
+    MODE_OFF = "mode_off"
+    SOURCE_NOT_LISTED = "source_not_listed"
+    LOCKED = "locked"
+    STACK_SUSPENDED = "stack_suspended"
+    STACK_FAILED = "stack_failed"
+    SOURCE_BLIND = "source_blind"
+    STORM = "storm"
+    SCOPE_SUSPENDED = "scope_suspended"
+    BREAKER_OPEN = "breaker_open"
+    RESTRICTED = "restricted"
+    CANCELLED = "cancelled"
+    DISPUTED = "disputed"
+    CANNOT_LOOK = "cannot_look"
+    NO_CREDENTIAL = "no_credential"
+    NO_STEP = "no_step"
+    STALE_EVIDENCE = "stale_evidence"
+    BUSY = "busy"
+    IN_GRACE = "in_grace"
+    CONFIRMING = "confirming"
+    BELOW_MIN = "below_min"
+    WINDOW_CLOSED = "window_closed"
+    COOLDOWN = "cooldown"
+    RATE = "rate"
+    PARALLEL = "parallel"
+    SPREADS = "spreads"
+    AWAITING_APPROVAL = "awaiting_approval"
+
+
+PACE_BRAKES = frozenset({
+    Brake.BUSY, Brake.IN_GRACE, Brake.CONFIRMING, Brake.BELOW_MIN, Brake.WINDOW_CLOSED, Brake.COOLDOWN, Brake.RATE,
+    Brake.PARALLEL, Brake.SPREADS, Brake.AWAITING_APPROVAL,
+})  # fmt: skip
+"""Brakes that say "not now"."""
+
+STOP_BRAKES = frozenset(Brake) - PACE_BRAKES
+"""Brakes that say "do not trust this" or "not allowed". Their release needs new evidence."""

@@ -1,0 +1,1 @@
+"""The healing loop: from a report to a repair, with brakes."""

@@ -1,0 +1,61 @@
+"""Reports of monitoring systems, as all formats are read into, and what came of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heatlite.core.healing import ReportResult, Word
+
+API, CHECK = "api", "check"
+"""Sources of marks by request and of failed checks. A policy has to name them, and their incidents do not expire."""
+
+DEFAULT_SOURCES = ("alertmanager", "grafana", "aodh", "generic")
+"""Sources that each project has without configuration."""
+
+DEFAULT_TTL = 21600
+"""Seconds without a report after which an incident expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One alert in one request."""
+
+    key: str
+    """The same for a problem and its end."""
+    word: Word
+    starts_at: float | None = None
+    """Begin of the episode; None: the report joins the open one, or opens one at receipt."""
+    physical_id: str | None = None
+    stack: str | None = None
+    """Name or id of a stack."""
+    resource: str | None = None
+    """Name, or path below the stack."""
+    summary: str = ""
+    """Text of the mark, without control characters, at most 255 characters."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A slot, and the object that fills it now."""
+
+    root_id: str
+    stack_id: str
+    stack_name: str
+    path: str
+    """Names from the root to the resource: ``web/2/server``."""
+    member: str
+    scope: str
+    resource_id: str
+    physical_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one report."""
+
+    index: int
+    key: str
+    result: ReportResult
+    incident: str | None = None
+    target: Target | None = None
+    detail: str = ""

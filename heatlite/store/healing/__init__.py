@@ -1,0 +1,1 @@
+"""Sources of reports, observations, incidents, policies and repairs."""

@@ -1,0 +1,200 @@
+"""Incidents."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+
+from heatlite.core.healing import Brake, ClosedAs, IncidentState
+from heatlite.core.json import dump
+from heatlite.store.batch import Table
+from heatlite.store.database.database import Row, Value
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.healing.observations import open_key
+from heatlite.store.healing.records import HistoryLine, IncidentRecord
+from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables import Incident
+
+_NAMES = tuple(field.name for field in fields(IncidentRecord) if field.name != "id")
+_COLUMNS = (*_NAMES, "open_key", "object_digest")
+_CLOSED = str(IncidentState.CLOSED)
+_BEFORE_REPAIR = tuple(
+    str(state)
+    for state in (IncidentState.OBSERVED, IncidentState.CONFIRMED, IncidentState.MARKED, IncidentState.PROPOSED)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentQuery:
+    """Filters of a list of incidents."""
+
+    state: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    stack_id: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    closed_as: tuple[str, ...] = ()
+    limit: int | None = None
+    marker: str | None = None
+
+
+class Incidents:
+    """Incidents. Each method is one statement, or one per `IN_LIMIT` rows."""
+
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._database = encryption.database
+        self._table = Table(encryption, Incident, _COLUMNS, key="id", fixed=())
+
+    def insert_many(self, records: Sequence[IncidentRecord]) -> None:
+        """Add incidents. Raises Duplicate for a second open one of a slot and a source."""
+        self._table.insert([_row(record) for record in records])
+
+    def move(self, record: IncidentRecord) -> bool:
+        """Write an incident that was read in the version of the record, and count the version.
+
+        Returns False if it has changed since; nothing is written then.
+        """
+        columns = [self._database.quote(name) for name in _COLUMNS]
+        sql = f"UPDATE incident SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ? AND version = ?"
+        values = dict(zip((*_COLUMNS, "id"), _row(record), strict=True))
+        values["version"] = record.version + 1
+        return self._database.write(sql, (*values.values(), record.version)) == 1
+
+    def note_reports(self, incident_ids: Sequence[str], now: float) -> None:
+        """Count a report for each incident. One that awaits evidence has it now, and is due."""
+        for some in chunks(incident_ids):
+            self._database.write(
+                "UPDATE incident SET due = CASE WHEN evidence_since IS NULL OR state = 'OBSERVED' THEN ? ELSE due END,"
+                " evidence_since = COALESCE(evidence_since, ?), last_report_at = ?, reports = reports + 1,"
+                f" version = version + 1 WHERE id IN ({marks(some)}) AND state <> '{_CLOSED}'",
+                (now, now, now, *some),
+            )
+
+    def wake(self, incident_ids: Sequence[str], now: float) -> None:
+        """Make open incidents due."""
+        for some in chunks(incident_ids):
+            self._database.write(
+                f"UPDATE incident SET due = ?, version = version + 1 WHERE id IN ({marks(some)})"
+                f" AND state <> '{_CLOSED}'",
+                (now, *some),
+            )
+
+    def demand_evidence(self, now: float, root_id: str | None = None, source: tuple[str, str] | None = None) -> None:
+        """Let only later reports count for the incidents that await a repair: of a tree, a source, or all.
+
+        `source` is the project and the name of a source.
+        """
+        sql = (
+            "UPDATE incident SET evidence_after = ?, evidence_since = NULL, reports = 0, due = ?, version = version + 1"
+            f" WHERE state IN ({marks(_BEFORE_REPAIR)})"
+        )
+        values: list[Value] = [now, now, *_BEFORE_REPAIR]
+        if root_id is not None:
+            sql, values = f"{sql} AND root_id = ?", [*values, root_id]
+        if source is not None:
+            sql, values = f"{sql} AND project = ? AND source = ?", [*values, *source]
+        self._database.write(sql, values)
+
+    def get(self, incident_id: str) -> IncidentRecord | None:
+        """Return an incident."""
+        found = self._select("WHERE id = ?", (incident_id,))
+        return found[0] if found else None
+
+    def due_roots(self, now: float, limit: int) -> list[str]:
+        """Return the roots of the incidents that are due longest, each once."""
+        rows = self._database.read("SELECT root_id FROM incident WHERE due <= ? ORDER BY due LIMIT ?", (now, limit))
+        return list(dict.fromkeys(root_id for (root_id,) in rows))
+
+    def open_of_root(self, root_id: str) -> list[IncidentRecord]:
+        """Return the open incidents of a tree, oldest first."""
+        return self._select("WHERE root_id = ? AND state <> ? ORDER BY created_at, id", (root_id, _CLOSED))
+
+    def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> list[IncidentRecord]:
+        """Return the open incidents of slots: root, path and source of each."""
+        found: list[IncidentRecord] = []
+        for some in chunks([open_key(*slot) for slot in slots]):
+            found += self._select(f"WHERE open_key IN ({marks(some)})", some)
+        return found
+
+    def of_object(self, project: str, physical_id: str) -> list[IncidentRecord]:
+        """Return the incidents of an object, newest first."""
+        rest = "WHERE project = ? AND object_digest = ? ORDER BY created_at DESC"
+        return self._select(rest, (project, digest(physical_id)))
+
+    def count_open(self, project: str) -> int:
+        """Return the number of open incidents of a project."""
+        rest = "SELECT COUNT(*) FROM incident WHERE project = ? AND state <> ?"
+        ((number,),) = self._database.read(rest, (project, _CLOSED))
+        return int(number)
+
+    def count_slots(self, project: str, source: str, since: float, only_open: bool) -> int:
+        """Return the number of slots in which a source has opened incidents since a moment."""
+        sql = (
+            "SELECT COUNT(*) FROM (SELECT DISTINCT root_id, path FROM incident"
+            " WHERE project = ? AND source = ? AND created_at >= ?"
+        )
+        sql += f" AND state <> '{_CLOSED}') AS slots" if only_open else ") AS slots"
+        ((number,),) = self._database.read(sql, (project, source, since))
+        return int(number)
+
+    def count_by_state(self) -> dict[str, int]:
+        """Return the number of open incidents by state."""
+        sql = "SELECT state, COUNT(*) FROM incident WHERE due IS NOT NULL GROUP BY state"
+        return dict(self._database.read(sql))
+
+    def page(self, project: str, query: IncidentQuery) -> list[IncidentRecord]:
+        """Return a page of a project's incidents, newest first."""
+        rest, values = "WHERE project = ?", [project]
+        for name in ("state", "source", "stack_id", "path", "closed_as"):
+            wanted: tuple[str, ...] = getattr(query, name)
+            if wanted:
+                rest, values = f"{rest} AND {name} IN ({marks(wanted)})", [*values, *wanted]
+        parameters: list[Value] = [*values]
+        marker = None if query.marker is None else self.get(query.marker)
+        if marker is not None:
+            rest += " AND (created_at < ? OR created_at = ? AND id < ?)"
+            parameters += [marker.created_at, marker.created_at, marker.id]
+        rest += " ORDER BY created_at DESC, id DESC"
+        if query.limit is not None:
+            rest, parameters = f"{rest} LIMIT ?", [*parameters, query.limit]
+        return self._select(rest, parameters)
+
+    def older_than(self, moment: float, limit: int) -> list[str]:
+        """Return the ids of incidents that were closed before a moment."""
+        sql = "SELECT id FROM incident WHERE closed_at < ? ORDER BY closed_at LIMIT ?"
+        return [number for (number,) in self._database.read(sql, (moment, limit))]
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove incidents."""
+        self._table.delete(ids)
+
+    def _select(self, rest: str, values: Sequence[Value]) -> list[IncidentRecord]:
+        return [_record(row) for row in self._table.select(rest, values)]
+
+
+def digest(physical_id: str) -> str:
+    """Return the digest by which the incidents of an object are found."""
+    return hashlib.sha256(physical_id.encode()).hexdigest()
+
+
+def _row(record: IncidentRecord) -> tuple[Value, ...]:
+    values = {name: getattr(record, name) for name in _NAMES}
+    for name in ("state", "needs_resolved", "reason", "closed_as"):
+        values[name] = None if values[name] is None else str(values[name])
+    values["also"] = dump([str(brake) for brake in record.also])
+    values["history"] = dump([astuple(line) for line in record.history])
+    is_open = record.state is not IncidentState.CLOSED
+    slot = open_key(record.root_id, record.path, record.source) if is_open else None
+    return (*values.values(), slot, digest(record.physical_id), record.id)
+
+
+def _record(row: Row) -> IncidentRecord:
+    values = dict(zip((*_COLUMNS, "id"), row, strict=True))
+    del values["open_key"], values["object_digest"]
+    values["state"] = IncidentState(values["state"])
+    for name in ("needs_resolved", "reason"):
+        values[name] = None if values[name] is None else Brake(values[name])
+    values["closed_as"] = None if values["closed_as"] is None else ClosedAs(values["closed_as"])
+    values["also"] = tuple(Brake(brake) for brake in json.loads(values["also"]))
+    values["history"] = tuple(HistoryLine(*line) for line in json.loads(values["history"]))
+    values["is_marked"] = bool(values["is_marked"])
+    return IncidentRecord(**values)

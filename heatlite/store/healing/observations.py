@@ -1,0 +1,124 @@
+"""Observations: episodes of keys."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from heatlite.core.healing import Word
+from heatlite.core.json import canonical
+from heatlite.store.batch import Table
+from heatlite.store.database.database import Row, Value
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.healing.records import ObservationRecord
+from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.tables import Observation
+
+_MUTABLE = (
+    "last_seen", "reports", "word", "open_key", "incident_id", "root_id", "path", "muted_for", "summary", "ended_at",
+)  # fmt: skip
+_FIXED = ("project", "source", "key", "starts_at", "first_seen")
+
+
+def open_key(*parts: str) -> str:
+    """Return the digest that keeps one open row for the parts."""
+    return hashlib.sha256(canonical(parts).encode()).hexdigest()
+
+
+class Observations:
+    """Observations. Each method is one statement, or one per `IN_LIMIT` rows."""
+
+    def __init__(self, encryption: FieldEncryption) -> None:
+        self._database = encryption.database
+        self._table = Table(encryption, Observation, _MUTABLE, key="id", fixed=_FIXED)
+
+    def insert_many(self, records: Sequence[ObservationRecord]) -> None:
+        """Add episodes. Raises Duplicate for a known episode, and for a second open one of a key."""
+        self._table.insert([_row(record) for record in records])
+
+    def save_many(self, records: Sequence[ObservationRecord]) -> None:
+        """Write existing episodes."""
+        self._table.update([_row(record) for record in records])
+
+    def open(self, project: str, source: str, keys: Iterable[str]) -> dict[str, ObservationRecord]:
+        """Return the open episodes of the keys, by key."""
+        digests = [open_key(project, source, key) for key in dict.fromkeys(keys)]
+        found: list[ObservationRecord] = []
+        for some in chunks(digests):
+            found += map(_record, self._table.select(f"WHERE open_key IN ({marks(some)})", some))
+        return {record.key: record for record in found}
+
+    def at(self, project: str, source: str, keys: Sequence[str]) -> list[ObservationRecord]:
+        """Return all episodes of the keys, earliest first."""
+        found: list[ObservationRecord] = []
+        column = self._database.quote("key")
+        for some in chunks(keys):
+            rest = f"WHERE project = ? AND source = ? AND {column} IN ({marks(some)}) ORDER BY starts_at"
+            found += map(_record, self._table.select(rest, (project, source, *some)))
+        return found
+
+    def of_incidents(self, incident_ids: Sequence[str]) -> list[ObservationRecord]:
+        """Return the episodes of incidents, earliest first."""
+        found: list[ObservationRecord] = []
+        for some in chunks(incident_ids):
+            rest = f"WHERE incident_id IN ({marks(some)}) ORDER BY first_seen, id"
+            found += map(_record, self._table.select(rest, some))
+        return found
+
+    def blind(self, project: str, source: str) -> list[ObservationRecord]:
+        """Return the open episodes in which the source cannot see."""
+        rest = "WHERE project = ? AND source = ? AND word = ? AND open_key IS NOT NULL"
+        return [_record(row) for row in self._table.select(rest, (project, source, str(Word.BLIND)))]
+
+    def older_than(self, moment: float, limit: int) -> list[str]:
+        """Return the ids of episodes that ended before a moment."""
+        sql = "SELECT id FROM observation WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
+        return [number for (number,) in self._database.read(sql, (moment, limit))]
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove episodes."""
+        self._table.delete(ids)
+
+
+def _row(record: ObservationRecord) -> tuple[Value, ...]:
+    return (
+        record.last_seen,
+        record.reports,
+        str(record.word),
+        open_key(record.project, record.source, record.key) if record.is_open else None,
+        record.incident_id,
+        record.root_id,
+        record.path,
+        record.muted_for,
+        record.summary,
+        record.ended_at,
+        record.id,
+        record.project,
+        record.source,
+        record.key,
+        record.starts_at,
+        record.first_seen,
+    )
+
+
+def _record(row: Row) -> ObservationRecord:
+    (
+        last_seen, reports, word, key_digest, incident_id, root_id, path, muted_for, summary, ended_at, identifier,
+        project, source, key, starts_at, first_seen,
+    ) = row  # fmt: skip
+    return ObservationRecord(
+        identifier,
+        project,
+        source,
+        key,
+        starts_at,
+        first_seen,
+        last_seen,
+        reports,
+        Word(word),
+        key_digest is not None,
+        incident_id,
+        root_id,
+        path,
+        muted_for,
+        summary,
+        ended_at,
+    )

@@ -1,0 +1,167 @@
+"""Policies, scopes and repairs of trees, and the time of the last sweep."""
+
+import json
+from collections.abc import Sequence
+
+import peewee
+
+from heatlite.core.healing import RepairResult, StepKind
+from heatlite.core.json import dump
+from heatlite.store.database.database import Database, Row
+from heatlite.store.healing.incidents import digest
+from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, RepairRecord
+from heatlite.store.tables import HealingPolicy, HealingScope, HealingSweep, Repair
+
+_REPAIR = (
+    Repair.id,
+    Repair.incident_id,
+    Repair.root_id,
+    Repair.scope,
+    Repair.member,
+    Repair.path,
+    Repair.step,
+    Repair.position,
+    Repair.action_id,
+    Repair.begun_at,
+    Repair.ended_at,
+    Repair.result,
+    Repair.settles_until,
+    Repair.is_failure,
+)
+
+
+class HealingPolicies:
+    """Policies by root stack."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, root_id: str) -> HealingPolicyRecord | None:
+        """Return the policy of a root stack; None: the defaults."""
+        columns = (
+            HealingPolicy.root_id,
+            HealingPolicy.document,
+            HealingPolicy.version,
+            HealingPolicy.updated_by,
+            HealingPolicy.updated_at,
+        )
+        for row in self._database.select(HealingPolicy.select(*columns).where(HealingPolicy.root_id == root_id)):
+            return HealingPolicyRecord(row[0], json.loads(row[1]), *row[2:])
+        return None
+
+    def put(self, record: HealingPolicyRecord) -> None:
+        """Store the policy of a root stack. Call with the stack row locked."""
+        changed = {
+            "document": dump(record.document),
+            "version": record.version,
+            "updated_by": record.updated_by,
+            "updated_at": record.updated_at,
+        }
+        mine = HealingPolicy.root_id == record.root_id
+        if self._database.change(HealingPolicy.update(changed).where(mine)) == 0:
+            self._database.change(HealingPolicy.insert(root_id=record.root_id, **changed))
+
+    def delete(self, root_id: str) -> bool:
+        """Remove the policy of a root stack. Returns whether it existed."""
+        return self._database.change(HealingPolicy.delete().where(HealingPolicy.root_id == root_id)) == 1
+
+
+class HealingScopes:
+    """Scopes of trees. A scope without a row has never failed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_root(self, root_id: str) -> dict[str, HealingScopeRecord]:
+        """Return the scopes of a tree by name."""
+        columns = (
+            HealingScope.root_id,
+            HealingScope.scope,
+            HealingScope.open_since,
+            HealingScope.is_suspended,
+            HealingScope.failures,
+        )
+        rows = self._database.select(HealingScope.select(*columns).where(HealingScope.root_id == root_id))
+        found = [
+            HealingScopeRecord(root, scope, since, bool(held), failures) for root, scope, since, held, failures in rows
+        ]
+        return {record.scope: record for record in found}
+
+    def save(self, record: HealingScopeRecord) -> None:
+        """Write a scope. Call with the root's row locked."""
+        changed = {
+            "open_since": record.open_since,
+            "is_suspended": record.is_suspended,
+            "failures": record.failures,
+        }
+        key = digest(record.scope)
+        mine = (HealingScope.root_id == record.root_id) & (HealingScope.scope_digest == key)
+        row = {"root_id": record.root_id, "scope_digest": key, "scope": record.scope, **changed}
+        if self._database.change(HealingScope.insert(row).on_conflict_ignore()) == 0:
+            self._database.change(HealingScope.update(changed).where(mine))
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return the numbers of scopes: all with a row, open, suspended."""
+        is_open = peewee.fn.SUM(peewee.Case(None, [(HealingScope.open_since.is_null(False), 1)], 0))
+        held = peewee.fn.SUM(peewee.Case(None, [(HealingScope.is_suspended == True, 1)], 0))  # noqa: E712
+        query = HealingScope.select(peewee.fn.COUNT(HealingScope.root_id), is_open, held)
+        ((number, opened, suspended),) = self._database.select(query)
+        return int(number), int(opened or 0), int(suspended or 0)
+
+
+class Repairs:
+    """Repairs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, record: RepairRecord) -> None:
+        """Add a repair."""
+        row = {column.name: getattr(record, column.name) for column in _REPAIR}
+        self._database.change(Repair.insert(row))
+
+    def save(self, record: RepairRecord) -> None:
+        """Write the end of a repair."""
+        names = ("ended_at", "result", "settles_until", "is_failure")
+        self._database.change(
+            Repair.update({name: getattr(record, name) for name in names}).where(Repair.id == record.id)
+        )
+
+    def of_root(self, root_id: str, since: float) -> list[RepairRecord]:
+        """Return the repairs of a tree that were begun since a moment or have not ended, earliest first."""
+        recent = (Repair.begun_at >= since) | Repair.ended_at.is_null()
+        query = Repair.select(*_REPAIR).where((Repair.root_id == root_id) & recent)
+        return [_repair(row) for row in self._database.select(query.order_by(Repair.begun_at, Repair.id))]
+
+    def of_incidents(self, incident_ids: Sequence[str]) -> list[RepairRecord]:
+        """Return the repairs of incidents, earliest first."""
+        query = Repair.select(*_REPAIR).where(Repair.incident_id.in_(incident_ids))
+        return [_repair(row) for row in self._database.select(query.order_by(Repair.begun_at, Repair.id))]
+
+
+class HealingSweeps:
+    """The time of the last sweep."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def last(self) -> float | None:
+        """Return the time of the last sweep of any engine; None: there was none."""
+        for (swept_at,) in self._database.select(HealingSweep.select(HealingSweep.swept_at)):
+            return float(swept_at)
+        return None
+
+    def swept(self, now: float, before: float | None) -> bool:
+        """Note a sweep after that of the time `before`. Returns False if another engine was faster."""
+        if before is None:
+            return self._database.change(HealingSweep.insert(id=1, swept_at=now).on_conflict_ignore()) == 1
+        update = HealingSweep.update(swept_at=now).where((HealingSweep.id == 1) & (HealingSweep.swept_at == before))
+        return self._database.change(update) == 1
+
+
+def _repair(row: Row) -> RepairRecord:
+    values = dict(zip((column.name for column in _REPAIR), row, strict=True))
+    values["step"] = StepKind(values["step"])
+    values["result"] = None if values["result"] is None else RepairResult(values["result"])
+    values["is_failure"] = bool(values["is_failure"])
+    return RepairRecord(**values)

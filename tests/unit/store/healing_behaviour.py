@@ -1,0 +1,184 @@
+"""Rows of the healing loop, on every database. Test modules take these tests over; they bring `store`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, StepKind, Word
+from heatlite.store.errors import Duplicate
+from heatlite.store.healing.incidents import IncidentQuery
+from heatlite.store.healing.records import (
+    HealingPolicyRecord,
+    HealingScopeRecord,
+    HealthSourceRecord,
+    HealthTokenRecord,
+    HistoryLine,
+    IncidentRecord,
+    ObservationRecord,
+    RepairRecord,
+)
+from heatlite.store.store import Store
+
+__all__: list[str] = []
+"""Every test of this module, for `import *`."""
+
+
+def everywhere(test: Callable[..., None]) -> Callable[..., None]:
+    __all__.append(test.__name__)
+    return test
+
+
+def an_incident(name: str = "one", path: str = "web/0/server", source: str = "alertmanager") -> IncidentRecord:
+    return IncidentRecord(
+        name, "acme", source, "root", "stack", path, "web/0", "web", "row", "vm-1", IncidentState.OBSERVED, 1.0, 1.0,
+        due=1.0, evidence_since=1.0,
+    )  # fmt: skip
+
+
+def an_observation(name: str = "one", key: str = "k", starts_at: float = 1.0) -> ObservationRecord:
+    return ObservationRecord(name, "acme", "alertmanager", key, starts_at, 1.0, 1.0)
+
+
+@everywhere
+def test_an_incident_is_read_as_it_was_written(store: Store) -> None:
+    full = replace(
+        an_incident(), evidence_since=2.0, ttl=60, is_marked=True, needs_resolved=Brake.CANCELLED, action_id="action",
+        reason=Brake.LOCKED, also=(Brake.STORM, Brake.BUSY), history=(HistoryLine(1.0, "OBSERVED", "MARKED", "x"),),
+        closed_as=ClosedAs.HEALED, closed_at=3.0, settles_until=4.0, plan_digest="d", summary="text",
+    )  # fmt: skip
+    with store.transaction():
+        store.incidents.insert_many([full, an_incident("two", "db")])
+    assert store.incidents.get("one") == full
+    assert store.incidents.open_of_root("root") == [full, an_incident("two", "db")]
+    assert store.incidents.open_of_slots([("root", "db", "alertmanager")]) == [an_incident("two", "db")]
+    assert {one.id for one in store.incidents.of_object("acme", "vm-1")} == {"one", "two"}
+    assert [one.id for one in store.incidents.page("acme", IncidentQuery(path=("db",)))] == ["two"]
+    assert [one.id for one in store.incidents.page("acme", IncidentQuery(limit=1))] == ["two"]
+    assert [one.id for one in store.incidents.page("acme", IncidentQuery(marker="two"))] == ["one"]
+    assert store.incidents.count_by_state() == {"OBSERVED": 2}
+
+
+@everywhere
+def test_a_slot_and_a_source_have_one_open_incident(store: Store) -> None:
+    with store.transaction():
+        store.incidents.insert_many([an_incident()])
+    with pytest.raises(Duplicate), store.transaction():
+        store.incidents.insert_many([an_incident("two")])
+    closed = replace(an_incident(), state=IncidentState.CLOSED, due=None, closed_at=5.0)
+    with store.transaction():
+        assert store.incidents.move(closed)
+        store.incidents.insert_many([an_incident("two")])
+    assert [one.id for one in store.incidents.open_of_root("root")] == ["two"]
+    assert store.incidents.older_than(6.0, 10) == ["one"]
+
+
+@everywhere
+def test_a_move_of_an_earlier_version_changes_nothing(store: Store) -> None:
+    with store.transaction():
+        store.incidents.insert_many([an_incident()])
+    with store.transaction():
+        store.incidents.note_reports(["one"], 9.0)
+    with store.transaction():
+        assert not store.incidents.move(replace(an_incident(), state=IncidentState.CONFIRMED))
+    noted = replace(an_incident(), reports=2, last_report_at=9.0, due=9.0, version=1)
+    assert store.incidents.get("one") == noted
+    with store.transaction():
+        assert store.incidents.move(replace(noted, state=IncidentState.CONFIRMED))
+    assert store.incidents.get("one") == replace(noted, state=IncidentState.CONFIRMED, version=2)
+
+
+@everywhere
+def test_evidence_that_is_demanded_comes_with_the_next_report(store: Store) -> None:
+    marked = replace(an_incident(), state=IncidentState.MARKED)
+    settling = replace(an_incident("two", "db"), state=IncidentState.SETTLING)
+    with store.transaction():
+        store.incidents.insert_many([marked, settling])
+        store.incidents.demand_evidence(5.0, source=("acme", "grafana"))
+        store.incidents.demand_evidence(6.0, root_id="root")
+    stale = replace(marked, evidence_after=6.0, evidence_since=None, reports=0, due=6.0, version=1)
+    assert store.incidents.open_of_root("root") == [stale, settling]
+    with store.transaction():
+        store.incidents.note_reports(["one"], 7.0)
+    found = store.incidents.get("one")
+    assert found == replace(stale, evidence_since=7.0, last_report_at=7.0, reports=1, due=7.0, version=2)
+    assert store.incidents.due_roots(7.0, 100) == ["root"]
+    assert store.incidents.due_roots(0.5, 100) == []
+
+
+@everywhere
+def test_slots_are_counted_once(store: Store) -> None:
+    closed = replace(an_incident("three", "c"), state=IncidentState.CLOSED)
+    with store.transaction():
+        store.incidents.insert_many([an_incident(), an_incident("two", "db"), closed])
+    assert store.incidents.count_slots("acme", "alertmanager", 0.0, only_open=False) == 3
+    assert store.incidents.count_slots("acme", "alertmanager", 0.0, only_open=True) == 2
+    assert store.incidents.count_slots("acme", "alertmanager", 1.5, only_open=False) == 0
+    assert store.incidents.count_open("acme") == 2
+
+
+@everywhere
+def test_a_key_has_one_open_episode(store: Store) -> None:
+    first = an_observation()
+    with store.transaction():
+        store.observations.insert_many([first])
+    with pytest.raises(Duplicate), store.transaction():
+        store.observations.insert_many([an_observation("two", starts_at=2.0)])
+    ended = replace(
+        first, is_open=False, word=Word.RESOLVED, ended_at=2.0, incident_id="i", muted_for="vm", root_id="r"
+    )
+    later = replace(an_observation("two", starts_at=2.0), word=Word.BLIND)
+    with store.transaction():
+        store.observations.save_many([ended])
+        store.observations.insert_many([later])
+    assert store.observations.open("acme", "alertmanager", ["k", "l"]) == {"k": later}
+    assert store.observations.at("acme", "alertmanager", ["k"]) == [ended, later]
+    assert store.observations.of_incidents(["i"]) == [ended]
+    assert store.observations.blind("acme", "alertmanager") == [later]
+    assert store.observations.older_than(3.0, 10) == ["one"]
+
+
+@everywhere
+def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_written(store: Store) -> None:
+    source = HealthSourceRecord("acme", "mine", {"ttl": 60}, 1.0, None, 2.0, ({"result": "stale"},))
+    token = HealthTokenRecord("t", "acme", "am", "d" * 64, None, "ann", 1.0)
+    policy = HealingPolicyRecord("root", {"mode": "auto"}, 1, "ann", 1.0)
+    scope = HealingScopeRecord("root", "type:OS::Nova::Server", 1.0, True, 2)
+    repair = RepairRecord("r", "i", "root", "web", "web/0", "web/0/s", StepKind.REPLACE, 0, "action", 1.0)
+    with store.transaction():
+        store.health_sources.save(source)
+        store.health_tokens.insert(token)
+        store.healing_policies.put(policy)
+        store.healing_scopes.save(replace(scope, failures=0))
+        store.healing_scopes.save(scope)
+        store.repairs.insert(repair)
+    assert store.health_sources.get("acme", "mine") == source
+    assert store.health_tokens.by_digest("d" * 64) == token
+    assert store.healing_policies.get("root") == policy
+    assert store.healing_scopes.of_root("root") == {scope.scope: scope}
+    assert store.healing_scopes.counts() == (1, 1, 1)
+    assert store.repairs.of_root("root", 5.0) == [repair]
+    ended = replace(repair, ended_at=2.0, result=RepairResult.FAILED, is_failure=True)
+    with store.transaction():
+        store.repairs.save(ended)
+        store.healing_policies.put(replace(policy, version=2))
+    assert store.repairs.of_root("root", 5.0) == []
+    assert store.repairs.of_incidents(["i"]) == [ended]
+    assert store.healing_policies.get("root") == replace(policy, version=2)
+
+
+@everywhere
+def test_one_engine_begins_a_storm_and_one_notes_a_sweep(store: Store) -> None:
+    with store.transaction():
+        assert store.health_sources.set_storm("acme", "grafana", 5.0)
+        assert not store.health_sources.set_storm("acme", "grafana", 6.0)
+        assert [one.storm_since for one in store.health_sources.storms()] == [5.0]
+        assert store.health_sources.set_storm("acme", "grafana", None)
+        assert store.health_sources.storms() == []
+    with store.transaction():
+        assert store.healing_sweeps.last() is None
+        assert store.healing_sweeps.swept(1.0, None)
+        assert not store.healing_sweeps.swept(2.0, None)
+        assert store.healing_sweeps.swept(3.0, 1.0)
+        assert not store.healing_sweeps.swept(4.0, 1.0)
+    assert store.healing_sweeps.last() == 3.0

@@ -1,0 +1,3 @@
+"""Rows of the healing loop, on SQLite."""
+
+from healing_behaviour import *  # noqa: F403
