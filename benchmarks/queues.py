@@ -31,7 +31,7 @@ def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
     """Our dispatcher: Celery, and a thread of its own for sending."""
     from heatlite.core.config import Settings
     from heatlite.core.status import Kind
-    from heatlite.engine.dispatch.distributed import Distributed
+    from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.store.records import Announcement
 
     class Worker:
@@ -41,7 +41,7 @@ def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
         def wake(self) -> None:
             pass
 
-    dispatcher = Distributed(Settings("sqlite:///unused", queue_prefix=prefix), broker)
+    dispatcher = CeleryDispatcher(Settings("sqlite:///unused", queue_prefix=prefix), broker)
     if take is not None:
         dispatcher.attach(Worker(take))
     return lambda name: dispatcher.announce(Announcement(name, Kind.STACK, None, True))
@@ -51,12 +51,12 @@ def celery(broker: str, prefix: str, _take: Take | None) -> Send:
     """Celery's own call, which sends before it returns; received as by `heatlite`."""
     from heatlite.core.config import Settings
     from heatlite.core.status import Kind
-    from heatlite.engine.dispatch.distributed import Distributed
+    from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.store.records import Announcement
 
     if _take is not None:
         return heatlite(broker, prefix, _take)
-    dispatcher = Distributed(Settings("sqlite:///unused", queue_prefix=prefix), broker)
+    dispatcher = CeleryDispatcher(Settings("sqlite:///unused", queue_prefix=prefix), broker)
     return lambda name: dispatcher._send(Announcement(name, Kind.STACK, None, True))
 
 

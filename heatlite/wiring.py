@@ -27,7 +27,7 @@ from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.dispatch import Dispatcher
-from heatlite.engine.dispatch.local import Local
+from heatlite.engine.dispatch.local import LocalDispatcher
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
 from heatlite.engine.operations.action_signals import ActionSignals
@@ -71,7 +71,7 @@ from heatlite.store.store import Store
 from heatlite.template.constraints import looked_up
 
 if TYPE_CHECKING:
-    from heatlite.engine.dispatch.distributed import Distributed
+    from heatlite.engine.dispatch.distributed import CeleryDispatcher
 
 log = logging.getLogger(__name__)
 
@@ -171,9 +171,17 @@ def embedded(settings: Settings, url: str | None = None, clock: Clock | None = N
             store.orchestrations.expire_all()
     components = _components(settings, store, clock)
     dispatcher = _dispatcher(settings)
-    share = dispatcher.share
     due = (components.maintenance.expire_locks, components.schedule.sweep)
-    worker = Worker(store, components.engine_services, clock, settings, components.definitions, due, meter, share)
+    worker = Worker(
+        store,
+        components.engine_services,
+        clock,
+        settings,
+        components.definitions,
+        due,
+        meter,
+        dispatcher.claim_filter,
+    )
     sinks = Sinks(store, clock, settings.webhook_hosts, components.types.installation.event_sinks)
     deployments = Deployments(store, clock, components.ledger, components.signals)
     orchestrator = Orchestrator(store, clock, settings, components.agents, components.ledger, deployments)
@@ -211,19 +219,19 @@ def _dispatcher(settings: Settings) -> Dispatcher:
     Raises BadSetting, MissingLibrary.
     """
     if settings.broker is None:
-        dispatcher: Dispatcher = Local()
+        dispatcher: Dispatcher = LocalDispatcher()
     else:
         dispatcher = distributed()(settings, settings.broker)
     return dispatcher
 
 
-def distributed() -> "type[Distributed]":
+def distributed() -> "type[CeleryDispatcher]":
     """Return the dispatcher class for several processes. Raises MissingLibrary."""
     try:
-        from heatlite.engine.dispatch.distributed import Distributed
+        from heatlite.engine.dispatch.distributed import CeleryDispatcher
     except ImportError as error:
         raise MissingLibrary(setting="broker", library=error.name, extra="distributed") from error
-    return Distributed
+    return CeleryDispatcher
 
 
 def installed_types(settings: Settings) -> Registry:

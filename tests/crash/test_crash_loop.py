@@ -23,7 +23,7 @@ __all__ = ["place", "victims"]
 LIMIT = 2
 REASON = (
     "Taken over 2 times without progress: each engine that carried it out ended or froze."
-    " Mend what ends it, then retry the stack or delete it."
+    " Fix the cause, then retry or delete the stack."
 )
 
 

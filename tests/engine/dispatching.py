@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from heatlite.core.config import Settings
-from heatlite.engine.dispatch import Called, Dispatcher
+from heatlite.engine.dispatch import Dispatcher, WorkerPort
 from heatlite.store.records import Announcement
 from tests.brokers import broker
 
@@ -25,12 +25,12 @@ class Relay:
     may be."""
 
     def __init__(self) -> None:
-        self._worker: Called | None = None
+        self._worker: WorkerPort | None = None
         self._thread: ThreadPoolExecutor | None = None
         """Ends with the engine, and with it the thread's connection to the engine's database."""
         self._lock = threading.Lock()
 
-    def begin(self, worker: Called) -> None:
+    def begin(self, worker: WorkerPort) -> None:
         with self._lock:
             self._worker, self._thread = worker, ThreadPoolExecutor(1, "hint")
 
@@ -70,7 +70,7 @@ class Kept:
         elif self._is_open:
             (self._work if self._has_worker else self._requests).announce(announcement)
 
-    def attach(self, worker: Called) -> None:
+    def attach(self, worker: WorkerPort) -> None:
         self._has_worker = True
         self._relay.begin(worker)
 

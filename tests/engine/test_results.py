@@ -95,7 +95,7 @@ class TestAgain:
         assert pauses(engine, action) == [1, 2, 4]
         assert (done.status, done.retries, done.attempt) == (ActionStatus.FAILED, LIMIT, LIMIT + 1)
         assert done.deadline == action.deadline
-        assert done.status_reason.startswith("Begun 4 times, always in vain: A nested stack has another action already")
+        assert done.status_reason.startswith("Failed 4 times: A nested stack has another action already")
         assert (done.outputs.result, done.outputs.error) == (Result.ERROR, done.status_reason)
         assert (state(stack.verb, stack.status), stack.status_reason) == ("UPDATE_FAILED", done.status_reason)
         why = [move.reason for move in engine.store.actions.history(action.id) if move.after is ActionStatus.READY]

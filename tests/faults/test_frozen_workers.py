@@ -89,7 +89,7 @@ def test_frozen_while_a_handler_is_called(machines: Machines, store: Store, mome
         if moment == "deleted":
             assert api.request("DELETE", path).status == 204
             assert api.settled(path) == "DELETE_COMPLETE"
-    eventually(lambda: "another engine has it by now" in first.log.read_text(), "it has heard of it")
+    eventually(lambda: "taken over by another engine" in first.log.read_text(), "it has heard of it")
     come_to_rest(store)
     kept = set() if moment == "deleted" else {api.resources(path)["slow"]}
     kept |= {"calls", "made"}

@@ -91,7 +91,7 @@ def test_a_worker_is_frozen_inside_a_transaction(servers: ExitStack, tmp_path: P
         assert api.stack(held)["stack_status"] == "CHECK_COMPLETE"
     finally:
         os.killpg(first.process.pid, signal.SIGCONT)
-    eventually(lambda: "another engine has it by now" in first.log.read_text(), "it has heard of it")
+    eventually(lambda: "taken over by another engine" in first.log.read_text(), "it has heard of it")
     judge(store, machines.files)
     assert machines.complaints() == ""
 

@@ -31,7 +31,7 @@ from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests, effect
 from heatlite.engine.state.conflict_rules import DELETES, Operation, maintenance_refusal, refusal
 from heatlite.engine.state.recorded_clouds import StackClouds
-from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
 from heatlite.store.store import Store
 
@@ -262,7 +262,7 @@ class Admission:
 
     def set_in_progress(self, stack: StackRecord, verb: Verb) -> StackRecord:
         """Move a stack to <verb>_IN_PROGRESS, within the caller's transaction."""
-        stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         self._store.stacks.save(stack)
         self._store.events.append_many([stack_event(stack, self._clock.now())])
         return stack

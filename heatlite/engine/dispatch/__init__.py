@@ -1,7 +1,7 @@
-"""Who tells workers that there is something to do (decision 0008). Nobody above knows which of the two it is.
+"""Ports between committed actions and the workers that claim them (decision 0008).
 
-Whoever commits a move announces it; a dispatcher brings that to workers. A lost announcement costs them a second: they
-look at the table by themselves that often.
+The thread that commits a change announces it; a dispatcher notifies workers. Workers poll the table once a second, so a
+lost announcement costs a second.
 """
 
 from dataclasses import dataclass
@@ -11,40 +11,40 @@ from heatlite.core.status import Kind
 from heatlite.store.records import Announcement
 
 
-class Called(Protocol):
-    """A worker, as dispatchers see it. Both from any thread."""
+class WorkerPort(Protocol):
+    """A worker, as dispatchers see it. Its methods may be called from any thread."""
 
     def wake(self) -> None:
-        """There is something to claim, or a control to look at."""
+        """Look for claimable actions and for controls."""
 
     def take(self, action_id: str) -> None:
-        """Claim this action and begin with it, unless there is no free slot or somebody else has it."""
+        """Claim this action and start it, unless it is taken or no slot is free."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What a worker is for."""
+class ClaimFilter:
+    """Limits the actions that a worker claims."""
 
     kinds: frozenset[Kind] | None = None
     """None: all."""
     zones: frozenset[str] | None = None
-    """None: all. Work without a zone is for everybody."""
+    """None: all zones. Actions without a zone are for every worker."""
 
 
 class Dispatcher(Protocol):
-    """Brings announcements to workers."""
+    """Notifies workers of announcements."""
 
-    share: Share
-    """What the worker of this process is to claim."""
+    claim_filter: ClaimFilter
+    """Limits of the worker of this process."""
 
     def announce(self, announcement: Announcement) -> None:
-        """Called after a commit, by the thread that made it. Returns at once and never raises."""
+        """WorkerPort after a commit, by the thread that made it. Returns at once and never raises."""
 
-    def attach(self, worker: Called) -> None:
-        """Call this worker from now on."""
+    def attach(self, worker: WorkerPort) -> None:
+        """Register the worker of this process."""
 
     def detach(self) -> None:
-        """Call it no more."""
+        """Remove the worker of this process."""
 
     def close(self) -> None:
-        """Send what is still here, and end."""
+        """Send the remaining announcements and stop."""

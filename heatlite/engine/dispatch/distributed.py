@@ -1,7 +1,7 @@
-"""Dispatching among many machines: each action's id goes through a broker, by Celery (decision 0009).
+"""Dispatcher for many machines: sends action ids by Celery (decision 0009).
 
-A message is a hint. Its receiver claims the row, or finds that somebody else has, and acknowledges it at once, so an
-action of hours holds no message; lost, late and doubled ones do nothing.
+A message is a hint. Its receiver claims the row, or finds it claimed, and acknowledges at once. So no message is held
+while an action runs, and lost, late and duplicate messages do no harm.
 """
 
 import importlib
@@ -22,46 +22,49 @@ from kombu.exceptions import OperationalError
 from heatlite.core import masking
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.status import Kind
-from heatlite.engine.dispatch import Called, Share
+from heatlite.engine.dispatch import ClaimFilter, WorkerPort
 from heatlite.store.records import Announcement
 
 log = logging.getLogger(__name__)
 
 TASK = "heatlite.take"
-"""The name that messages call for."""
+"""Name of the Celery task."""
 
-LIFETIME = 60
-"""Seconds after which a hint is of no use: all that look by themselves have found the action long since."""
+MESSAGE_TTL = 60
+"""Seconds until a message expires. Polling workers have found the action long before."""
 
-MOST_UNSENT = 10_000
-"""Hints that wait to be sent; more are not kept."""
+MAX_UNSENT = 10_000
+"""Maximum of unsent messages; more are dropped."""
 
-LOOK = 0.5
-"""Seconds between two looks whether to stop."""
+POLL_INTERVAL = 0.5
+"""Seconds between two checks of the stop flag."""
 
-PAUSE = 1
+RETRY_INTERVAL = 1
 """Seconds between two attempts to reach a broker."""
 
-PATIENCE = 5
-"""Seconds that a broker may take for an answer, and the last hints for their way out."""
+BROKER_TIMEOUT = 5
+"""Timeout in seconds for the broker's answers, and for sending the last messages."""
 
 TRANSPORTS = {"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
-"""Scheme of the broker's URL → the package that speaks to it."""
+"""Scheme of the broker's URL → the package of its driver."""
 
 KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 6}
-"""So that a broker that has vanished without a word is missed after two minutes."""
+"""TCP keepalive: detects a silently lost broker after two minutes."""
 
 
-class Distributed:
-    """Sends hints to the workers of all machines, and brings those for this process to its worker."""
+class CeleryDispatcher:
+    """Sends hints to the workers of all machines and receives those for this process."""
 
     def __init__(self, settings: Settings, broker: str) -> None:
-        """`broker` is its URL; it need not be there yet. Raises BadSetting for a URL that cannot be used here."""
+        """Start the sender thread. The broker need not be reachable yet.
+
+        Raises BadSetting for an unusable URL.
+        """
         self.check_broker(broker)
-        self.share = Share(settings.kinds, frozenset(filter(None, [settings.worker_zone])))
+        self.claim_filter = ClaimFilter(settings.kinds, frozenset(filter(None, [settings.worker_zone])))
         self._prefix = settings.queue_prefix
         self._app = _application(broker, self._prefix)
-        self._worker: Called | None = None
+        self._worker: WorkerPort | None = None
         self._receiver: _Receiver | None = None
         self._unsent: queue.SimpleQueue[Announcement | None] = queue.SimpleQueue()
         self._sender = threading.Thread(target=self._send_all, name="hints", daemon=True)
@@ -69,7 +72,7 @@ class Distributed:
 
     @staticmethod
     def check_broker(broker: str) -> None:
-        """Raise BadSetting for the URL of a broker that cannot be used here."""
+        """Raise BadSetting for an unusable broker URL."""
         scheme = masking.scheme(broker)
         if scheme not in TRANSPORTS:
             raise BadSetting(f"broker: unknown kind {scheme!r}; use amqp://user:password@host/vhost or redis://host/0.")
@@ -80,42 +83,42 @@ class Distributed:
         try:
             Connection(broker)
         except ValueError:
-            # Its text may hold a piece of the password.
+            # The error's text may contain a part of the password.
             raise BadSetting(
                 f"broker: the URL cannot be read; one looks like {scheme}://user:password@host:1234/name,"
                 " with %2F for a / in the password."
             ) from None
 
     def announce(self, announcement: Announcement) -> None:
-        """Wake the worker of this process, if there is one, and leave the hint for all others to a thread of its own.
+        """Wake the worker of this process and queue the hint for all others.
 
-        Who runs an action elsewhere sees by himself what it was asked for.
+        A worker elsewhere that runs the action polls its controls itself.
         """
         worker = self._worker
         if worker is not None:
             worker.wake()
-        if announcement.is_ready and self._unsent.qsize() < MOST_UNSENT:
+        if announcement.is_ready and self._unsent.qsize() < MAX_UNSENT:
             self._unsent.put(announcement)
 
-    def attach(self, worker: Called) -> None:
-        """Bring this worker its hints, as soon as the broker is there."""
+    def attach(self, worker: WorkerPort) -> None:
+        """Receive hints for this worker, as soon as the broker is reachable."""
         self._worker = worker
-        kinds, zones = sorted(self.share.kinds or Kind), sorted(self.share.zones or ())
+        kinds, zones = sorted(self.claim_filter.kinds or Kind), sorted(self.claim_filter.zones or ())
         queues = [_queue(self._prefix, kind, zone) for kind in kinds for zone in (None, *zones)]
         self._receiver = _Receiver(self._app, queues, worker)
         self._receiver.start()
 
     def detach(self) -> None:
-        """Take no more hints from the broker."""
+        """Stop receiving hints."""
         self._worker = None
         if self._receiver is not None:
             self._receiver.stop()
             self._receiver = None
 
     def close(self) -> None:
-        """Send what is still to be sent, if the broker takes it soon."""
+        """Send the remaining hints, unless the broker takes too long."""
         self._unsent.put(None)
-        self._sender.join(PATIENCE)
+        self._sender.join(BROKER_TIMEOUT)
 
     def _send_all(self) -> None:
         connection = self._app.connection_for_write()
@@ -126,15 +129,15 @@ class Distributed:
                 self._send(announcement)
             except errors as error:
                 if not is_away:
-                    log.warning("the broker takes no hints; workers look by themselves meanwhile: %s", error)
+                    log.warning("the broker takes no hints; workers poll the table meanwhile: %s", error)
                 is_away = True
-                # Each of the others might take as long to fail, and keep those waiting that come once it is back.
+                # Drop the queued hints: each might take as long to fail, and would delay those after the outage.
                 while not self._unsent.empty() and announcement is not None:
                     announcement = self._unsent.get()
                 if announcement is None:
                     return
             except Exception:
-                # Whatever it was, the next hint may get through.
+                # An unknown error of one hint must not stop the sender.
                 log.exception("a hint cannot be sent")
             else:
                 if is_away:
@@ -146,17 +149,17 @@ class Distributed:
             TASK,
             (announcement.action_id,),
             queue=_queue(self._prefix, announcement.kind, announcement.zone),
-            expires=LIFETIME,  # for the receiver
-            expiration=LIFETIME,  # for a broker that lets messages expire (RabbitMQ)
-            # A connection may have gone stale since the last hint: one more attempt, at once.
+            expires=MESSAGE_TTL,  # for the receiver
+            expiration=MESSAGE_TTL,  # for a broker that lets messages expire (RabbitMQ)
+            # Retry once at once: the connection may have gone stale since the last hint.
             retry_policy={"max_retries": 1, "interval_start": 0, "interval_step": 0},
         )
 
 
 class _Receiver(threading.Thread):
-    """Takes hints from the broker, one at a time, and does for each what it says. Outlives every outage."""
+    """Receives hints one at a time and passes them to the worker. Survives outages."""
 
-    def __init__(self, app: Celery, queues: Sequence[Queue], worker: Called) -> None:
+    def __init__(self, app: Celery, queues: Sequence[Queue], worker: WorkerPort) -> None:
         super().__init__(name="receiver", daemon=True)
         self._app = app
         self._queues = queues
@@ -167,26 +170,26 @@ class _Receiver(threading.Thread):
             worker.take(action_id)
 
     def stop(self) -> None:
-        """Take nothing more."""
+        """Stop receiving."""
         self._stopping.set()
-        self.join(PATIENCE)
+        self.join(BROKER_TIMEOUT)
 
     def run(self) -> None:
-        """Be Celery's worker."""
-        self._app.set_current()  # for this thread: there Celery looks for the task
-        for queue_of_ours in self._queues:
-            self._app.amqp.queues.add(queue_of_ours)
+        """Run Celery's worker until it is stopped."""
+        self._app.set_current()  # Celery looks for the task in the current application of the thread
+        for consumed in self._queues:
+            self._app.amqp.queues.add(consumed)
         while not self._stopping.is_set():
             _Controller(self._app, [str(one.name) for one in self._queues], self._stopping).start()
-            # It has ended by itself: a fault that it has told of.
-            self._stopping.wait(PAUSE)
+            # It has ended because of an error, which it has logged.
+            self._stopping.wait(RETRY_INTERVAL)
 
 
 class _Controller(WorkController):  # type: ignore[misc]
-    """Celery's worker in a thread: it handles no signals, forks nothing, and talks to nobody but the broker.
+    """Celery worker in a thread: no signals, no forks, no traffic but with the broker.
 
-    The task is done by the thread that waits for messages ("solo"), because it only claims; what it claims has
-    threads of its own.
+    The task runs in the thread that receives messages ("solo"), because it only claims. Claimed actions have threads of
+    their own.
     """
 
     def __init__(self, app: Celery, queues: Sequence[str], stopping: threading.Event) -> None:
@@ -206,32 +209,31 @@ class _Controller(WorkController):  # type: ignore[misc]
 
 
 class _Consumer(Consumer):  # type: ignore[misc]
-    """Celery's, without the two things that are of one process and not of one worker: its event loop and its way to be
-    told to stop."""
+    """Celery's consumer without its event loop and its process-wide stop flag."""
 
     controller: _Controller
     _next_attempt = 0.0
 
     def ensure_connected(self, connection: Connection) -> Connection:
-        """Ask for the broker until it lets us in. Says once that it does not."""
+        """Connect to the broker, with retries. Logs the first failure only."""
         errors = (OperationalError, *connection.connection_errors, *connection.channel_errors)
-        told = False
+        is_warned = False
         while True:
             self.controller.stopping.wait(max(0.0, self._next_attempt - time.monotonic()))
-            self._leave_if_told_to()
-            self._next_attempt = time.monotonic() + PAUSE
+            self._stop_if_requested()
+            self._next_attempt = time.monotonic() + RETRY_INTERVAL
             try:
                 connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
                 break
             except errors as error:
-                if not told:
-                    log.warning("cannot reach the broker; looking for actions once a second meanwhile: %s", error)
-                told = True
+                if not is_warned:
+                    log.warning("cannot reach the broker; polling once a second meanwhile: %s", error)
+                is_warned = True
         log.info("receiving hints from %s", connection.as_uri())
         return connection
 
     def loop(self, *_: object) -> None:
-        """Wait for messages, do what they say, acknowledge."""
+        """Receive, execute and acknowledge messages."""
         handle, received = self.create_task_handler(), list[Message]()
 
         def receive(message: Message) -> None:
@@ -241,51 +243,58 @@ class _Consumer(Consumer):  # type: ignore[misc]
         self.task_consumer.on_message = receive
         self.task_consumer.consume()
         while True:
-            self._leave_if_told_to()
+            self._stop_if_requested()
             self.perform_pending_operations()
             if not all(message.acknowledged for message in received):
-                # Of that Celery only tells; but a broker sends nothing more until it has heard of the last one.
+                # Celery only logs this, but the broker sends nothing more before the acknowledgement.
                 raise ConnectionError("a hint cannot be acknowledged")
             received.clear()
             try:
-                self.connection.drain_events(timeout=LOOK)
+                self.connection.drain_events(timeout=POLL_INTERVAL)
             except TimeoutError:
                 continue
 
-    def _leave_if_told_to(self) -> None:
+    def _stop_if_requested(self) -> None:
         if self.controller.stopping.is_set():
             raise WorkerShutdown(0)
 
 
 def _queue(prefix: str, kind: Kind, zone: str | None) -> Queue:
-    """The queue for a kind of work: ``heatlite.stack``, or ``heatlite.stack.NAME`` for that of a zone."""
+    """Return the queue of a kind of actions, or of a kind in a zone.
+
+    ``heatlite.stack``, or ``heatlite.stack.ZONE``.
+    """
     return Queue(f"{prefix}.{kind}" if zone is None else f"{prefix}.{kind}.{zone}", durable=True)
 
 
 def _application(broker: str, prefix: str) -> Celery:
-    """Celery, set up so that it does what we need and nothing else."""
-    options: dict[str, object] = {"max_retries": 0, "socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE}
+    """Return the configured Celery application."""
+    options: dict[str, object] = {
+        "max_retries": 0,
+        "socket_timeout": BROKER_TIMEOUT,
+        "socket_connect_timeout": BROKER_TIMEOUT,
+    }
     if broker.startswith("redis"):
-        # Not only queues have names there.
+        # Redis also has keys that are not queues.
         options |= {"global_keyprefix": f"{prefix}.", "socket_keepalive": True, "socket_keepalive_options": KEEP_ALIVE}
     app = Celery("heatlite", broker=broker, set_as_current=False)
     app.conf.update(
         accept_content=["json"],
         task_serializer="json",
         task_default_exchange=prefix,
-        task_default_delivery_mode="transient",  # a hint that waits for a broker's restart is too old
+        task_default_delivery_mode="transient",  # a hint is too old after a restart of the broker
         task_ignore_result=True,
         task_acks_late=True,
         worker_prefetch_multiplier=1,
         worker_enable_prefetch_count_reduction=False,
         worker_enable_remote_control=False,
         worker_cancel_long_running_tasks_on_connection_loss=True,
-        broker_connection_timeout=PATIENCE,
-        broker_heartbeat=0,  # who has nothing to send sends no heartbeats either; TCP finds out whether it is there
+        broker_connection_timeout=BROKER_TIMEOUT,
+        broker_heartbeat=0,  # an idle connection sends no heartbeats; TCP keepalive detects a lost broker
         broker_connection_retry_on_startup=True,
         broker_transport_options=options,
     )
-    logging.getLogger("celery").setLevel(logging.WARNING)  # it has several lines for each message
-    # A lost broker is a warning of `loop`; for each message that it takes along there is a traceback besides.
+    logging.getLogger("celery").setLevel(logging.WARNING)  # it logs several lines per message
+    # `loop` logs the lost broker once; Celery adds a traceback for each unacknowledged message.
     logging.getLogger("celery.worker.request").addFilter(lambda record: "Couldn't ack" not in str(record.msg))
     return app

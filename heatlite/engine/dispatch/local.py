@@ -1,29 +1,29 @@
-"""Dispatching within one process: nothing to install."""
+"""Dispatcher within one process."""
 
-from heatlite.engine.dispatch import Called, Share
+from heatlite.engine.dispatch import ClaimFilter, WorkerPort
 from heatlite.store.records import Announcement
 
 
-class Local:
+class LocalDispatcher:
     """Wakes the worker of this process."""
 
     def __init__(self) -> None:
-        self.share = Share()
-        self._worker: Called | None = None
+        self.claim_filter = ClaimFilter()
+        self._worker: WorkerPort | None = None
 
-    def announce(self, announcement: Announcement) -> None:  # noqa: ARG002 - a worker looks at the table
-        """Wake the worker: it looks what there is."""
+    def announce(self, announcement: Announcement) -> None:  # noqa: ARG002 - the worker polls the table
+        """Wake the worker, which polls the table."""
         worker = self._worker
         if worker is not None:
             worker.wake()
 
-    def attach(self, worker: Called) -> None:
-        """Wake this worker from now on."""
+    def attach(self, worker: WorkerPort) -> None:
+        """Register the worker to wake."""
         self._worker = worker
 
     def detach(self) -> None:
-        """Wake it no more."""
+        """Remove the worker."""
         self._worker = None
 
     def close(self) -> None:
-        """Nothing is on its way here."""
+        """Do nothing: no announcement is ever pending."""

@@ -1,4 +1,4 @@
-"""What the log and the meter are told of actions."""
+"""Log lines and metrics of actions."""
 
 import logging
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def about_action(action: ActionRecord) -> about:
-    """Inside, what is logged is about the action, and for the request that has asked for it."""
+    """Return a context whose log lines carry the ids of the action and of its request."""
     request = action.context.get("request_id")
     request_id = request if isinstance(request, str) else None
     return about(request_id=request_id, action_id=action.id, stack_id=action.stack_id)
@@ -24,7 +24,7 @@ def report_moves(meter: Meter) -> Moved:
     It does not log why an action failed: reasons may quote secrets. The action itself has the reason.
     """
 
-    def moved(action: ActionRecord, after: ActionStatus, reason: str) -> None:
+    def report_change(action: ActionRecord, after: ActionStatus, reason: str) -> None:
         ended = after in ENDED_ACTIONS
         with about_action(action):
             why = f": {reason}" if reason and not ended else ""
@@ -32,4 +32,4 @@ def report_moves(meter: Meter) -> Moved:
         if ended:
             meter.action_ended(action.verb, after)
 
-    return moved
+    return report_change

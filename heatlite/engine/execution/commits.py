@@ -9,7 +9,7 @@ from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
 from heatlite.engine.execution.termination import outputs, suspend_derived
-from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.unit_of_work import UnitOfWork, Writes
 from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
 from heatlite.engine.steps.calls import Calls
@@ -84,17 +84,17 @@ class Commits:
         also: Callable[[], None] | None = None,
         reason: str = "",
     ) -> None:
-        """Write a tick in one fenced transaction, repeated until the database takes it; nothing is written twice.
+        """Write a tick in one fenced transaction. Retries until the database is available.
 
-        `stack`: its new state. `ends`: the action's result. `also` writes more in the same transaction. `reason`: that
-        of the end of an action without a new stack state.
+        Retries write nothing twice. `stack`: its new state. `ends`: the action's result. `also` writes more in the same
+        transaction. `reason`: that of an ended action without a new stack state.
         """
         writes, orders, budget = self._unit_of_work.take(), self._children.take(), self._transitions.budget
         if ends is not None:
             budget.recount([*self._unit_of_work.rows.values()])
             self.data = self.kept_data()
         try:
-            patiently(self._clock, partial(self._write, writes, orders, stack, ends, also, reason))
+            retry_while_unavailable(self._clock, partial(self._write, writes, orders, stack, ends, also, reason))
         except AlreadyCommitted as committed:
             self.control = committed.control
         self.action = replace(self.action, data=self.data, commits=self.action.commits + 1)
@@ -108,9 +108,10 @@ class Commits:
         self.result = ends
 
     def park(self, children: int, held: Sequence[HookWait]) -> bool:
-        """Release the action until one of its `children` actions has ended or one of the `held` waits is over.
+        """Release the action until a child action ends or a hook wait is over.
 
-        Returns False if that has happened already, or if the action has a control.
+        `children`: the number of its child actions. `held`: the waits. Returns False if an event of either kind has
+        happened already, or if the action has a control.
         """
         store, action = self._store, self.action
         with store.transaction():

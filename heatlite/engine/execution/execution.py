@@ -19,12 +19,12 @@ from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.planning.plan import Outcome
-from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
-from heatlite.engine.state.unit_of_work import UnitOfWork, moved, stack_event
+from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event, with_state
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.children import Children, keeps_objects
@@ -58,16 +58,16 @@ class Parts:
     settings: Settings
     definitions: Definitions
     pool: Pool
-    """Where handlers run that may block."""
+    """Thread pool for handlers that may block."""
     afterwards: Callable[[Callable[[], None]], None]
-    """Has something done that may take long, by a thread that nobody else wants; the engine waits for it at its end."""
+    """Runs a long call in a separate thread; the engine waits for it when it stops."""
     stopping: threading.Event
-    """Says that the engine is about to end."""
+    """Set when the engine stops."""
     meter: Meter
 
 
 def phase_of(action: ActionRecord, stack: StackRecord) -> str:
-    """The name of a phase of an action, which rows keep: its way there, or the rollback that follows."""
+    """Return the id of an action's phase: the operation itself or its rollback."""
     return f"{action.id}/rollback" if stack.verb is Verb.ROLLBACK else action.id
 
 
@@ -76,7 +76,7 @@ class Execution:
 
     def __init__(self, parts: Parts, action: ActionRecord, stack: StackRecord, rows: list[ResourceRecord]) -> None:
         self.mask = Mask(partial(secrets_of, parts.store, parts.definitions, stack)) if stack.sealed else None
-        """What its reasons must not tell."""
+        """Mask for secrets in reasons."""
         self._parts = parts
         self._stack = stack
         self._unit_of_work = UnitOfWork(rows)
@@ -86,7 +86,7 @@ class Execution:
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = action.inputs.retry
         self._left: list[str] = []
-        """What of its snapshots a deletion could not remove."""
+        """Snapshot parts that a deletion could not remove."""
         self._forced = action.inputs.force
         deadline = action.deadline
         if self._forced:
@@ -130,8 +130,8 @@ class Execution:
             self._transitions,
             children,
             self._commits.write_progress,
-            lambda actions, held: patiently(parts.clock, partial(self._commits.park, actions, held)),
-            lambda: patiently(parts.clock, self._commits.set_aside),
+            lambda actions, held: retry_while_unavailable(parts.clock, partial(self._commits.park, actions, held)),
+            lambda: retry_while_unavailable(parts.clock, self._commits.set_aside),
             self._stopping,
         )
         if action.data.checked is not None:
@@ -182,18 +182,20 @@ class Execution:
         self._commits.action = action
 
     def execute(self) -> Generator[float | None, None, Result | None]:
-        """Execute the action. Yields as `Walker.walk`; after None, call `resume` when the action is claimed again.
+        """Execute the action. Yields as `Walker.walk`.
 
-        Returns the result, or None if another engine is to continue. All results but RETRY are written. Raises `Fenced`
-        if another worker has taken the action over.
+        After it yields None, call `resume` when the action is claimed again. Returns the result, or None if another
+        engine is to continue. All results but RETRY are written. Raises `Fenced` if another worker has taken the action
+        over.
         """
         try:
             for until in self._run():
-                self._count_takeovers(0)  # nothing that it has called is under way: whatever ends the engine, not this
+                # No handler is running now, so this action is not the cause if the engine ends.
+                self._count_takeovers(0)
                 yield until
                 self._count_takeovers(self._commits.suspected)
         except Fenced:
-            # Somewhere else: a call may hang for ever, and the slot is wanted.
+            # In another thread: a handler call may hang forever, and the slot is needed.
             self._parts.afterwards(self._clear_up)
             raise
         except (DatabaseUnavailable, ActionConflict) as error:
@@ -203,12 +205,13 @@ class Execution:
         return self._commits.result
 
     def _count_takeovers(self, number: int) -> None:
-        """Store the number of takeovers without progress, in case that the engine ends now."""
+        """Store the number of takeovers without progress, in case the engine ends now."""
         if self._commits.suspected:
-            patiently(self._parts.clock, partial(self._parts.store.claims.set_takeovers, self.action, number))
+            store_number = partial(self._parts.store.claims.set_takeovers, self.action, number)
+            retry_while_unavailable(self._parts.clock, store_number)
 
     def _clear_up(self) -> None:
-        """Once no handler is at work any more: remove what nobody knows of."""
+        """Remove objects that no row knows, after all handlers have ended."""
         self._calls.wait()
         orphans = Orphans(self._parts.store, self._parts.clock, self._stack.project)
         orphans.remove(self._calls.unwritten(), self._parts.stopping)
@@ -260,7 +263,7 @@ class Execution:
         return list(self._unit_of_work.rows.values())
 
     def _undone(self) -> list[ResourceRecord]:
-        """The rows with which an earlier attempt was not done, well or badly."""
+        """Return the rows that no earlier attempt has completed or failed."""
         phase = self._resources.phase
         return [row for row in self._rows() if row.moved_in != phase or row.status is Status.IN_PROGRESS]
 
@@ -290,14 +293,14 @@ class Execution:
         yield from self._end()
 
     def _make(self, definition: Definition) -> Iterator[float | None]:
-        """Make the stack what `definition` says, then remove what it no longer needs."""
+        """Converge the stack to `definition`, then remove surplus objects."""
         self._breakpoints.start(self._stack.verb, definition.environment)
         plan = converge(definition, self._rows(), PlannedValues(self._resources))
         protected = planner.protected(plan, self._rows(), self._resources.protected)
         refused = [f"DeletionProtected: {text}" for text in protected]
         refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
         if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
-            # Nothing is begun. What an earlier attempt has begun is seen through; the steps refuse by themselves.
+            # Begin nothing. Steps of an earlier attempt continue; the steps themselves refuse the rest.
             self._stopping.failures += refused
             self._stopping.fail()
             return
@@ -311,7 +314,7 @@ class Execution:
             yield from self._walker.walk(cleanup, self._transitions.operations.begin_delete)
 
     def _start_rollback(self) -> None:
-        """Tell of the failure, then turn to the previous definition, all in one commit."""
+        """Record the failure and switch to the previous definition, in one commit."""
         now = self._parts.clock.now()
         self._resources.forget()
         self._transitions.settle_leftovers(self._stopping.stop)
@@ -322,12 +325,13 @@ class Execution:
         stack = in_rollback(self._stack, nothing if undoes_create else None)
         self._unit_of_work.record_event(stack_event(stack, now))
         deadline = now + stack.timeout_seconds(self._parts.settings.default_action_timeout)
-        # What led here must not keep the rollback from waiting for nested stacks, nor stop it after a crash.
+        # The failure's stop and waits must not apply to the rollback, nor after a crash.
         self._commits.data = replace(self._commits.kept_data(), rolled_back_after=self._outcome())
 
         def turn_back() -> None:
             if undoes_create:
-                self._parts.store.templates.put(EMPTY_TEMPLATE, {})  # together with the reference, so that it stays
+                # In the transaction of the reference, so that retention keeps it.
+                self._parts.store.templates.put(EMPTY_TEMPLATE, {})
             self._parts.store.moves.start_rollback(self.action.id, deadline)
 
         self._commit(stack, also=turn_back)
@@ -341,7 +345,7 @@ class Execution:
     def _delete(self) -> Iterator[float | None]:
         if not self._forced:
             self._breakpoints.start(Verb.DELETE, Environment.stored(self._stack.environment))
-        # Whatever a maintenance lock still holds might refuse to go. (Nested stacks see to that themselves.)
+        # A locked object may refuse its deletion. Deletions of nested stacks unlock their own.
         nested = {row.id for row in self._nested(self._rows())}
         own = [row for row in self._undone() if row.id not in nested and not self._deletes(row)]
         yield from self._walker.walk(planner.plan_unlock(own, optional=True), self._transitions.operations.begin_unlock)
@@ -356,7 +360,7 @@ class Execution:
         plan = planner.plan_cleanup(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
         yield from self._walker.walk(plan, self._transitions.operations.begin_delete)
         if self._stack.parent_id is None and self._outcome() is Result.OK:
-            # Before the stack's end is written: there is nobody to do it after that.
+            # Before the stack's end is written: afterwards no action would revoke them.
             store, clouds = self._parts.store, self._parts.engine_services.services.clouds
             clouds.revoke(store.credentials.of(self._stack.id))
         if self._outcome() is Result.OK and self._parts.engine_services.accounts is not None:
@@ -370,7 +374,7 @@ class Execution:
     # -- snapshots -----------------------------------------------------------------------------------
 
     def _delete_snapshot(self, snapshot_id: str) -> None:
-        """Remove a snapshot with all that belongs to it. The stack's state is not concerned."""
+        """Delete a snapshot and its parts. The stack's state stays as it is."""
         snapshots = self._parts.store.snapshots
         snapshot = snapshots.get(self._stack.id, snapshot_id)
         self._stopping.check()
@@ -391,10 +395,10 @@ class Execution:
     # -- the end -----------------------------------------------------------------------------------
 
     def _end(self) -> Iterator[float | None]:
-        """Write the stack's final state and the action's, and let go, in one transaction."""
+        """Write the final states of stack and action, and release it, in one transaction."""
         yield from self._walker.wait_out()
         if self._stopping.stop is Stop.DRAIN:
-            return  # The worker gives back whatever it still owns.
+            return  # The worker releases the action.
         result = self._outcome()
         self._transitions.settle_leftovers(self._stopping.stop)
         succeeded = result is Result.OK
@@ -409,7 +413,7 @@ class Execution:
             by, now = self.action.requested_by, self._parts.clock.now()
             also = partial(declare, self._parts.store, stack, by, now, entries=entries)
         if result is Result.OK:
-            # What was rolled back did not succeed, however well the way back went.
+            # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result
         self._commit(stack, result, also)
 
@@ -422,7 +426,7 @@ class Execution:
         return self.action.parent_id is None and self._stack.verb in ROLLED_BACK
 
     def _outcome(self) -> Result:
-        """What the walks have come to."""
+        """Return the result of the walks."""
         stop = self._stopping.stop
         if self._forced and stop in GIVES_UP:
             return Result.OK
@@ -433,21 +437,21 @@ class Execution:
         return Result.OK if stop is None and not self._stopping.failures else Result.ERROR
 
     def _end_unbegun(self) -> None:
-        """An action that this one depends on has not succeeded: nothing is begun."""
+        """End the action: an action that it depends on has not succeeded."""
         needed = self._parts.store.dependencies.of(self.action.id)
         failed = [one.depended for one in needed if one.dependent == self.action.id and one.state == "failed"]
         self._end_refused(f"Action {', '.join(failed)}, on which it depends, has not succeeded")
 
     @property
     def _needs_no_cloud(self) -> bool:
-        """Whether the action asks no cloud about an object, or leaves behind what it cannot reach."""
+        """True if the action calls no cloud, or leaves behind unreachable objects."""
         if self.action.verb in (Verb.LOCK, Verb.UNLOCK):
             return not any(row.is_locked for row in self._rows()) and self.action.inputs.level is not LockLevel.ALL
         return self._forced or self._transitions.operations.keeps_objects
 
     def _end_refused(self, reason: str) -> None:
-        """End the action before anything is begun."""
-        stack = moved(self._stack, self._stack.verb, Status.FAILED, reason)
+        """End the action before its first step."""
+        stack = with_state(self._stack, self._stack.verb, Status.FAILED, reason)
         self._unit_of_work.record_event(stack_event(stack, self._parts.clock.now()))
         self._commit(stack, Result.ERROR)
 
@@ -469,7 +473,7 @@ class Execution:
         also: Callable[[], None] | None = None,
         reason: str = "",
     ) -> None:
-        """Commit as `Commits.commit` does, and keep the stack's new state unless a delete has taken it over."""
+        """Commit by `Commits.commit`; keep the new stack state unless a delete owns it."""
         self._commits.commit(stack, ends, also, reason)
         if stack is not None and self._commits.control is not Control.ABORT:
             self._stack = stack

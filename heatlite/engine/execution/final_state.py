@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.resource_factory import ResourceFactory
-from heatlite.engine.state.unit_of_work import moved
+from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.steps.stopping import Stop, Stopping
 from heatlite.engine.steps.transitions import Transitions
@@ -25,7 +25,7 @@ def completed_stack(
         reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
     if verb is Verb.DELETE and left:
         reason += f". {LEFT}{'; '.join(left)}"
-    stack = moved(stack, verb, Status.COMPLETE, reason)
+    stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
         case Verb.CREATE | Verb.UPDATE | Verb.RESTORE:
             return replace(stack, previous_template_id=None, previous_environment=None)
@@ -39,7 +39,7 @@ def completed_stack(
 
 def failed_stack(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> StackRecord:
     """Return the stack after a failure."""
-    return moved(stack, stack.verb, Status.FAILED, _failure_reason(stack, stopping, transitions))
+    return with_state(stack, stack.verb, Status.FAILED, _failure_reason(stack, stopping, transitions))
 
 
 def _failure_reason(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> str:
@@ -55,15 +55,21 @@ def _failure_reason(stack: StackRecord, stopping: Stopping, transitions: Transit
 
 
 def rollback_target(stack: StackRecord) -> StackRecord:
-    """Return the stack that a rollback restores. A rolled-back create keeps its template, for a retry."""
+    """Return the stack that a rollback restores.
+
+    A rolled-back create keeps its template, for a retry.
+    """
     if stack.previous_template_id is None or stack.previous_environment is None:
         return stack
     return replace(stack, template_id=stack.previous_template_id, environment=stack.previous_environment)
 
 
 def in_rollback(stack: StackRecord, nothing: str | None) -> StackRecord:
-    """Return the stack at the beginning of a rollback. `nothing`: the empty template, if a create is undone."""
-    stack = moved(stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
+    """Return the stack at the beginning of a rollback.
+
+    `nothing`: the address of the empty template, if a create is undone.
+    """
+    stack = with_state(stack, Verb.ROLLBACK, Status.IN_PROGRESS, "Stack ROLLBACK started")
     if nothing is not None:
         return replace(stack, previous_template_id=nothing, previous_environment={})
     if stack.previous_template_id is None or stack.previous_environment is None:

@@ -1,5 +1,7 @@
-"""What is not kept for good: events, actions and node actions beyond the number and the age that an installation keeps,
-deleted stacks, templates that no stack refers to, engines that have not been heard of for long."""
+"""Deletion of old rows: events, actions, stacks, templates, engines.
+
+Settings limit events, actions and node actions by number and age.
+"""
 
 import time
 
@@ -9,22 +11,25 @@ from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from heatlite.store.store import Store
 
 DAY = 86_400.0
-EVERY = 60.0
-"""Seconds between two looks."""
-BATCH = 500
-"""Rows that one transaction removes: nobody who writes waits for more than that."""
-STACKS = 20
-"""Stacks that one transaction removes."""
-TEMPLATES = 50
-"""Templates that one transaction removes; each may be of some MB."""
+SWEEP_INTERVAL = 60.0
+"""Seconds between two sweeps."""
+ROW_BATCH = 500
+"""Maximum of rows deleted per transaction, so that writers wait briefly."""
+STACK_BATCH = 20
+"""Maximum of stacks deleted per transaction."""
+TEMPLATE_BATCH = 50
+"""Maximum of templates deleted per transaction; each may have some MB."""
 PAUSE = 0.005
-"""Seconds between two transactions: those who wait come first."""
-MOST = 20
-"""Transactions in a row; the rest has time until the next second, for the caller has other things to see to."""
+"""Seconds between two transactions, for waiting writers."""
+MAX_BATCHES = 20
+"""Maximum of transactions per call, so that the caller's other jobs are not delayed."""
 
 
 class Retention:
-    """Removes a little at a time. Which rows go depends on rows and clock alone, so several engines may do it."""
+    """Deletes old rows in small transactions.
+
+    The choice depends on rows and clock only, so several engines may run it.
+    """
 
     def __init__(self, store: Store, clock: Clock, settings: Settings) -> None:
         self._store = store
@@ -33,43 +38,43 @@ class Retention:
         self._due = 0.0
 
     def sweep(self) -> None:
-        """Called once a second; does nothing most of the time. Raises DatabaseUnavailable."""
+        """Delete what is due. Call it once a second. Raises DatabaseUnavailable."""
         now = self._clock.now()
         if now < self._due:
             return
         with self._store.database.maintenance_limits():
-            for _ in range(MOST):
+            for _ in range(MAX_BATCHES):
                 if not self.purge(now):
-                    self._due = now + EVERY
+                    self._due = now + SWEEP_INTERVAL
                     return
                 time.sleep(PAUSE)
 
     def purge(self, now: float) -> bool:
-        """One transaction; whether there was anything to remove."""
+        """Delete one batch in a transaction. Returns False if nothing was left to delete."""
         store, settings = self._store, self._settings
         deleted = now - settings.deleted_stack_days * DAY
         events = (
-            store.events.older_than(now - settings.event_days * DAY, BATCH)
-            or store.events.over_limit(settings.max_events_per_stack, BATCH)
-            or store.events.of_deleted(deleted, BATCH)
+            store.events.older_than(now - settings.event_days * DAY, ROW_BATCH)
+            or store.events.over_limit(settings.max_events_per_stack, ROW_BATCH)
+            or store.events.of_deleted(deleted, ROW_BATCH)
         )
         if events:
             with store.transaction():
                 store.events.remove(events)
             return True
-        actions = store.actions.older_than(now - settings.action_days * DAY, BATCH)
-        actions = actions or store.actions.over_limit(settings.max_actions_per_stack, BATCH)
+        actions = store.actions.older_than(now - settings.action_days * DAY, ROW_BATCH)
+        actions = actions or store.actions.over_limit(settings.max_actions_per_stack, ROW_BATCH)
         if actions:
             with store.transaction():
                 store.actions.remove(actions)
             return True
-        work = store.node_actions.older_than(now - settings.action_days * DAY, BATCH)
-        work = work or store.node_actions.over_limit(settings.max_actions_per_stack, BATCH)
+        work = store.node_actions.older_than(now - settings.action_days * DAY, ROW_BATCH)
+        work = work or store.node_actions.over_limit(settings.max_actions_per_stack, ROW_BATCH)
         if work:
             with store.transaction():
                 store.node_actions.remove(work)
             return True
-        stacks = store.stacks.deleted_before(deleted, STACKS)
+        stacks = store.stacks.deleted_before(deleted, STACK_BATCH)
         if stacks:
             with store.transaction():
                 store.stacks.remove(stacks)
@@ -84,13 +89,13 @@ class Retention:
         return bool(silent)
 
     def _purge_templates(self, now: float) -> bool:
-        """One transaction: note which templates have become unused, or delete those that have been for long."""
+        """Mark one batch of newly unused templates, or delete those unused for long."""
         templates = self._store.templates
-        found = templates.unreferenced(BATCH)
+        found = templates.unreferenced(ROW_BATCH)
         if found:
             with self._store.transaction():
                 return templates.mark_unused(found, now) > 0
-        found = templates.unused_before(now - TEMPLATE_GRACE, TEMPLATES)
+        found = templates.unused_before(now - TEMPLATE_GRACE, TEMPLATE_BATCH)
         if found:
             with self._store.transaction():
                 return templates.remove_unused(found) > 0

@@ -12,7 +12,7 @@ from heatlite.core.check_tally import CheckTally
 from heatlite.core.clock import Clock
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.state.hooks import waits_at
-from heatlite.engine.state.unit_of_work import moved, resource_event, stack_event
+from heatlite.engine.state.unit_of_work import resource_event, stack_event, with_state
 from heatlite.engine.steps import check_verdicts
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
@@ -27,9 +27,10 @@ class Termination:
         self._clock = clock
 
     def cancel(self, action: ActionRecord) -> None:
-        """End an action with all that were derived from it, the deepest first, whoever has them.
+        """End an action and its derived actions, the deepest first.
 
-        In the caller's transaction, which holds the stack and has taken the action. Raises Fenced when it has ended.
+        Workers may hold them. Call in a transaction that holds the stack and has taken the action. Raises Fenced if it
+        has ended.
         """
         for derived in [child.id for child in self._store.actions.children(action.id)]:
             child = self._taken(derived)
@@ -38,7 +39,7 @@ class Termination:
         self._end(action.id, Result.CANCEL)
 
     def time_out(self) -> None:
-        """End what waits to begin and has no time left: it needs no worker for that. Raises DatabaseUnavailable."""
+        """End waiting actions whose deadline has passed. Raises DatabaseUnavailable."""
         for overdue in self._store.moves.overdue(self._clock.now()):
             with self._store.transaction():
                 action = self.take(overdue)
@@ -47,22 +48,22 @@ class Termination:
                 if not action.inputs.force:
                     self._end(action.id, Result.TIMEOUT)
                     continue
-                # A forced delete goes on in any case: what it waits for does not.
+                # A forced delete continues; the action that it waits for ends.
                 for holder in self._store.actions.live([action.stack_id]):
                     if holder.id != action.id:
-                        self._store.actions.lock(holder.id)  # before what was derived from it
+                        self._store.actions.lock(holder.id)  # lock order: before its derived actions
                         self.cancel(holder)
 
     def take(self, action: ActionRecord) -> ActionRecord | None:
-        """The action as it is now; it and its stack stay so until the caller's transaction ends."""
-        # From the root downwards, and the parent before what was derived from it, as everybody who takes several.
+        """Lock the action and its stack, and return the action as it is now."""
+        # Lock order: root first, parents before their derived actions.
         self._store.stacks.lock(action.root_id)
         self._store.claims.lock_parent(action)
         self._store.stacks.lock(action.stack_id)
         return self._store.actions.lock(action.id)
 
     def _taken(self, action_id: str) -> ActionRecord | None:
-        """An action on a nested stack, held with its stack."""
+        """Lock a derived action and its stack; None if it has ended."""
         action = self._store.actions.get(action_id)
         if action is not None:
             self._store.stacks.lock(action.stack_id)
@@ -70,12 +71,12 @@ class Termination:
         return None if action is None or action.status in ENDED_ACTIONS else action
 
     def _end(self, action_id: str, result: Result) -> None:
-        action = self._store.actions.lock(action_id)  # The end of a derived one may have moved it.
+        action = self._store.actions.lock(action_id)  # read again: the end of a derived action may have changed it
         if action is None:
             raise Fenced(action_id)
         now, stack = self._clock.now(), None
-        reason = "Timed out" if result is Result.TIMEOUT else "Not wanted any more"
-        # What waits for its time has nothing to do with the stack yet, and a playbook's run never has.
+        reason = "Timed out" if result is Result.TIMEOUT else "Cancelled"
+        # A scheduled action does not set the stack's state yet; a playbook's run never does.
         if action.status is not ActionStatus.INIT and action.verb is not Verb.PLAYBOOK:
             stack = self._store.stacks.get(action.stack_id)
             verb = action.verb if stack is None else stack.verb
@@ -85,59 +86,65 @@ class Termination:
         self._store.moves.end(action, STATUS_AFTER[result], reason, now, ended)
 
     def give_up(self, action: ActionRecord, reason: str, lease: float) -> None:
-        """End an action that this worker has and cannot go on with. Raises Fenced, DatabaseUnavailable."""
+        """End an action that this worker holds. Raises Fenced, DatabaseUnavailable."""
         with self._store.transaction():
             now = self._clock.now()
             self._store.claims.lock_parent(action)
             control = self._store.claims.renew(action, now, lease)
             self._fail_stack(action, control, reason)
             for derived in [child.id for child in self._store.actions.children(action.id)]:
-                # Nobody is left who waits for it.
+                # No parent waits for it any more.
                 self._store.controls.signal(derived, Control.FORCE_CANCEL, now)
             self._store.moves.finish(action, ActionStatus.FAILED, reason, now, outputs(Result.ERROR, reason))
 
     def _fail_stack(self, action: ActionRecord, control: Control | None, reason: str) -> StackRecord | None:
-        """Whatever the action has begun has failed; the stack, where that has."""
+        """Fail the begun resources, and the stack if the action sets its state."""
         now, stack_id, failed = self._clock.now(), action.stack_id, None
         stack = self._store.stacks.get(stack_id)
         self._store.messages.clear(action.id)
-        # Of a delete and the one that it waits for, whoever ends first leaves the rows to the other.
+        # A delete and the action that it aborts share the rows: the last to end fails them.
         is_last = len(self._store.actions.live([stack_id])) == 1
         events = [resource_event(row, now) for row in self._fail_rows(stack_id, reason, now)] if is_last else []
         if stack is not None and stack.status is Status.IN_PROGRESS and control is not Control.ABORT:
-            failed = moved(stack, stack.verb, Status.FAILED, reason)
+            failed = with_state(stack, stack.verb, Status.FAILED, reason)
             self._store.stacks.save(failed)
             events.append(stack_event(failed, now))
-        if is_last or failed is None:  # else the one who is waited for may be at them
+        if is_last or failed is None:  # otherwise the aborted action may still use them
             self._end_waits(self._store.resources.with_token([stack_id]))
             self._store.snapshots.fail_in_progress(stack_id, reason)
         self._store.events.append_many(events)
         return failed
 
     def _fail_rows(self, stack_id: str, reason: str, now: float) -> list[ResourceRecord]:
-        """Fail what is in progress of a stack's resources; those rows as their events show them.
+        """Fail the resources in progress. Returns the rows as their events show them.
 
-        A check that is cut short has found out nothing: its row is as before.
+        An interrupted check has no result: its row is restored.
         """
-        rows, told = [], []
+        rows, shown = [], []
         for row in self._store.resources.of(stack_id):
             if row.status is Status.IN_PROGRESS:
                 before = check_verdicts.unseen(row, reason, now) if row.verb is Verb.CHECK else None
                 failed = replace(row, status=Status.FAILED, status_reason=reason, token=None, updated_at=now)
                 rows.append(before or failed)
-                told.append(failed if before is None else check_verdicts.told(row, reason))
+                shown.append(failed if before is None else check_verdicts.told(row, reason))
         self._store.resources.save_many(rows)
-        return told
+        return shown
 
     def _end_waits(self, rows: Sequence[ResourceRecord]) -> None:
-        """At a hook of what has ended nobody waits: what comes next would take that for its own."""
+        """Clear the hook tokens of ended actions.
+
+        The next action would take them as its own.
+        """
         self._store.resources.save_many([replace(row, token=None) for row in rows if waits_at(row) is not None])
 
 
 def outputs(
     result: Result, reason: str, stack: StackRecord | None = None, checked: CheckTally | None = None
 ) -> ActionOutputs:
-    """Return the outputs of an action that ends; `stack` only if the action sets the stack's state."""
+    """Return the outputs of an ended action.
+
+    `stack` only if the action sets the stack's state.
+    """
     return ActionOutputs(
         result,
         None if stack is None else f"{stack.verb}_{stack.status}",
@@ -147,15 +154,17 @@ def outputs(
 
 
 def suspend_derived(store: Store, action: ActionRecord, now: float) -> None:
-    """Suspend all live actions that were derived from one, at any depth. In the caller's transaction, which holds the
-    action and its stack."""
+    """Suspend all live actions derived from an action, at any depth.
+
+    Call in a transaction that holds the action and its stack.
+    """
     for derived in held_derived(store, action):
         store.controls.suspend(derived, now)
         suspend_derived(store, derived, now)
 
 
 def held_derived(store: Store, action: ActionRecord) -> list[ActionRecord]:
-    """The live actions that were derived from one, held with their stacks."""
+    """Lock the live derived actions with their stacks, and return them."""
     children = store.actions.children(action.id)
     for child in children:
         store.stacks.lock(child.stack_id)

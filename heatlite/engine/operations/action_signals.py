@@ -1,6 +1,6 @@
 """Signals to actions: CANCEL, SUSPEND, RESUME, and the forced CANCEL (docs/reference/actions.md).
 
-An action without a worker is moved at once. A claimed action gets a control flag; its worker reads the flag at its
+An action without a worker is with_state at once. A claimed action gets a control flag; its worker reads the flag at its
 next commit, or within a second. A maintenance lock does not refuse signals: a locked stack runs only its lock, unlock,
 delete or a playbook, and stopping one of these is no operation on the stack.
 """

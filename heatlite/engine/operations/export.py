@@ -12,7 +12,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.stack_document import stack_record
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
@@ -44,7 +44,7 @@ class Export:
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
             record = stack_record(self._store, stack)
-            stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
+            stack = with_state(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])

@@ -12,7 +12,7 @@ from heatlite.engine.planning.locked_children import LockedChildren
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.unit_of_work import resource_event, row_moved
+from heatlite.engine.state.unit_of_work import resource_event, row_with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.store.records import HealthRecord, StackRecord
 from heatlite.store.store import Store
@@ -63,8 +63,8 @@ class HealthMarks:
             row = replace(row, health=HealthRecord(marked=True) if unhealthy and is_unknown else None)
             before = None if unhealthy else row.before_check
             if before is not None:
-                row = row_moved(row, before.verb, before.status, before.status_reason, now)
+                row = row_with_state(row, before.verb, before.status, before.status_reason, now)
             else:
-                row = row_moved(row, Verb.CHECK, Status.FAILED if unhealthy else Status.COMPLETE, text, now)
+                row = row_with_state(row, Verb.CHECK, Status.FAILED if unhealthy else Status.COMPLETE, text, now)
             self._store.resources.save_many([row])
             self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])

@@ -25,7 +25,7 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import Adopted, Request
 from heatlite.engine.state.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.state.type_calls import type_code
-from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import SnapshotRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -107,7 +107,8 @@ class Snapshots:
                 created_at=now,
             )
             self._store.snapshots.insert(snapshot)
-            stack = replace(moved(stack, Verb.SNAPSHOT, Status.IN_PROGRESS, "Stack SNAPSHOT started"), updated_at=now)
+            stack = with_state(stack, Verb.SNAPSHOT, Status.IN_PROGRESS, "Stack SNAPSHOT started")
+            stack = replace(stack, updated_at=now)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
             self._admission.enqueue(context, stack, Verb.SNAPSHOT, ActionInputs(snapshot=snapshot.id))
@@ -131,7 +132,7 @@ class Snapshots:
             if prepared.hides and not stack.sealed:
                 self._store.seal_tree(stack)
             after = replace(updated(stack, request, prepared, existing=True), updated_at=now)
-            after = moved(after, Verb.RESTORE, Status.IN_PROGRESS, "Stack RESTORE started")
+            after = with_state(after, Verb.RESTORE, Status.IN_PROGRESS, "Stack RESTORE started")
             resources = ResourceFactory(after, self._engine_services)
             resources.restore(record.resources)
             check_protected(prepared.definition, resources)

@@ -46,7 +46,7 @@ from heatlite.engine.state.protected import BY_RECORD, against_deletion, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
 from heatlite.engine.state.resource_factory import ResourceFactory
-from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ProtectionRecord, StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
@@ -96,7 +96,7 @@ class Stacks:
             raise NotSupported(feature="Stack Adopt")
         verb = Verb.CREATE if adopted is None else Verb.ADOPT
         stack, prepared = self._new_stack(context, request)
-        stack = moved(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         with self._delegated(context) as credential, self._store.transaction():
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
             self._store.stacks.insert(stack)
@@ -336,7 +336,7 @@ class Stacks:
             for action in self._store.actions.live([stack.id]):
                 self._store.controls.signal(action.id, Control.ABORT, now)
                 holder = action.id
-            stack = moved(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
+            stack = with_state(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
@@ -394,7 +394,7 @@ def _changed_files(before: Definition, after: Definition) -> str:
 def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
     """Return the stack row at the start of an update."""
     after = replace(updated(stack, request, prepared, existing), updated_at=now)
-    return moved(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
+    return with_state(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
 
 
 def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:

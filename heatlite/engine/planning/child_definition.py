@@ -10,7 +10,7 @@ from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.definitions import pseudo_parameters
 from heatlite.engine.state.resource_factory import ResourceFactory, inherited
 from heatlite.engine.state.type_calls import type_code
-from heatlite.engine.state.unit_of_work import moved
+from heatlite.engine.state.unit_of_work import with_state
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
@@ -29,7 +29,7 @@ def begun_child(
     if parent.depth >= deepest:
         raise RequestLimitExceeded(message=f"Recursion depth exceeds {deepest}.")
     if before is not None:
-        return replace(moved(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
+        return replace(with_state(before, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started"), updated_at=now)
     verb = Verb.ADOPT if row.verb is Verb.ADOPT else Verb.CREATE
     return StackRecord(
         id=new_id(),

@@ -9,7 +9,7 @@ from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.outputs import Reading
 from heatlite.engine.planning.plan import Outcome, Plan
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.unit_of_work import moved
+from heatlite.engine.state.unit_of_work import with_state
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -110,4 +110,4 @@ def is_kept(plan: Plan, row: ResourceRecord) -> bool:
 
 def _updated(nested: StackRecord, parent: StackRecord) -> StackRecord:
     """Return a nested stack as it is during an update of its parent."""
-    return replace(moved(nested, Verb.UPDATE, Status.IN_PROGRESS, ""), updated_at=parent.updated_at)
+    return replace(with_state(nested, Verb.UPDATE, Status.IN_PROGRESS, ""), updated_at=parent.updated_at)

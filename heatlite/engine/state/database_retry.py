@@ -16,7 +16,7 @@ RETRY = 1.0
 Answer = TypeVar("Answer")
 
 
-def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
+def retry_while_unavailable(clock: Clock, ask: Callable[[], Answer]) -> Answer:
     """Call `ask` until the database is available, and return its result.
 
     `ask` must change nothing if it raises.
@@ -27,5 +27,5 @@ def patiently(clock: Clock, ask: Callable[[], Answer]) -> Answer:
         try:
             return ask()
         except DatabaseUnavailable as error:
-            log.warning("the database is away, trying again: %s", error)
+            log.warning("the database is unavailable, trying again: %s", error)
             clock.wait(threading.Event(), RETRY)

@@ -46,7 +46,7 @@ def resource_event(row: ResourceRecord, now: float, properties: JsonMap | None =
 LOCKING = frozenset({Verb.LOCK, Verb.UNLOCK})
 
 
-def moved(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackRecord:
+def with_state(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackRecord:
     """The stack in another state.
 
     What a lock hides is kept until something else is done than to lock and unlock.
@@ -56,10 +56,10 @@ def moved(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackR
     return replace(stack, verb=verb, status=status, status_reason=reason, before_lock=before)
 
 
-def row_moved(
+def row_with_state(
     row: ResourceRecord, verb: Verb, status: Status, reason: str, now: float, phase: str | None = None
 ) -> ResourceRecord:
-    """The resource in another state. What a lock hides is kept as in `moved`.
+    """The resource in another state. What a lock hides is kept as in `with_state`.
 
     `phase`: that of the action which moves it; None: no action does.
 

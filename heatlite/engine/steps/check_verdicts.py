@@ -19,7 +19,7 @@ LONGEST_CAUSE = 200
 """Characters of a cause in the reason of a stack."""
 
 HIDING = frozenset({Verb.CHECK, Verb.LOCK, Verb.UNLOCK})
-"""Verbs that keep what they hide of an earlier failure (`unit_of_work.row_moved`)."""
+"""Verbs that keep what they hide of an earlier failure (`unit_of_work.row_with_state`)."""
 
 
 def cause_of(error: Exception) -> str:

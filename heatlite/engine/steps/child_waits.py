@@ -8,7 +8,7 @@ from functools import partial
 from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
-from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.children import Children, Order, nested_failure
 from heatlite.engine.steps.handlers import DIFFERS, DRIFTED, LEFT, fail_with, give_up
 from heatlite.engine.steps.step_execution import NestedOperation, Phase
@@ -63,7 +63,8 @@ class ChildWaits:
         """Wait for the action that an earlier attempt has ordered, or place the first order."""
         ordered = operation.action_id
         if operation.is_recorded:  # its row has no token
-            ordered = patiently(self._clock, partial(self._children.derived, operation.resource.physical_id))
+            derived = partial(self._children.derived, operation.resource.physical_id)
+            ordered = retry_while_unavailable(self._clock, derived)
         if ordered is None:
             self._order(operation)
         else:
@@ -74,11 +75,11 @@ class ChildWaits:
         order, stop, deadline = None, self._stopping.cause, self._stopping.deadline
         try:
             if operation.verb not in CONVERGING:
-                order = patiently(self._clock, partial(self._children.forward, operation, deadline))
+                order = retry_while_unavailable(self._clock, partial(self._children.forward, operation, deadline))
             elif stop is None:
                 urgent, definition = self._is_urgent(operation), self._transitions.definition
                 converge = partial(self._children.converge, operation, definition, urgent, deadline)
-                order = patiently(self._clock, converge)
+                order = retry_while_unavailable(self._clock, converge)
             else:
                 give_up(operation, aborted_text(operation.verb, stop))
         except Exception as error:
@@ -113,7 +114,7 @@ class ChildWaits:
         """Continue the operations whose actions have ended."""
         if not self._awaited:
             return
-        for action in patiently(self._clock, partial(self._children.ended, list(self._awaited))):
+        for action in retry_while_unavailable(self._clock, partial(self._children.ended, list(self._awaited))):
             operation = self._awaited.pop(action.id)
             self._stopped.pop(action.id, None)
             reason, is_check = action.status_reason, operation.verb is Verb.CHECK
@@ -153,7 +154,7 @@ class ChildWaits:
 
     def running(self) -> list[str]:
         """Return the ids of the actions that any attempt has ordered and that have not ended."""
-        return patiently(self._clock, self._children.running)
+        return retry_while_unavailable(self._clock, self._children.running)
 
     def stop_all(self, action_ids: Sequence[str]) -> None:
         """Ask all of these to stop, at once or after their running calls."""
@@ -166,5 +167,5 @@ class ChildWaits:
         """Send a control to actions that were not sent it before."""
         new = [action_id for action_id in action_ids if self._stopped.get(action_id) is not control]
         if new:
-            patiently(self._clock, partial(self._children.stop, new, control))
+            retry_while_unavailable(self._clock, partial(self._children.stop, new, control))
             self._stopped.update(dict.fromkeys(new, control))

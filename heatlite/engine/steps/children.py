@@ -24,7 +24,7 @@ from heatlite.engine.state.conflict_rules import Operation, locked_error, mainte
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.resource_factory import ResourceFactory, inherited
 from heatlite.engine.state.template_types import TemplateResource
-from heatlite.engine.state.unit_of_work import moved, stack_event
+from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.steps.step_execution import NestedOperation
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import Resource, Unhealthy
@@ -236,7 +236,7 @@ class Children:
         error = maintenance_refusal(Operation.DELETE, view.stack) if verb is Verb.DELETE else None
         if error is not None:
             raise error
-        stack = moved(view.stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
+        stack = with_state(view.stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         if verb is Verb.DELETE:
             stack = replace(stack, updated_at=self._clock.now(), lock=None)
         return Order(stack, self._derived(stack, False, deadline, inputs))

@@ -11,7 +11,7 @@ from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.handlers import advance
 from heatlite.engine.steps.step_execution import HandlerCall
 from heatlite.store.store import Store
@@ -38,12 +38,12 @@ class Orphans:
         for call in calls:
             physical_id = call.resource.physical_id
             assert physical_id is not None
-            while patiently(self._clock, partial(self._is_sought, call)):
+            while retry_while_unavailable(self._clock, partial(self._is_sought, call)):
                 if self._clock.wait(stopping, POLL_INTERVAL):
                     log.warning("resource %s: whether %s is known cannot be waited for", call.row.name, physical_id)
                     break
             else:
-                if not patiently(self._clock, partial(self._is_known, physical_id)):
+                if not retry_while_unavailable(self._clock, partial(self._is_known, physical_id)):
                     self._delete(call, stopping)
 
     def _is_known(self, physical_id: str) -> bool:

@@ -11,7 +11,7 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.resource_factory import ResourceFactory
-from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_moved
+from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
@@ -163,7 +163,7 @@ class RowWriter:
     def with_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> ResourceRecord:
         """Write a new state and its event."""
         now = self.now()
-        return self._emitted(row_moved(row, verb, status, reason, now, self.resources.phase), now)
+        return self._emitted(row_with_state(row, verb, status, reason, now, self.resources.phase), now)
 
     def _emitted(self, row: ResourceRecord, now: float) -> ResourceRecord:
         self.unit_of_work.save(row)

@@ -6,7 +6,7 @@ from enum import Enum
 from heatlite.core.action_payloads import StopRecord
 from heatlite.core.clock import Clock
 from heatlite.core.status import Control, Verb
-from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.step_execution import StepExecution
 
 MAX_FAILURE_TEXT = 64 * 1024
@@ -130,7 +130,7 @@ class Stopping:
         """Read the control if it may have changed. Raises Fenced."""
         if self._is_notified:
             self._is_notified = False
-            self.control = patiently(self._clock, self._asked)
+            self.control = retry_while_unavailable(self._clock, self._asked)
 
     def extend(self, seconds: float) -> None:
         """Extend all deadlines by the time for which the action was suspended."""

@@ -15,7 +15,7 @@ from functools import partial
 
 from heatlite.core.clock import Clock
 from heatlite.engine.planning.plan import Plan, Step, waiting
-from heatlite.engine.state.database_retry import patiently
+from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.calls import Calls
 from heatlite.engine.steps.child_waits import ChildWaits
 from heatlite.engine.steps.children import Children
@@ -181,11 +181,11 @@ class Walker:
     def _begin(self, step: Step, begin: Callable[[Step], StepExecution]) -> None:
         """Begin a step. While the walk stops, only if an earlier attempt has begun it."""
         if self._stopping.stop is None:
-            self._go_on(patiently(self._clock, partial(begin, step)))
+            self._go_on(retry_while_unavailable(self._clock, partial(begin, step)))
             return
-        if not patiently(self._clock, partial(self._transitions.continues, step)):
+        if not retry_while_unavailable(self._clock, partial(self._transitions.continues, step)):
             return
-        execution = patiently(self._clock, partial(begin, step))
+        execution = retry_while_unavailable(self._clock, partial(begin, step))
         # A cancel repeats no call: that call may have ended the engine.
         was_called = execution.phase is Phase.CHECKING
         may_call = was_called or self._stopping.cause is Stop.FAILURE
@@ -261,7 +261,7 @@ class Walker:
         cause = self._stopping.cause
         if cause is not None and execution.failure is not None:
             execution.failure = replace(execution.failure, is_transient=False)  # no retries
-        following = patiently(self._clock, partial(self._transitions.finish, execution))
+        following = retry_while_unavailable(self._clock, partial(self._transitions.finish, execution))
         if following is not None:
             if cause is not None:
                 following.fail(aborted_text(following.verb, cause))
@@ -282,7 +282,7 @@ class Walker:
     def _check_hooks(self) -> None:
         """Continue the resources whose hooks were cleared. While the walk stops, they go on waiting."""
         now = self._clock.now()
-        over = patiently(self._clock, partial(self._transitions.breakpoints.over, self._held, now))
+        over = retry_while_unavailable(self._clock, partial(self._transitions.breakpoints.over, self._held, now))
         self._held = [wait for wait in self._held if wait not in over]
         for wait in over:
             if self._stopping.stop is None:

@@ -53,20 +53,20 @@ class Claims:
         action_id: str | None = None,
         kinds: frozenset[Kind] | None = None,
         zones: frozenset[str] | None = None,
-        most_takeovers: int = ANY_TAKEOVERS,
+        max_takeovers: int = ANY_TAKEOVERS,
     ) -> ActionRecord | None:
         """Claim an action with an expired lease, else the oldest READY one.
 
         The lease is in seconds. `action_id` restricts the claim to that action, `kinds` and `zones` to those; None: no
         restriction. An action without a zone fits any worker. A takeover after a takeover without progress is delayed,
-        see `takeover_delay`. READY actions with more than `most_takeovers` takeovers are left for older workers.
+        see `takeover_delay`. READY actions with more than `max_takeovers` takeovers are left for older workers.
         """
         only, values = _restriction(action_id, kinds, zones)
-        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values, most_takeovers)):
+        if not (self._database.in_transaction or self._has_claimable(owner, now, only, values, max_takeovers)):
             return None  # an idle worker polls without a lock
         while True:
             with self._database.transaction():
-                found = self._claimable(owner, now, only, values, most_takeovers)
+                found = self._claimable(owner, now, only, values, max_takeovers)
                 if found is None:
                     return None
                 if found.owner is None or found.takeovers == 0:
@@ -74,19 +74,19 @@ class Claims:
                 self._delay_takeover(found, now)
 
     def _claimable(
-        self, owner: str, now: float, only: str, values: Sequence[Value], most_takeovers: int
+        self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
     ) -> ActionRecord | None:
         first = f"{only} ORDER BY seq LIMIT 1{self._skip_locked}"
         found = self._actions.select(f"WHERE {_EXPIRED}{first}", (now, owner, *values))
-        found = found or self._actions.select(f"WHERE {_READY}{first}", (now, most_takeovers, *values))
+        found = found or self._actions.select(f"WHERE {_READY}{first}", (now, max_takeovers, *values))
         return found[0] if found else None
 
     def _has_claimable(
-        self, owner: str, now: float, only: str, values: Sequence[Value], most_takeovers: int
+        self, owner: str, now: float, only: str, values: Sequence[Value], max_takeovers: int
     ) -> bool:
         """Return whether `_claimable` would find an action. Takes no locks."""
         sql = " OR ".join(f"EXISTS (SELECT 1 FROM action WHERE {one}{only})" for one in (_EXPIRED, _READY))
-        parameters = (now, owner, *values, now, most_takeovers, *values)
+        parameters = (now, owner, *values, now, max_takeovers, *values)
         ((has,),) = self._database.read(f"SELECT CASE WHEN {sql} THEN 1 ELSE 0 END", parameters)
         return bool(has)
 
@@ -210,7 +210,7 @@ def takeover_delay(takeovers: int) -> float:
     return min(float(2 ** min(takeovers - 1, 10)), MAX_TAKEOVER_DELAY)
 
 
-def most_takeovers(age: float) -> int:
+def max_takeovers(age: float) -> int:
     """Return the limit of takeovers for claims of a worker of an age in seconds.
 
     The worker must have lived for the pause before the last of them. Processes that are killed every few seconds

@@ -1244,12 +1244,12 @@ def test_a_young_engine_takes_no_action_that_was_taken_over_often(store: Store) 
     store.claims.set_takeovers(suspect, 3)
     with store.transaction():
         store.claims.release("w0", 200.0, "its worker has stopped")
-    other = store.claims.claim("w1", 201.0, 30.0, most_takeovers=2)
+    other = store.claims.claim("w1", 201.0, 30.0, max_takeovers=2)
     assert other is not None
     assert other.stack_id == "s2"
-    assert store.claims.claim("w1", 201.0, 30.0, most_takeovers=2) is None
-    assert store.claims.claim("w1", 201.0, 30.0, suspect.id, most_takeovers=2) is None
-    found = store.claims.claim("w1", 201.0, 30.0, most_takeovers=3)
+    assert store.claims.claim("w1", 201.0, 30.0, max_takeovers=2) is None
+    assert store.claims.claim("w1", 201.0, 30.0, suspect.id, max_takeovers=2) is None
+    found = store.claims.claim("w1", 201.0, 30.0, max_takeovers=3)
     assert found is not None
     assert found.id == suspect.id
 

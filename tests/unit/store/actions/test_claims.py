@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from store_behaviour import an_action, put
 
-from heatlite.store.actions.claims import most_takeovers, takeover_delay
+from heatlite.store.actions.claims import max_takeovers, takeover_delay
 from heatlite.store.store import Store
 
 LIMIT = 5
@@ -18,8 +18,8 @@ TICK = 0.25
 @pytest.mark.parametrize("takeovers", range(1, 12))
 def test_an_engine_needs_the_age_of_the_pause(takeovers: int) -> None:
     pause = takeover_delay(takeovers)
-    assert most_takeovers(pause) > takeovers
-    assert most_takeovers(pause - 0.01) <= takeovers
+    assert max_takeovers(pause) > takeovers
+    assert max_takeovers(pause - 0.01) <= takeovers
 
 
 def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: set[str]) -> list[int]:
@@ -33,7 +33,7 @@ def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: s
         with store.transaction():
             store.claims.expire_all(now)
         while now < ends:
-            claimed = store.claims.claim(f"w{number}", now, 30.0, most_takeovers=most_takeovers(now - began))
+            claimed = store.claims.claim(f"w{number}", now, 30.0, max_takeovers=max_takeovers(now - began))
             if claimed is not None and claimed.stack_id in lethal:
                 break
             now = now + TICK
