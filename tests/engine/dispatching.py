@@ -56,7 +56,7 @@ class Kept:
     """A dispatcher for one engine, by what stays for the next."""
 
     def __init__(self, requests: Dispatcher, work: Dispatcher, relay: Relay) -> None:
-        self.share = work.share
+        self.claim_filter = work.claim_filter
         self._requests = requests
         self._work = work
         self._relay = relay
@@ -108,16 +108,16 @@ def _through(name: str) -> Iterator[dict[str, str]]:
     """Have engines use this broker, with queues of this process. Raises NoBroker."""
     from heatlite.engine.dispatch import distributed
 
-    real = distributed.Distributed
+    real = distributed.CeleryDispatcher
     with broker(name) as found:
         settings = Settings("sqlite:///unused", broker=found.url, queue_prefix=found.prefix)
         requests, work, relay = real(settings, found.url), real(settings, found.url), Relay()
         work.attach(relay)
-        distributed.Distributed = lambda *_: Kept(requests, work, relay)  # type: ignore[assignment, misc]
+        distributed.CeleryDispatcher = lambda *_: Kept(requests, work, relay)  # type: ignore[assignment, misc]
         try:
             yield {"broker": found.url, "queue_prefix": found.prefix}
         finally:
-            distributed.Distributed = real  # type: ignore[misc]
+            distributed.CeleryDispatcher = real  # type: ignore[misc]
             for one in (work, requests):
                 one.detach()
                 one.close()

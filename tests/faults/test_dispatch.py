@@ -95,12 +95,12 @@ def test_the_api_is_killed_between_commit_and_dispatch(machines: Machines, store
 def test_messages_that_come_twice_late_or_never(
     machines: Machines, servers: ExitStack, url: str, redis: Server, store: Store
 ) -> None:
-    from heatlite.engine.dispatch.distributed import Distributed
+    from heatlite.engine.dispatch.distributed import CeleryDispatcher
 
     api = machines.api(HEATLITE_QUEUE_PREFIX="nobody")  # never: nobody reads those queues
     for _ in range(2):
         machines.worker()
-    sender = servers.enter_context(closing(Distributed(Settings(url, broker=redis.url), redis.url)))
+    sender = servers.enter_context(closing(CeleryDispatcher(Settings(url, broker=redis.url), redis.url)))
     with Clients(api) as clients:
         sent = 0
         while sent < 40:

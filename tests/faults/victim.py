@@ -8,7 +8,7 @@ from typing import Any
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.engine.dispatch import Share
+from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.dispatch.local import Local
 from heatlite.store.actions.table import LIVE
 from heatlite.wiring import Embedded
@@ -46,7 +46,7 @@ class OfZone(Local):
 
     def __init__(self) -> None:
         super().__init__()
-        self.share = Share(zones=frozenset({self.zone}))
+        self.claim_filter = ClaimFilter(zones=frozenset({self.zone}))
 
 
 def run(

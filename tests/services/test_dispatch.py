@@ -14,7 +14,7 @@ from tests.brokers import Broker, NoBroker, OwnBroker, own
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
 
 from heatlite.engine.dispatch import distributed
-from heatlite.engine.dispatch.distributed import Distributed
+from heatlite.engine.dispatch.distributed import CeleryDispatcher
 
 SECONDS = 60
 
@@ -55,19 +55,19 @@ class Machines:
     def __init__(self, url: str, prefix: str) -> None:
         self.url = url
         self.prefix = prefix
-        self._all: list[Distributed] = []
+        self._all: list[CeleryDispatcher] = []
 
-    def api(self) -> Distributed:
+    def api(self) -> CeleryDispatcher:
         """A machine without a worker."""
         settings = Settings("sqlite:///unused", broker=self.url, queue_prefix=self.prefix)
-        self._all.append(Distributed(settings, self.url))
+        self._all.append(CeleryDispatcher(settings, self.url))
         return self._all[-1]
 
     def worker(self, *kinds: str, zone: str | None = None) -> Recorder:
         """A machine with one."""
         recorder = Recorder()
         settings = Settings("sqlite:///unused", queue_prefix=self.prefix, worker_kinds=kinds, worker_zone=zone)
-        self._all.append(Distributed(settings, self.url))
+        self._all.append(CeleryDispatcher(settings, self.url))
         self._all[-1].attach(recorder)
         return recorder
 
@@ -137,7 +137,7 @@ def test_the_worker_of_the_same_process_is_called_directly(machines: Machines) -
 
 
 def test_what_comes_late_is_not_taken(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "LIFETIME", 1)
+    monkeypatch.setattr(distributed, "MESSAGE_TTL", 1)
     sender = machines.api()
     sender.announce(ready("late"))
     sender.close()
@@ -234,12 +234,12 @@ def test_a_connection_that_has_gone_stale_meanwhile_loses_no_hint(own_broker: Ow
 @pytest.mark.parametrize("broker", ["kafka://host", "host:5672", ""])
 def test_other_brokers_are_refused(broker: str) -> None:
     with pytest.raises(BadSetting, match=r"broker: unknown kind .*use amqp://"):
-        Distributed(Settings("sqlite:///unused"), broker)
+        CeleryDispatcher(Settings("sqlite:///unused"), broker)
 
 
 def test_a_url_that_makes_no_sense_is_refused_without_its_password() -> None:
     with pytest.raises(BadSetting, match=r"broker: the URL cannot be read; one looks like amqp://") as error:
-        Distributed(Settings("sqlite:///unused"), "amqp://me:secret/word@host/")
+        CeleryDispatcher(Settings("sqlite:///unused"), "amqp://me:secret/word@host/")
     assert "secret" not in error.value.message
 
 

@@ -165,9 +165,9 @@ def test_a_message_that_comes_twice_or_late_does_nothing(machines: Machines, sto
         machines.worker()
     path = api.create("s", slow(1))
     (action,) = actions(store, path)
-    from heatlite.engine.dispatch.distributed import Distributed
+    from heatlite.engine.dispatch.distributed import CeleryDispatcher
 
-    again = Distributed(machines.settings, machines.settings.broker or "")
+    again = CeleryDispatcher(machines.settings, machines.settings.broker or "")
     for _ in range(10):
         again.announce(Announcement(action.id, Kind.STACK, None, True))
     assert api.settled(path) == "CREATE_COMPLETE"

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 if "FAULTS_DIE_AT" in os.environ:
-    from heatlite.engine.dispatch.distributed import Distributed
+    from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.store.records import Announcement
 
     left = int(os.environ["FAULTS_DIE_AT"])
-    announce = Distributed.announce
+    announce = CeleryDispatcher.announce
 
-    def die(self: Distributed, announcement: Announcement) -> None:
+    def die(self: CeleryDispatcher, announcement: Announcement) -> None:
         global left
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         announce(self, announcement)
 
-    Distributed.announce = die  # type: ignore[method-assign]
+    CeleryDispatcher.announce = die  # type: ignore[method-assign]
 
 if "FAULTS_FREEZE" in os.environ:
     from heatlite.store.actions.claims import Claims

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from heatlite.core.status import Kind
-from heatlite.engine.dispatch.local import Local
+from heatlite.engine.dispatch.local import LocalDispatcher
 from heatlite.store.records import Announcement
 
 
@@ -20,7 +20,7 @@ class Worker:
 
 
 def test_the_worker_is_woken_while_it_is_attached() -> None:
-    local, worker = Local(), Worker()
+    local, worker = LocalDispatcher(), Worker()
     local.announce(Announcement("a", Kind.STACK, None, is_ready=True))
     local.attach(worker)
     local.announce(Announcement("a", Kind.STACK, "north", is_ready=True))
@@ -29,7 +29,7 @@ def test_the_worker_is_woken_while_it_is_attached() -> None:
     local.announce(Announcement("a", Kind.STACK, None, is_ready=True))
     local.close()
     assert worker.woken == 2
-    assert (local.share.kinds, local.share.zones) == (None, None)
+    assert (local.claim_filter.kinds, local.claim_filter.zones) == (None, None)
 
 
 def test_one_process_needs_no_celery() -> None:
