@@ -9,7 +9,7 @@ from typing import Any
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.engine.dispatch import ClaimFilter
-from heatlite.engine.dispatch.local import Local
+from heatlite.engine.dispatch.local import LocalDispatcher
 from heatlite.store.actions.table import LIVE
 from heatlite.wiring import Embedded
 from tests.crash.victim import SURVIVED, bomb
@@ -39,7 +39,7 @@ def put_bomb(database: str) -> None:
     cursor.execute = ticking
 
 
-class OfZone(Local):
+class OfZone(LocalDispatcher):
     """For an engine that takes the work of one zone only: what others have left behind is not for the victim."""
 
     zone = ""
@@ -63,7 +63,7 @@ def run(
     os.environ["EXAMPLE_FILES"] = files  # who forks it may be older than the test
     put_bomb(settings.database)
     OfZone.zone = name
-    wiring.Local = OfZone  # type: ignore[misc]
+    wiring.LocalDispatcher = OfZone  # type: ignore[misc]
     server = wiring.embedded(settings)
     bomb.arm(commits, after)
     ask(server, OPERATIONS[operation], name, name)
