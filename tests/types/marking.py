@@ -13,7 +13,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.plugin import StackResource
 from heatlite.plugin.registry import Registry
 from heatlite.resources import BUILTIN
-from heatlite.resources.software import SoftwareDeploymentResource
+from heatlite.resources.software.deployments import SoftwareDeploymentResource
 from heatlite.resources.wait_conditions import Condition
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.loader import load_mapping

@@ -21,7 +21,21 @@ from heatlite.engine.operations.software_configs import Software
 from heatlite.plugin import Change, NoActionNeeded, Resource, Schema, prop
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.plugin.resource import ResourceType
-from heatlite.resources import software as types
+from heatlite.resources.software.configs import (
+    CloudConfig,
+    MultipartMime,
+    SoftwareComponent,
+    SoftwareConfigResource,
+    StructuredConfig,
+)
+from heatlite.resources.software.deployment_groups import (
+    SoftwareDeploymentGroup,
+    SoftwareDeployments,
+    StructuredDeploymentGroup,
+    StructuredDeployments,
+)
+from heatlite.resources.software.deployments import DeploymentFailed, SoftwareDeploymentResource, StructuredDeployment
+from heatlite.resources.software.targets import DeployedServer
 from heatlite.resources.values import NoneResource
 from heatlite.template.expression import UNKNOWN
 
@@ -69,7 +83,7 @@ def change(resource: Any, before: Mapping[str, object]) -> Change:
 def test_a_software_config_is_kept_and_gives_its_id(build: Build, shelf: Shelf) -> None:
     inputs = [{"name": "x", "default": 1, "type": "Number", "description": "An x."}]
     resource = build(
-        types.SoftwareConfigResource,
+        SoftwareConfigResource,
         {"group": "script", "config": "echo $x", "inputs": inputs, "outputs": [{"name": "y", "error_output": True}]},
     )
     resource.handle_create()
@@ -93,27 +107,27 @@ def test_a_software_config_is_kept_and_gives_its_id(build: Build, shelf: Shelf) 
 
 
 def test_a_structured_config_is_a_map(build: Build) -> None:
-    resource = build(types.StructuredConfig, {"config": {"a": {"get_input": "x"}}})
+    resource = build(StructuredConfig, {"config": {"a": {"get_input": "x"}}})
     resource.handle_create()
     assert resource.attribute("config") == {"a": {"get_input": "x"}}
 
 
 def test_a_component_has_a_config_for_each_action(build: Build, shelf: Shelf) -> None:
     configs = [{"actions": ["CREATE"], "config": "one", "tool": "script"}, {"actions": ["DELETE"], "tool": "script"}]
-    resource = build(types.SoftwareComponent, {"configs": configs})
+    resource = build(SoftwareComponent, {"configs": configs})
     resource.handle_create()
     kept = shelf.software.config(shelf.project, resource.physical_id)
     assert (kept.group, kept.config) == ("component", {"configs": [configs[0], {**configs[1], "config": None}]})
 
 
 def test_a_component_has_no_two_configs_for_one_action() -> None:
-    faults = types.SoftwareComponent.check_properties({"configs": [{"tool": "a"}, {"tool": "b"}]})
+    faults = SoftwareComponent.check_properties({"configs": [{"tool": "a"}, {"tool": "b"}]})
     assert [fault.text for fault in faults] == ["More than one of the configs is for CREATE, UPDATE"]
 
 
 def test_a_cloud_config_is_what_cloud_init_reads(build: Build) -> None:
     given = {"write_files": [{"path": "/etc/x", "content": "ä\n- no: list\n"}], "package_upgrade": True, "bootcmd": []}
-    resource = build(types.CloudConfig, {"cloud_config": given})
+    resource = build(CloudConfig, {"cloud_config": given})
     resource.handle_create()
     first, text = resource.attribute("config").split("\n", 1)
     assert first == "#cloud-config"
@@ -123,7 +137,7 @@ def test_a_cloud_config_is_what_cloud_init_reads(build: Build) -> None:
 
 def test_a_multipart_message_has_texts_and_configs(build: Build, shelf: Shelf) -> None:
     inner = build(
-        types.MultipartMime,
+        MultipartMime,
         {"parts": [{"config": "one", "filename": "a.sh"}, {"config": "zwei ü", "subtype": "x-shellscript"}]},
     )
     inner.handle_create()
@@ -133,7 +147,7 @@ def test_a_multipart_message_has_texts_and_configs(build: Build, shelf: Shelf) -
         {"config": "no message", "type": "multipart"},
         {"config": shelf.config({"a": 1}), "subtype": "cloud-config", "filename": "cc.yaml"},
     ]
-    outer = build(types.MultipartMime, {"parts": parts})
+    outer = build(MultipartMime, {"parts": parts})
     text = outer.content().config
     assert isinstance(text, str)
     found = [
@@ -165,7 +179,7 @@ def test_a_server_is_given_the_config_with_values(build: Build, shelf: Shelf) ->
     config_id = shelf.config("echo", inputs=inputs, outputs=[{"name": "o"}], options={"p": 1})
     given = {"a": "y", "c": [1]}
     resource = build(
-        types.SoftwareDeploymentResource,
+        SoftwareDeploymentResource,
         {"server": "web", "config": config_id, "input_values": given, "name": "00-first"},
     )
     token = run(resource, "create")
@@ -190,7 +204,7 @@ def test_a_server_is_given_the_config_with_values(build: Build, shelf: Shelf) ->
 
 
 def test_a_check_asked_again_deploys_nothing_again(build: Build, shelf: Shelf) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web", "config": shelf.config()})
+    resource = build(SoftwareDeploymentResource, {"server": "web", "config": shelf.config()})
     token = run(resource, "create")
     resource.handle_signal({})
     assert resource.check_create_complete(token) is True  # as after a crash, too: the answer is there
@@ -198,7 +212,7 @@ def test_a_check_asked_again_deploys_nothing_again(build: Build, shelf: Shelf) -
 
 
 def test_a_heat_signal_goes_to_a_url_of_its_own(build: Build, shelf: Shelf) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web", "signal_transport": "HEAT_SIGNAL"})
+    resource = build(SoftwareDeploymentResource, {"server": "web", "signal_transport": "HEAT_SIGNAL"})
     run(resource, "create")
     url = shelf.values(resource)["deploy_signal_id"]
     assert isinstance(url, str)
@@ -206,7 +220,7 @@ def test_a_heat_signal_goes_to_a_url_of_its_own(build: Build, shelf: Shelf) -> N
 
 
 def test_without_a_signal_nothing_is_waited_for(build: Build, shelf: Shelf) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web", "signal_transport": "NO_SIGNAL"})
+    resource = build(SoftwareDeploymentResource, {"server": "web", "signal_transport": "NO_SIGNAL"})
     run(resource, "create")
     assert shelf.status(resource) == ("COMPLETE", "CREATE")
     assert "deploy_signal_id" not in shelf.values(resource)
@@ -216,11 +230,11 @@ def test_without_a_signal_nothing_is_waited_for(build: Build, shelf: Shelf) -> N
 @pytest.mark.parametrize(
     ("cls", "name", "given"),
     [
-        (types.SoftwareDeploymentResource, "signal_transport", "TEMP_URL_SIGNAL"),
-        (types.StructuredDeployment, "signal_transport", "ZAQAR_SIGNAL"),
-        (types.SoftwareDeploymentGroup, "signal_transport", "TEMP_URL_SIGNAL"),
-        (types.DeployedServer, "software_config_transport", "POLL_TEMP_URL"),
-        (types.DeployedServer, "software_config_transport", "ZAQAR_MESSAGE"),
+        (SoftwareDeploymentResource, "signal_transport", "TEMP_URL_SIGNAL"),
+        (StructuredDeployment, "signal_transport", "ZAQAR_SIGNAL"),
+        (SoftwareDeploymentGroup, "signal_transport", "TEMP_URL_SIGNAL"),
+        (DeployedServer, "software_config_transport", "POLL_TEMP_URL"),
+        (DeployedServer, "software_config_transport", "ZAQAR_MESSAGE"),
     ],
 )
 def test_transports_that_need_other_services(cls: ResourceType, name: str, given: str) -> None:
@@ -237,7 +251,7 @@ class TestSignals:
     def resource(self, build: Build, shelf: Shelf) -> Any:
         outputs = [{"name": "result"}, {"name": "oops", "error_output": True}]
         config_id = shelf.config(outputs=outputs)
-        resource = build(types.SoftwareDeploymentResource, {"server": "web", "config": config_id})
+        resource = build(SoftwareDeploymentResource, {"server": "web", "config": config_id})
         self.token = run(resource, "create")
         return resource
 
@@ -264,7 +278,7 @@ class TestSignals:
     )
     def test_failure(self, resource: Any, details: dict[str, Json], reason: str) -> None:
         assert resource.handle_signal(details).endswith("failed")
-        with pytest.raises(types.DeploymentFailed) as raised:
+        with pytest.raises(DeploymentFailed) as raised:
             resource.check_create_complete(self.token)
         assert str(raised.value) == f"The deployment to the server failed: {reason}"
         assert resource.attribute("deploy_status_code") == details.get("deploy_status_code")
@@ -283,7 +297,7 @@ class TestSignals:
             resource.handle_signal({})
 
     def test_before_there_is_a_deployment(self, build: Build) -> None:
-        resource = build(types.SoftwareDeploymentResource, {"server": "web"})
+        resource = build(SoftwareDeploymentResource, {"server": "web"})
         resource.handle_cancel()
         with pytest.raises(NoActionNeeded):
             resource.handle_signal({})
@@ -301,7 +315,7 @@ def begin(resource: Any, action: str) -> Json:
 def test_each_action_is_deployed_if_it_is_listed(build: Build, shelf: Shelf, action: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(Software, "has_server", lambda *_: True)
     properties = {"server": "web", "actions": ["CREATE", action.upper()], "config": shelf.config()}
-    resource = build(types.SoftwareDeploymentResource, properties)
+    resource = build(SoftwareDeploymentResource, properties)
     run(resource, "create")
     resource.handle_signal({})
     for other in ACTIONS[1:]:
@@ -320,14 +334,14 @@ def test_each_action_is_deployed_if_it_is_listed(build: Build, shelf: Shelf, act
 
 def test_a_component_knows_its_actions(build: Build, shelf: Shelf) -> None:
     configs: Json = {"configs": [{"actions": ["SUSPEND"], "config": "x", "tool": "script"}]}
-    resource = build(types.SoftwareDeploymentResource, {"server": "web", "config": shelf.config(configs, "component")})
+    resource = build(SoftwareDeploymentResource, {"server": "web", "config": shelf.config(configs, "component")})
     assert resource.handle_create() is None
     assert (resource.physical_id, resource.reference()) == (None, "a")
     assert isinstance(resource.handle_suspend(), str)
 
 
 def test_a_deployment_without_create_makes_one_later(build: Build, shelf: Shelf) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web", "actions": ["UPDATE"], "name": "n"})
+    resource = build(SoftwareDeploymentResource, {"server": "web", "actions": ["UPDATE"], "name": "n"})
     token = resource.handle_create()
     assert resource.check_create_complete(token) is True
     assert resource.attribute("deploy_stdout") is None
@@ -338,7 +352,7 @@ def test_a_deployment_without_create_makes_one_later(build: Build, shelf: Shelf)
 def test_an_update_takes_the_place_of_what_was_deployed(build: Build, shelf: Shelf) -> None:
     outputs = [{"name": "o"}]
     resource = build(
-        types.SoftwareDeploymentResource,
+        SoftwareDeploymentResource,
         {"server": "web", "config": shelf.config("new", outputs=outputs), "input_values": {"a": 2}},
     )
     run(resource, "create")
@@ -354,7 +368,7 @@ def test_an_update_takes_the_place_of_what_was_deployed(build: Build, shelf: She
 
 
 def test_a_delete_leaves_nothing(build: Build, shelf: Shelf) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web", "config": shelf.config()})
+    resource = build(SoftwareDeploymentResource, {"server": "web", "config": shelf.config()})
     run(resource, "create")
     config_id = shelf.software.deployment(shelf.project, resource.physical_id).config_id
     assert resource.check_delete_complete(resource.handle_delete()) is True
@@ -366,7 +380,7 @@ def test_a_delete_leaves_nothing(build: Build, shelf: Shelf) -> None:
 
 def test_a_delete_waits_for_a_server_that_is_there(build: Build, shelf: Shelf, monkeypatch: Any) -> None:
     properties = {"server": "web", "config": shelf.config(), "actions": ["DELETE", "CREATE"]}
-    resource = build(types.SoftwareDeploymentResource, properties)
+    resource = build(SoftwareDeploymentResource, properties)
     run(resource, "create")
     assert resource.handle_delete() is None  # no stack knows the server
     servers = {"web"}
@@ -374,7 +388,7 @@ def test_a_delete_waits_for_a_server_that_is_there(build: Build, shelf: Shelf, m
     token = resource.handle_delete()
     assert resource.check_delete_complete(token) is False
     resource.handle_signal({"deploy_status_code": 1})
-    with pytest.raises(types.DeploymentFailed):
+    with pytest.raises(DeploymentFailed):
         resource.check_delete_complete(token)
     servers.clear()
     assert resource.check_delete_complete(token) is True
@@ -394,7 +408,7 @@ class Nova(Resource[NovaProps], type="Test::Nova"):
         (Nova, {}, False),
         (Nova, {"user_data_format": "RAW"}, False),
         (Nova, {"user_data_format": "SOFTWARE_CONFIG"}, True),
-        (types.DeployedServer, {}, True),
+        (DeployedServer, {}, True),
         (NoneResource, {}, True),
         (NoneResource, {"user_data_format": "RAW"}, False),
     ],
@@ -402,7 +416,7 @@ class Nova(Resource[NovaProps], type="Test::Nova"):
 def test_a_server_has_to_be_made_for_it(
     build: Build, server: ResourceType, properties: dict[str, Json], fits: bool
 ) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web"})
+    resource = build(SoftwareDeploymentResource, {"server": "web"})
     found = {"web": build(server, properties)}
     resource.facts.sibling = found.get
     if fits:
@@ -413,7 +427,7 @@ def test_a_server_has_to_be_made_for_it(
 
 
 def test_a_check_asks_again_where_the_database_is_away(build: Build, monkeypatch: Any) -> None:
-    resource = build(types.SoftwareDeploymentResource, {"server": "web"})
+    resource = build(SoftwareDeploymentResource, {"server": "web"})
     token = run(resource, "create")
     resource.handle_signal({})
 
@@ -439,7 +453,7 @@ def test_a_check_asks_again_where_the_database_is_away(build: Build, monkeypatch
 def test_inputs_that_replace(build: Build, shelf: Shelf, before: object, after: object, replaces: bool) -> None:
     inputs = [{"name": "x", "default": "default", "replace_on_change": True}, {"name": "y"}]
     config_id = shelf.config(inputs=inputs)
-    resource = build(types.SoftwareDeploymentResource, {"server": "web"})
+    resource = build(SoftwareDeploymentResource, {"server": "web"})
     old, new = ({"config": config_id, "input_values": values} for values in (before, after))
     assert resource.needs_replace(Change(frozenset({"input_values"}), old, new)) is replaces
 
@@ -448,7 +462,7 @@ def test_another_config_replaces_if_such_an_input_changes(build: Build, shelf: S
     def config(default: str) -> str:
         return shelf.config(inputs=[{"name": "x", "default": default, "replace_on_change": True}])
 
-    resource = build(types.SoftwareDeploymentResource, {"server": "web"})
+    resource = build(SoftwareDeploymentResource, {"server": "web"})
     for old, new, replaces in ((config("a"), config("a"), False), (config("a"), config("b"), True)):
         known = Change(frozenset({"config"}), {"config": old}, {"config": new})
         assert resource.needs_replace(known) is replaces
@@ -470,16 +484,14 @@ def test_another_config_replaces_if_such_an_input_changes(build: Build, shelf: S
 )
 def test_inputs_go_into_the_config(build: Build, shelf: Shelf, config: Json, more: Any, expected: Json) -> None:
     properties = {"server": "web", "config": shelf.config(config), "input_values": {"x": [1]}, **more}
-    resource = build(types.StructuredDeployment, properties)
+    resource = build(StructuredDeployment, properties)
     run(resource, "create")
     assert shelf.deployed(resource).config == expected
 
 
 def test_an_input_that_nobody_gives_may_be_an_error(build: Build, shelf: Shelf) -> None:
     config_id = shelf.config({"a": {"get_input": "none"}})
-    resource = build(
-        types.StructuredDeployment, {"server": "web", "config": config_id, "input_values_validate": "STRICT"}
-    )
+    resource = build(StructuredDeployment, {"server": "web", "config": config_id, "input_values_validate": "STRICT"})
     token = resource.handle_create()
     with pytest.raises(UserParameterMissing, match="none"):
         resource.check_create_complete(token)
@@ -491,10 +503,10 @@ def test_an_input_that_nobody_gives_may_be_an_error(build: Build, shelf: Shelf) 
 @pytest.mark.parametrize(
     ("cls", "member"),
     [
-        (types.SoftwareDeploymentGroup, "OS::Heat::SoftwareDeployment"),
-        (types.SoftwareDeployments, "OS::Heat::SoftwareDeployment"),
-        (types.StructuredDeploymentGroup, "OS::Heat::StructuredDeployment"),
-        (types.StructuredDeployments, "OS::Heat::StructuredDeployment"),
+        (SoftwareDeploymentGroup, "OS::Heat::SoftwareDeployment"),
+        (SoftwareDeployments, "OS::Heat::SoftwareDeployment"),
+        (StructuredDeploymentGroup, "OS::Heat::StructuredDeployment"),
+        (StructuredDeployments, "OS::Heat::StructuredDeployment"),
     ],
 )
 def test_a_group_has_a_deployment_for_each_server(build: Build, cls: ResourceType, member: str) -> None:
@@ -508,7 +520,7 @@ def test_a_group_has_a_deployment_for_each_server(build: Build, cls: ResourceTyp
 
 
 def test_a_group_is_made_in_batches(build: Build) -> None:
-    group = build(types.SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}})
+    group = build(SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}})
     group.facts.update_policy = {"batch_create": {"max_batch_size": 2, "pause_time": 5}}
     rounds = [group.child(number) for number in range(3)]
     assert [list(one.template["resources"]) for one in rounds[:2]] == [["a", "b"], ["a", "b", "c"]]
@@ -521,10 +533,10 @@ def test_a_group_changes_in_batches(build: Build) -> None:
 
         template: Mapping[str, Json]
 
-    group = build(types.SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abd"}, "config": "new"})
+    group = build(SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abd"}, "config": "new"})
     group.facts.before = {"servers": {name: name.upper() for name in "abc"}, "config": "old"}
     group.facts.update_policy = {"rolling_update": {"max_batch_size": 1}}
-    old = build(types.SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}, "config": "old"})
+    old = build(SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}, "config": "old"})
     nested = Present()
     nested.template = old.goal().template
     group.facts.nested = lambda: nested
@@ -541,7 +553,7 @@ def test_a_group_changes_in_batches(build: Build) -> None:
 
 
 def test_pauses_have_to_fit_into_the_operation(build: Build) -> None:
-    group = build(types.SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}})
+    group = build(SoftwareDeploymentGroup, {"servers": {name: name.upper() for name in "abc"}})
     group.facts.update_policy = {"batch_create": {"max_batch_size": 1, "pause_time": 50}}
     group.facts.time_limit = 101
     assert group.child(0) is not None
@@ -551,17 +563,17 @@ def test_pauses_have_to_fit_into_the_operation(build: Build) -> None:
 
 
 def test_a_group_whose_servers_are_not_known_yet_stays(build: Build) -> None:
-    group = build(types.SoftwareDeploymentGroup, {"servers": {}})
+    group = build(SoftwareDeploymentGroup, {"servers": {}})
     group.facts.properties["servers"] = UNKNOWN
     assert group.goal().template["resources"] == {}
-    assert types.SoftwareDeploymentGroup.nested_template({"servers": UNKNOWN}) is None
+    assert SoftwareDeploymentGroup.nested_template({"servers": UNKNOWN}) is None
 
 
 # -- deployed servers --------------------------------------------------------------------------------
 
 
 def test_a_deployed_server(build: Build) -> None:
-    server = build(types.DeployedServer, {"software_config_transport": "POLL_SERVER_HEAT"})
+    server = build(DeployedServer, {"software_config_transport": "POLL_SERVER_HEAT"})
     server.handle_create()
     assert server.attribute("name") == server.physical_name
     assert server.reference() == server.physical_id != server.physical_name
@@ -575,7 +587,7 @@ def test_a_deployed_server(build: Build) -> None:
 
 
 def test_a_deployed_server_with_a_name_and_the_default_transport(build: Build) -> None:
-    server = build(types.DeployedServer, {"name": "db-1"})
+    server = build(DeployedServer, {"name": "db-1"})
     assert server.attribute("name") == "db-1"
     assert server.attribute("os_collect_config") == {
         "collectors": ["cfn", "local"],

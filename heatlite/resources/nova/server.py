@@ -13,7 +13,7 @@ from heatlite.resources.neutron.base import asked
 from heatlite.resources.nova import disks, networks, user_data
 from heatlite.resources.nova.disks import Disk, DiskV2
 from heatlite.resources.nova.networks import Nic, Ports
-from heatlite.resources.software import TargetProps, collect_config, polls_heat, target_metadata
+from heatlite.resources.software.targets import TargetProps, collect_config, polls_heat, target_metadata
 
 CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "webmks")
 GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})

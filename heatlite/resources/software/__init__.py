@@ -1,0 +1,1 @@
+"""Software configs, their deployments, and the servers they are deployed to."""
