@@ -152,6 +152,10 @@ class InvalidTemplateAttribute(Invalid):
     text = "The Referenced Attribute ({resource} {key}) is incorrect."
 
 
+class TemplateOutputError(Invalid):
+    text = "Error in {resource} output {attribute}: {reason}"
+
+
 class InvalidTemplateVersion(Invalid):
     text = "The template version is invalid: {explanation}"
 

@@ -15,11 +15,13 @@ parent always updates the nested stack: that decides, member by member, whether 
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
+from heatlite.core.errors import NotFound
 from heatlite.core.json import Json
-from heatlite.plugin.ports import Nested
+from heatlite.plugin.ports import Member, Nested
 from heatlite.plugin.resource import VERBS, NoActionNeeded, P_co, Resource
 
 
@@ -81,3 +83,20 @@ class StackResource(Resource[P_co]):
     def nested(self) -> Nested | None:
         """The nested stack as it is; None while there is none."""
         return self.facts.nested()
+
+    def no_member(self, name: str) -> NotFound:
+        """Return the error for a member that does not exist; the caller raises it."""
+        return NotFound(f"Member '{name}' not found in group resource '{self.name}'.")
+
+
+def steps_of(name: str, path: Sequence[object]) -> tuple[str, list[object]]:
+    """Split an attribute's name at its dots: ``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0]."""
+    start, *rest = name.split(".", 2 if name.startswith("resource.") else 1)
+    return start, [*rest, *path]
+
+
+def member_value(member: Member, steps: Sequence[object]) -> Json:
+    """Return the value at ``resource.<member>`` and the following steps: the reference, or an attribute."""
+    if not steps:
+        return member.reference()
+    return member.attribute(str(steps[0]), cast(Sequence[Json], steps[1:]))

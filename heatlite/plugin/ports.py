@@ -274,7 +274,7 @@ class Nested(Protocol):
         """The names of its outputs."""
 
     def output(self, name: str) -> Json:
-        """Return an output's value; null if it is missing or cannot be evaluated."""
+        """Return an output's value; null if it is missing. Raises TemplateOutputError if it cannot be evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

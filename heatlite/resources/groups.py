@@ -5,9 +5,10 @@ from functools import cache
 from itertools import islice
 from typing import cast
 
-from heatlite.core.errors import InvalidTemplateAttribute, NotFound, RequestLimitExceeded
+from heatlite.core.errors import InvalidTemplateAttribute, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Member, Schema, StackResource, SupportStatus, prop
+from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
 from heatlite.resources.members import (
     Batch,
@@ -50,16 +51,6 @@ class Group(StackResource[P_co]):
         if pause * (len(steps) - 1) >= self.facts.time_limit:
             raise ValueError("The current update policy will result in stack update timeout.")
 
-    def member_value(self, member: Member, steps: Sequence[object]) -> Json:
-        """Return the value at ``resource.<member>`` and the following steps: the reference, or an attribute."""
-        if not steps:
-            return member.reference()
-        return member.attribute(str(steps[0]), cast(Sequence[Json], steps[1:]))
-
-    def no_member(self, name: str) -> NotFound:
-        """Return the error for a member that does not exist; the caller raises it."""
-        return NotFound(f"Member '{name}' not found in group resource '{self.name}'.")
-
     def attribute(self, name: str) -> Json:
         return self.attribute_at(name, ())
 
@@ -72,12 +63,6 @@ class Group(StackResource[P_co]):
     def reference(self) -> Json:
         """Return the nested stack's id; before its creation, the resource's name."""
         return self.name if self.physical_id is None else self.physical_id
-
-
-def steps_of(name: str, path: Sequence[object]) -> tuple[str, list[object]]:
-    """Split an attribute's name at its dots: ``outputs.ip`` with the path [0] → ``outputs`` and [ip, 0]."""
-    start, *rest = name.split(".", 2 if name.startswith("resource.") else 1)
-    return start, [*rest, *path]
 
 
 class NumberedGroup(Group[P_co]):
@@ -101,11 +86,11 @@ class NumberedGroup(Group[P_co]):
             member = self.members.get(str(steps[0]))
             if member is None:
                 raise self.no_member(str(steps[0]))
-            return self.member_value(member, steps[1:])
+            return member_value(member, steps[1:])
         if start == "attributes":
             if not steps:
                 raise InvalidTemplateAttribute(resource=self.name, key=name)
-            return {name: self.member_value(member, steps) for name, member in self.members.items()}
+            return {name: member_value(member, steps) for name, member in self.members.items()}
         if name in self.attribute_names:
             return super().attribute_at(name, path)
         return [member.attribute(name, cast(Sequence[Json], path)) for member in self.members.values()]

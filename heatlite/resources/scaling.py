@@ -11,8 +11,9 @@ from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.ids import new_id, short_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
+from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
-from heatlite.resources.groups import Group, RollingUpdate, steps_of
+from heatlite.resources.groups import Group, RollingUpdate
 from heatlite.resources.members import Batch, adjusted, batches, changed, oldest_first, template_of, wanted_size
 from heatlite.template.types import Fault, NestedTemplate
 
@@ -240,9 +241,9 @@ class AutoScalingGroup(ScalingGroup[AutoScalingGroupProps], type="OS::Heat::Auto
             number = str(steps[0])
             if not (number.isdecimal() and int(number) < len(members)):
                 raise self.no_member(number)
-            return self.member_value(members[int(number)], steps[1:])
+            return member_value(members[int(number)], steps[1:])
         if start in ("outputs", "outputs_list") and steps:
-            values = {member.name: self.member_value(member, steps) for member in self.well()}
+            values = {member.name: member_value(member, steps) for member in self.well()}
             return values if start == "outputs" else list(values.values())
         return super().attribute_at(name, path)
 

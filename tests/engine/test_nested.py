@@ -99,6 +99,56 @@ def test_a_template_as_a_type_makes_a_stack(engine: Engine) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("resource.a", "output"), "one"),
+        (("resource.a.output",), "one"),
+        (("resource.l", "value", "1"), "y"),
+        (("resource.l.value", "1"), "y"),
+        (("resource.i", "resource.a", "output"), "v"),
+        (("resource.i.resource.a.output",), "v"),
+        (("list", "1"), "y"),
+    ],
+)
+def test_a_path_leads_into_it(engine: Engine, path: tuple[str, ...], expected: str) -> None:
+    inner = template(
+        outputs={"list": attr("l", "value")},
+        a=thing("one"),
+        l=resource("OS::Heat::Value", value=["x", "y"]),
+        i=resource("pair.yaml"),
+    )
+    document = template(outputs={"o": attr("u", "output")}, c=resource("i.yaml"), u=thing(attr("c", *path)))
+    stack = engine.create(document, files={"i.yaml": text(inner), "pair.yaml": PAIR})
+    assert engine.outputs(stack) == {"o": expected}
+
+
+def test_a_member_that_does_not_exist_is_an_error(engine: Engine) -> None:
+    inner = template(outputs={"n": "zz"}, c=resource("pair.yaml"))
+    outputs = {"o": attr("c", {"list_join": ["", ["resource.", attr("c", "value")]]})}  # type: ignore[dict-item]
+    stack = engine.create(template(outputs=outputs, **inner["resources"]), files={"pair.yaml": PAIR})
+    (shown,) = engine.components.reading.outputs(stack)
+    assert shown["output_error"] == "Member 'v' not found in group resource 'c'."
+
+
+FAULTY = text(template(outputs={"b": param("foo"), "OS::stack_id": param("foo")}, a=thing()))
+"""Its outputs cannot be evaluated."""
+
+
+def test_an_output_that_fails_fails_where_it_is_used(engine: Engine) -> None:
+    document = template(outputs={"o": attr("parent", "b"), "ref": ref("parent")}, parent=resource("i.yaml"))
+    stack = engine.create(document, files={"i.yaml": FAULTY})
+    why = "Error in parent output b: The Parameter (foo) was not provided."
+    failed, reference = engine.components.reading.outputs(stack)
+    assert (failed["output_value"], failed["output_error"]) == (None, why)
+    assert str(reference["output_value"]).endswith(str(engine.row(stack, "parent").physical_id))
+
+    used = template(parent=resource("i.yaml"), use=thing(attr("parent", "b")))
+    stack = engine.create(used, name="other", files={"i.yaml": FAULTY})
+    assert state(stack.verb, stack.status) == "CREATE_FAILED"
+    assert why in stack.status_reason
+
+
 def test_its_output_may_be_its_reference(engine: Engine) -> None:
     inner = text(template(outputs={"OS::stack_id": attr("a", "output")}, a=thing("own")))
     stack = engine.create(template(outputs={"o": ref("c")}, c=resource("i.yaml")), files={"i.yaml": inner})

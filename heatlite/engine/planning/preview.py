@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded
+from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded, TemplateOutputError
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
@@ -258,15 +258,15 @@ class StackPreview:
         return list(self.definition.outputs) if issubclass(kind, TemplateResource) else []
 
     def output(self, name: str) -> object:
-        """Return the future value of an output.
+        """Return the future value of an output; UNKNOWN as far as it is not known yet.
 
-        UNKNOWN as far as it is not known yet, null if it fails.
+        Raises TemplateOutputError if it fails.
         """
         found = self.definition.outputs[name]
         try:
             return bounded(self.values).resolved(found.value) if found.condition else None
-        except HeatliteError:
-            return None
+        except HeatliteError as error:
+            raise TemplateOutputError(resource=self._name, attribute=name, reason=error.message) from error
 
     def is_unchanged(self, name: str) -> bool:
         """Return True if a resource stays as it is, with everything in it."""

@@ -3,13 +3,12 @@
 The three need each other: a resource may ask for its nested stack, whose outputs are values of its resources.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable
+from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable, TemplateOutputError
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb
@@ -33,8 +32,6 @@ from heatlite.template.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
 from heatlite.template.expression import Bounded
-
-log = logging.getLogger(__name__)
 
 READABLE = frozenset(
     {
@@ -411,8 +408,10 @@ class NestedView:
         try:
             return without_unknown(bounded(self.values).resolved(found.value))
         except HeatliteError as error:
-            log.info("stack %s, output %s: %s", self.stack.name, name, error)
-            return None
+            # The stack's own list of outputs shows the error; whatever uses the output must not go on without it.
+            raise TemplateOutputError(
+                resource=self.stack.parent_resource, attribute=name, reason=error.message
+            ) from error
 
     @cached_property
     def definition(self) -> Definition:

@@ -2,16 +2,18 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from heatlite.core.errors import InvalidTemplateAttribute, Problem, StackValidationFailed
+from heatlite.core.errors import InvalidTemplateAttribute, Problem, StackValidationFailed, TemplateOutputError
 from heatlite.core.json import Json, JsonMap, canonical
-from heatlite.plugin.nested import ChildStack, StackResource
+from heatlite.plugin.nested import ChildStack, StackResource, member_value, steps_of
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Schema
 from heatlite.template.definitions import ResourceDefinition
 from heatlite.template.document import Definition
+from heatlite.template.expression import select
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.types import Fault, TypeCatalog
 
@@ -32,22 +34,26 @@ class TemplateResource(StackResource[Schema]):
         """The output ``OS::stack_id`` if there is one."""
         nested = self.nested
         if nested is not None and "OS::stack_id" in nested.outputs:
-            return nested.output("OS::stack_id")
+            with suppress(TemplateOutputError):
+                return nested.output("OS::stack_id")
         return super().reference()
 
     def attribute(self, name: str) -> Json:
-        """An output, or what ``resource.<name>[.<attribute>]`` leads to within."""
+        return self.attribute_at(name, ())
+
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        """Return an output, or the value that ``resource.<name>`` and the following steps lead to within."""
         nested = self.nested
         if nested is None or name == "show":
             return None
         if name in nested.outputs:
-            return nested.output(name)
-        _, dot, rest = name.partition("resource.")
-        if dot:
-            resource, _, attribute = rest.partition(".")
-            for member in nested.members:
-                if member.name == resource:
-                    return member.attribute(attribute) if attribute else member.reference()
+            return cast(Json, select(nested.output(name), path, None))
+        start, steps = steps_of(name, path)
+        if start == "resource" and steps:
+            member = next((one for one in nested.members if one.name == steps[0]), None)
+            if member is None:
+                raise self.no_member(str(steps[0]))
+            return member_value(member, steps[1:])
         raise InvalidTemplateAttribute(resource=self.name, key=name)
 
     def shown_attributes(self) -> Sequence[str]:
