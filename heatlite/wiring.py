@@ -35,6 +35,7 @@ from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
+from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.operations.schedule import Schedule
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.snapshots import Snapshots
@@ -306,6 +307,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         protection=Protection(store, clock, admission),
         schedule=schedule,
         health=HealthMarks(store, clock, definitions, admission, reading),
+        repairs=Repairs(store, clock, definitions, admission, reading),
         offer=offer,
         signals=Signals(store, clock, settings, definitions, admission, reading),
         controls=ActionSignals(store, clock),

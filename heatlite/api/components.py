@@ -10,6 +10,7 @@ from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
+from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.operations.schedule import Schedule
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.snapshots import Snapshots
@@ -40,6 +41,7 @@ class Components:
     schedule: Schedule
     snapshots: Snapshots
     health: HealthMarks
+    repairs: Repairs
     offer: OfferedTypes
     signals: Signals
     controls: ActionSignals

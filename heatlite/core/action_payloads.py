@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from heatlite.core.check_tally import CheckTally
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.repairs import Selection
 from heatlite.core.status import LockLevel, Result
 
 
@@ -68,6 +69,8 @@ class ActionInputs:
     force: bool = False
     """Delete in any case; leave behind objects that cannot be deleted."""
     playbook: PlaybookInputs | None = None
+    heal: Selection | None = None
+    """Of a restricted update: the resources that it repairs."""
 
     def to_json(self) -> JsonMap:
         """Return the stored form."""
@@ -92,6 +95,8 @@ class ActionInputs:
             stored["playbook"] = self.playbook.name
             stored["digest"] = self.playbook.digest
             stored["stages"] = [stage.to_json() for stage in self.playbook.stages]
+        if self.heal is not None:
+            stored["heal"] = self.heal.to_json()
         return stored
 
     @classmethod
@@ -110,6 +115,7 @@ class ActionInputs:
             abandon=bool(stored.get("abandon")),
             force=bool(stored.get("force")),
             playbook=_playbook(stored),
+            heal=Selection.from_json(stored.get("heal")),
         )
 
 

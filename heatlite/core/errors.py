@@ -290,6 +290,15 @@ class PlanChanged(Conflict):
     )
 
 
+class RepairSpreads(Conflict):
+    """A repair would make, replace or delete more than the selected resources."""
+
+    text = (
+        "The repair in stack {stack_name} would touch more than it is meant to: {paths}. Nothing was done. Preview it,"
+        " then approve the plan by its digest, or update the stack."
+    )
+
+
 class PlaybookChanged(Conflict):
     """The playbook changed between reading and approval."""
 

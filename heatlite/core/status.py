@@ -99,6 +99,8 @@ class Cause(StrEnum):
     DERIVED = "Derived Action"
     SCHEDULED = "Scheduled Action"
     """Its time has come: one of a series, or a lock that ran out."""
+    HEALING = "Healing"
+    """A restricted update that repairs marked resources."""
 
 
 class Kind(StrEnum):

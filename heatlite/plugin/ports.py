@@ -338,6 +338,8 @@ class Facts:
     """The cloud in which the stack has its objects; None: none is recorded."""
     created_at: float = 0.0
     """Time of the decision to make the object, in seconds since the epoch."""
+    keeps_members: bool = False
+    """True if the operation changes no number of members: a nested stack that exists keeps the members it has."""
 
 
 @dataclass(frozen=True, slots=True)

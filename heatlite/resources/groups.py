@@ -36,6 +36,11 @@ class Group(StackResource[P_co]):
         nested = self.nested
         return {} if nested is None else definitions_in(nested.template)
 
+    @property
+    def keeps_members(self) -> bool:
+        """True if the operation keeps the members that exist, whatever size the template asks for."""
+        return self.facts.keeps_members and self.nested is not None
+
     def limited(self, size: int) -> int:
         """Return the size.
 
@@ -215,9 +220,12 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], type="OS::Heat::ResourceG
         define = self._definer()
         if define is None:  # in a preview: the definition is not known yet
             return ChildStack(template_of(self.definitions))
-        return ChildStack(template_of({name: define(name) for name in numbered(self._size(), removed)}))
+        names = [*self.definitions] if self.keeps_members else numbered(self._size(), removed)
+        return ChildStack(template_of({name: define(name) for name in names}))
 
     def _size(self) -> int:
+        if self.keeps_members:
+            return len(self.definitions)
         size: object = self.props.count
         return self.limited(size) if isinstance(size, int) else len(self.definitions)
 

@@ -92,7 +92,8 @@ class ScalingGroup(Group[P_co]):
         return isinstance(plan, dict) and "most" in plan
 
     def _size(self) -> int:
-        return self.limited(self.wanted(len(self.definitions)))
+        present = len(self.definitions)
+        return present if self.keeps_members else self.limited(self.wanted(present))
 
     def _step(
         self, step: Batch, definition: Json, pause: float = 0.0, new_name: Callable[[], str] = _new_name

@@ -40,7 +40,7 @@ audit = logging.getLogger("heatlite.audit")
 
 NO_OPTIONS = ActionInputs()
 
-CHECKS_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY}
+CHECKS_TYPES = DELETES | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY, Operation.HEAL}
 """Operations that require permission for every resource type of the stack.
 
 Operations with a new definition check the types of that definition instead.
@@ -56,7 +56,7 @@ WAITS_FOR_NODE_ACTIONS = frozenset({
 
 USES_CLOUD = frozenset({
     Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
-    Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL,
+    Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL, Operation.HEAL,
 })  # fmt: skip
 """Operations that are refused in another cloud than the stack's.
 

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor as Pool
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from heatlite.engine.execution.final_state import completed_stack, failed_stack,
 from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
-from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.planning.plan import Outcome, Plan
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.hooks import waits_at
@@ -85,6 +85,7 @@ class Execution:
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = action.inputs.retry
+        self._resources.selection = action.inputs.heal
         self._left: list[str] = []
         """Snapshot parts that a deletion could not remove."""
         self._forced = action.inputs.force
@@ -108,7 +109,7 @@ class Execution:
             parts.clock,
             lambda: parts.store.claims.control_of(self.action),
             patience=parts.settings.error_wait_time,
-            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK,
+            rolls_back=not stack.disable_rollback and stack.verb in ROLLED_BACK and action.inputs.heal is None,
             deadline=deadline,
         )
         self._calls = Calls(parts.pool, parts.meter)
@@ -285,7 +286,8 @@ class Execution:
             yield from self._walker.wait_out()
             stop = self._stopping.stop
             failed = stop in (Stop.FAILURE, Stop.TIMEOUT) and self._stopping.rolls_back
-            if not failed and stop is not Stop.CANCEL_ROLLBACK:
+            # A repair has no earlier definition to return to.
+            if not failed and (stop is not Stop.CANCEL_ROLLBACK or self.action.inputs.heal is not None):
                 yield from self._end()
                 return
             self._start_rollback()
@@ -296,7 +298,7 @@ class Execution:
         """Converge the stack to `definition`, then remove surplus objects."""
         self._breakpoints.start(self._stack.verb, definition.environment)
         plan = converge(definition, self._rows(), PlannedValues(self._resources))
-        protected = planner.protected(plan, self._rows(), self._resources.protected)
+        protected = planner.protected(plan, self._removable(plan, plan.kept), self._resources.protected)
         refused = [f"DeletionProtected: {text}" for text in protected]
         refused += [f"NotSupported: resources.{name}: {why}" for name, why in plan.refused.items()]
         if refused and not any(row.status is Status.IN_PROGRESS for row in self._rows()):
@@ -310,8 +312,12 @@ class Execution:
             self._stopping.finish_making()
         if self._stopping.is_made:
             keep = [row.id for row in self._transitions.rows.chosen.values()]
-            cleanup = planner.plan_cleanup(self._rows(), keep)
+            cleanup = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
             yield from self._walker.walk(cleanup, self._transitions.operations.begin_delete)
+
+    def _removable(self, plan: Plan, chosen: Mapping[str, ResourceRecord]) -> list[ResourceRecord]:
+        """Return the rows that the clean-up may delete."""
+        return planner.removable(self._rows(), self._resources.selection, plan, chosen, self._resources.phase)
 
     def _start_rollback(self) -> None:
         """Record the failure and switch to the previous definition, in one commit."""
@@ -461,6 +467,10 @@ class Execution:
         if self._stack.verb is Verb.DELETE:
             left = self._left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
         stack = completed_stack(self._stack, self._rows(), self._resources, left, self._parts.clock.now())
+        if self.action.inputs.heal is not None:
+            # A repair does not reach a definition that an earlier update has failed to reach.
+            before, environment = self._stack.previous_template_id, self._stack.previous_environment
+            stack = replace(stack, previous_template_id=before, previous_environment=environment)
         if stack.deleted_at is not None:
             for row in self._rows():
                 self._transitions.rows.delete(row)

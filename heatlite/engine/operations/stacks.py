@@ -354,9 +354,10 @@ class Stacks:
             verb, _ = stack.state_without_lock
             stack = self._admission.set_in_progress(stack, verb)
             resources = self._reading.resources_of(stack)
-            resources.retries = True
+            last = self._store.actions.last(stack.id, verb)
+            resources.retries, resources.selection = True, None if last is None else last.inputs.heal
             check_protected(self._definitions.of(stack), resources)
-            self._admission.enqueue(context, stack, verb, ActionInputs(retry=True))
+            self._admission.enqueue(context, stack, verb, ActionInputs(retry=True, heal=resources.selection))
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Enqueue a check of every resource; see `Schedule.start`."""

@@ -58,6 +58,11 @@ def check_immutable(earlier: Definition, later: Definition) -> None:
         raise ImmutableParameterModified(keys=", ".join(changed))
 
 
+def follows(row: ResourceRecord, wanted: Wanted) -> bool:
+    """Return True if a nested stack gets other values from its parent than it has."""
+    return row.metadata != wanted.metadata or bool(wanted.kind.schema.diff(row.properties, wanted.properties))
+
+
 def planned_child(
     definition: Definition,
     resources: ResourceFactory,
@@ -82,6 +87,9 @@ def planned_child(
     assert isinstance(resource, StackResource)
     with type_code():
         goal = resource.goal()
+    view = None if before is None or resources.selection is None else resources.nested(before.id)
+    if view is not None and not follows(row, wanted):
+        goal = replace(goal, template=view.template)
     deepest = resources.types.installation.max_nested_stack_depth
     stack = begun_child(resources.stack, row, before, resource.facts.now(), deepest)
     template = Template(goal.template, definition.template.files)

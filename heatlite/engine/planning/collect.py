@@ -11,7 +11,7 @@ from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, canonical
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose
-from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Relations, Wanted
+from heatlite.engine.planning.facts import Choice, Facts, MemberFacts, NestedFacts, Part, Relations, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
@@ -52,6 +52,10 @@ class PlannedValues(Values):
             return UNKNOWN
         return super().attribute(name, attribute, path)
 
+    def is_affected(self, name: str) -> bool:
+        """Return True for a resource that gets a new object or is changed."""
+        return name in self.to_make or name in self.to_change or super().is_affected(name)
+
 
 def converge(definition: Definition, rows: Iterable[ResourceRecord], values: PlannedValues) -> Plan:
     """Collect the facts of each resource, decide, and plan to make the stack what its definition says.
@@ -59,10 +63,12 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
     `values` record each decision, because the values of later resources depend on it.
     """
     rows = list(rows)
-    named = by_name(rows)
+    named, selection = by_name(rows), values.resources.selection
     choices: dict[str, Choice | None] = {}
     for name in ordered(definition.resources):
         existing = named.get(name)
+        if existing is None and selection is not None and not selection.compares:
+            continue  # A repair makes nothing that was never made.
         if existing is None:
             choice = None
         else:
@@ -86,7 +92,7 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
     restricted = definition.environment.restricted_actions(name)
     wanted = evaluate(definition, name, resources, values)
     newest_first = sorted(rows, key=lambda row: row.id, reverse=True)
-    candidates = [collect(row, wanted, resources, values.rows) for row in newest_first]
+    candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in newest_first]
     return Choice(choose(candidates, restricted, replaced_above(resources.stack)), wanted)
 
 
@@ -149,6 +155,24 @@ def collect(
     )
 
 
+def _restricted(facts: Facts, values: Values) -> Facts:
+    """Add the part that the resource has in an update that repairs selected resources only."""
+    selection, row = values.resources.selection, facts.row
+    if selection is None:
+        return facts
+    step = selection.step(row.name)
+    if step is not None:
+        return replace(facts, part=Part.SELECTED, step=step)
+    if selection.leads_to(row.name):
+        return replace(facts, part=Part.LEADS)
+    used = facts.wanted.definition.resources[row.name].requires
+    follows = selection.compares or any(map(values.is_affected, used))
+    is_well = row.status is Status.COMPLETE and row.verb not in (Verb.INIT, Verb.DELETE)
+    if row.status is Status.IN_PROGRESS or follows and is_well:
+        return replace(facts, part=Part.FOLLOWS)
+    return replace(facts, part=Part.OUTSIDE)
+
+
 def _is_made(row: ResourceRecord, resources: ResourceFactory) -> bool:
     """Return True if the running phase has made the object what it shall be, perhaps in an earlier attempt."""
     is_made = row.status is Status.COMPLETE and row.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
@@ -157,11 +181,7 @@ def _is_made(row: ResourceRecord, resources: ResourceFactory) -> bool:
 
 def _is_finished(row: ResourceRecord, resources: ResourceFactory) -> bool:
     """Return True if the row was finished by the operation that a retry continues."""
-    now, stack = row.state_without_lock, resources.stack
-    if not resources.retries or now.status is not Status.COMPLETE or now.verb not in (Verb.CREATE, Verb.UPDATE):
-        return False
-    done = stack.verb is Verb.CREATE or (now.updated_at or 0.0) > (stack.updated_at or 0.0)
-    return done and not resources.any_failed_within(row)
+    return resources.finished_before(row) and not resources.any_failed_within(row)
 
 
 def _is_outdated(row: ResourceRecord, stack: StackRecord) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.facts import Facts, Wanted
+from heatlite.engine.planning.facts import Facts, Part, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Reason
 from heatlite.engine.state.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
@@ -34,6 +34,8 @@ def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_abo
     pairs = list(zip(candidates, decisions, strict=True))
     facts, decision = next((pair for pair in pairs if pair[1].outcome is not Outcome.REPLACE), pairs[0])
     row = facts.row
+    if decision.reason is Reason.OUTSIDE:
+        return decision
     if decision.outcome is Outcome.KEEP and _is_joined_replaced(facts, replaced_above):
         before = _before(facts) or {}
         cause = "what it is joined to is made anew"
@@ -58,6 +60,8 @@ def decide(facts: Facts) -> Decision:
     Raises errors of its observation and of its type.
     """
     row, wanted = facts.row, facts.wanted
+    if facts.part is Part.OUTSIDE:
+        return Decision(Outcome.KEEP, row, Reason.OUTSIDE)
     if row.verb is Verb.INIT:
         return Decision(Outcome.CREATE, row, Reason.NEVER_MADE)
     if row.verb is Verb.DELETE:
@@ -70,6 +74,8 @@ def decide(facts: Facts) -> Decision:
         return Decision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
     if facts.is_done and not kind.schema.diff(row.properties, wanted.properties):
         return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
+    if facts.part is Part.SELECTED and not facts.is_done:
+        return _decide_selected(row)
     if issubclass(kind, StackResource):
         return _decide_nested(facts)
     return _decide_state(facts) or _decide_change(facts)
@@ -87,12 +93,21 @@ def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
     return Decision(Outcome.CREATE, row, Reason.EXTERNAL_NOT_WELL)
 
 
+def _decide_selected(row: ResourceRecord) -> Decision:
+    """Decide about a resource that is to be repaired, whatever its state."""
+    if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
+        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+    unhealthy = row.verb is Verb.CHECK and row.status is Status.FAILED
+    cause = f"unhealthy: {row.status_reason}" if unhealthy else "its repair was asked for"
+    return Decision(Outcome.REPLACE, row, Reason.SELECTED, cause)
+
+
 def _decide_nested(facts: Facts) -> Decision:
     """Decide about a resource that makes a nested stack."""
     row, wanted, nested = facts.row, facts.wanted, facts.nested()
     if nested is None:
         return Decision(Outcome.REPLACE, row, Reason.NESTED_STACK_GONE, "its nested stack is gone")
-    if nested.locked and row.status is Status.COMPLETE and nested.stays():
+    if facts.part is not Part.LEADS and nested.locked and row.status is Status.COMPLETE and nested.stays():
         return Decision(Outcome.KEEP, row, Reason.NESTED_STACK_LOCKED)
     if is_marked(row, nested.state):
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
@@ -107,13 +122,15 @@ def _decide_nested(facts: Facts) -> Decision:
         return _not_updatable(row, changed)
     if changed or row.metadata != wanted.metadata:
         return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, "the definition changed", changed)
+    if facts.part is Part.FOLLOWS and row.status is Status.COMPLETE:
+        return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
     return Decision(Outcome.UPDATE, row, Reason.MEMBERS_DECIDE, "its members decide")
 
 
 def _decide_state(facts: Facts) -> Decision | None:
     """Decide by the state of the row and its object; None: the definition decides."""
     row = facts.row
-    if facts.wanted.kind.anew_with_update and facts.is_outdated:
+    if facts.part is Part.WHOLE and facts.wanted.kind.anew_with_update and facts.is_outdated:
         return Decision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
     if row.status is Status.FAILED and row.verb is Verb.CHECK:
         return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
@@ -243,7 +260,7 @@ def _can_rebuild(facts: Facts) -> bool:
     """Return True if the object is to be made again in place, and its type supports that."""
     row, wanted = facts.row, facts.wanted
     return (
-        wanted.replacement.order == REBUILD
+        REBUILD in (wanted.replacement.order, facts.step)
         and row.physical_id is not None
         and row.verb is not Verb.DELETE
         and facts.kind is wanted.kind

@@ -5,8 +5,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from heatlite.core.json import JsonMap
+from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Decision
 from heatlite.engine.state.observation import Observed
@@ -36,6 +38,20 @@ class Wanted:
     external_id: str | None = None
     size: int = 0
     """Approximate characters of JSON in properties, metadata and policy."""
+
+
+class Part(Enum):
+    """The part of a resource in an update that repairs selected resources only."""
+
+    WHOLE = auto()
+    """The update is not restricted."""
+    SELECTED = auto()
+    LEADS = auto()
+    """Something in its nested stack is selected."""
+    FOLLOWS = auto()
+    """It uses a resource with which the update has something to do."""
+    OUTSIDE = auto()
+    """It stays as it is, whatever its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +86,9 @@ class Facts:
     """The running action has finished the row in an earlier attempt, or a retry finds it finished."""
     is_outdated: bool = False
     """The row is older than the running update."""
+    part: Part = Part.WHOLE
+    step: RepairStep | None = None
+    """Of a selected resource."""
     nested: Callable[[], NestedFacts | None] = lambda: None
     """Return the facts of the nested stack; None: there is none."""
     needs_replace: Callable[[Change], bool] = lambda _: False

@@ -48,7 +48,9 @@ class Reason(Enum):
     The comment of each rule gives the reason for its place. The last group belongs to `choose` and to planning.
     """
 
-    # First: without an object no other rule has anything to judge.
+    # First: an update that repairs other resources leaves this one as it is, whatever its state.
+    OUTSIDE = auto()
+    # Before all rules that judge: without an object they have nothing to judge.
     NEVER_MADE = auto()
     # Before all comparisons: a half-deleted object is of no use, even if its row looks as wanted.
     DELETION_BEGUN = auto()
@@ -66,6 +68,8 @@ class Reason(Enum):
     TYPE_CHANGED = auto()
     # Before all rules that replace or update: a retry or a restart must not repeat finished work.
     ALREADY_DONE = auto()
+    # After ALREADY_DONE: a repair is not repeated. Before the rest: its state and its definition do not matter.
+    SELECTED = auto()
 
     # Nested stacks come before the rules of plain objects: their members have decisions of their own.
     # First of the group: the others look into the nested stack.

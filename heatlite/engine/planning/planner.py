@@ -6,9 +6,10 @@ Pure: nothing is read, called or written.
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Choice, Relations, Wanted
-from heatlite.engine.planning.plan import NEW_OBJECT, Decision, Outcome, Plan, Step, waiting
+from heatlite.engine.planning.plan import NEW_OBJECT, Decision, Outcome, Plan, Reason, Step, waiting
 from heatlite.engine.planning.replacement_order import order_replacements
 from heatlite.engine.state.protected import Protected
 from heatlite.store.records import ResourceRecord
@@ -42,7 +43,7 @@ def plan_converge(
             continue
         decision = choice.decision
         row = decision.row
-        if not requires and _is_settled(decision, definition, wanted, chosen):
+        if decision.reason is Reason.OUTSIDE or not requires and _is_settled(decision, definition, wanted, chosen):
             kept[name] = row
         else:
             cause, first = decision.cause, decision.deletes_first
@@ -157,6 +158,24 @@ def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str], goes_on: b
     """
     keep = frozenset(keep)
     return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {}, goes_on=goes_on)
+
+
+def removable(
+    rows: Iterable[ResourceRecord],
+    selection: Selection | None,
+    plan: Plan,
+    chosen: Mapping[str, ResourceRecord],
+    phase: str,
+) -> list[ResourceRecord]:
+    """Return the rows that the clean-up may delete; after a restricted update those of replaced resources only.
+
+    An earlier attempt may have replaced them: such a row was created in the same `phase`.
+    """
+    if selection is None or selection.compares:
+        return [*rows]
+    names = {step.name for step in plan.steps.values() if step.outcome is Outcome.REPLACE}
+    names |= {name for name, row in chosen.items() if row.verb is Verb.CREATE and row.moved_in == phase}
+    return [row for row in rows if row.name in names or selection.step(row.name) is not None]
 
 
 def plan_check(rows: Iterable[ResourceRecord]) -> Plan:

@@ -11,12 +11,12 @@ from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitE
 from heatlite.core.json import JsonMap
 from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.child_definition import check_immutable, planned_child
+from heatlite.engine.planning.child_definition import check_immutable, follows, planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step, waiting
-from heatlite.engine.planning.planner import ordered, plan_cleanup, unremovable
+from heatlite.engine.planning.planner import ordered, plan_cleanup, removable, unremovable
 from heatlite.engine.planning.redaction import CurrentLevel, Level, Redaction, secrets
 from heatlite.engine.state.resource_factory import NestedView, ResourceFactory, bounded
 from heatlite.engine.state.template_types import TemplateResource
@@ -184,7 +184,9 @@ class StackPreview:
         # Rows of steps have items of their own: replaced objects, and rows whose object is not made yet.
         kept += [step.row.id for step in self._plan.steps.values() if step.row is not None]
         replaced = [row for name, row in self.replaced_rows.items() if name not in self.definition.resources]
-        steps = plan_cleanup(replaced or self._rows, kept).steps
+        selection, chosen = self.resources.selection, self.values.rows
+        rows = removable(replaced or self._rows, selection, self._plan, chosen, self.resources.phase)
+        steps = plan_cleanup(rows, kept).steps
         open_count, dependents = waiting(steps.values())
         ready = [key for key, count in open_count.items() if count == 0]
         while ready:
@@ -244,7 +246,9 @@ class StackPreview:
         stack, definition = planned_child(self.definition, self.resources, row, wanted, before)
         if view is not None and before is not None:
             check_immutable(view.definition, definition)
-        within = self.resources.within(stack)
+        within, selection = self.resources.within(stack), self.resources.selection
+        if selection is not None and before is not None:
+            within.selection = selection.below(name, follows(row, wanted))
         return StackPreview(definition, within, view, self._observes, self, name, replaces=before is None)
 
     @property

@@ -45,6 +45,7 @@ class Operation(StrEnum):
     LOCK = "lock"
     UNLOCK = "unlock"
     PLAYBOOK = "playbook"
+    HEAL = "heal"
     PROTECT = "protect"
     UNPROTECT = "unprotect"
 
@@ -66,7 +67,9 @@ NOT_LOCKABLE = frozenset({"INIT_COMPLETE", "DELETE_COMPLETE"})
 RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
-MAY_SPARE_LOCKED_CHILDREN = CANCELS | {Operation.UPDATE, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT}
+MAY_SPARE_LOCKED_CHILDREN = CANCELS | {
+    Operation.UPDATE, Operation.HEAL, Operation.MARK, Operation.PROTECT, Operation.UNPROTECT,
+}  # fmt: skip
 """Operations that may succeed while a nested stack is locked.
 
 Planning decides whether they touch it. A cancel needs nothing of a locked nested stack, and protection changes only
@@ -185,7 +188,7 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
         if verb is Verb.RESTORE:
             text += " To go on with a restore, restore the snapshot again, or update the stack."
         return InvalidStackState(text)
-    if operation is Operation.UPDATE and verb in (Verb.SUSPEND, Verb.DELETE):
+    if operation in (Operation.UPDATE, Operation.HEAL) and verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
     return None
 

@@ -11,6 +11,7 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import EntityNotFound, HeatliteError, ResourceTypeUnavailable, TemplateOutputError
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.agent_accounts import Accounts, may_want
 from heatlite.engine.state.definitions import Definitions
@@ -78,6 +79,8 @@ class ResourceFactory:
         """Seconds that the running operation was suspended in all."""
         self.phase = ""
         """The running phase of the action (`phase_of`)."""
+        self.selection: Selection | None = None
+        """The resources that the operation repairs; None: it is not restricted."""
 
     # -- data of the running operation ---------------------------------------------------------------
 
@@ -117,6 +120,13 @@ class ResourceFactory:
         self._observed.clear()
         self._saved = {}
         self.retries = False
+
+    def finished_before(self, row: ResourceRecord) -> bool:
+        """Return True if the row was written by the operation that a retry continues."""
+        now, stack = row.state_without_lock, self.stack
+        if not self.retries or now.status is not Status.COMPLETE or now.verb not in (Verb.CREATE, Verb.UPDATE):
+            return False
+        return stack.verb is Verb.CREATE or (now.updated_at or 0.0) > (stack.updated_at or 0.0)
 
     # -- types -----------------------------------------------------------------------------------------
 
@@ -300,6 +310,7 @@ class ResourceFactory:
                 inherited=Inherited if definition is None else partial(_handed_down, definition, row),
                 created_at=row.created_at,
                 home=self._home,
+                keeps_members=self.selection is not None,
             )
         )
 
@@ -353,6 +364,11 @@ class Values:
             if attribute is None:
                 return resource.attributes() if row.status is not Status.FAILED else None
             return resource.attribute_at(attribute, path)
+
+    def is_affected(self, name: str) -> bool:
+        """Return True if the running operation has made or changed the resource."""
+        row, resources = self.rows.get(name), self.resources
+        return row is not None and (row.moved_in == resources.phase or resources.finished_before(row))
 
     def _resource(self, row: ResourceRecord) -> Resource[Schema]:
         made = self._made.get(row.name)

@@ -17,7 +17,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
-from heatlite.engine.planning.child_definition import begun_child, check_immutable
+from heatlite.engine.planning.child_definition import begun_child, check_immutable, follows
 from heatlite.engine.planning.collect import facade_row, replaced_above
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
@@ -93,10 +93,15 @@ class Children:
         assert isinstance(resource, StackResource)
         resource.facts.nested = self._resources.viewer(resource.physical_id)
         adopts = operation.verb is Verb.ADOPT
-        child = self._adopted(operation, resource) if adopts else resource.child(operation.round)
+        view = self._resources.nested(resource.physical_id)
+        if adopts:
+            child = self._adopted(operation, resource)
+        elif view is not None and self._only_leads(operation):
+            child = None if operation.round > 0 else replace(resource.goal(), template=view.template)
+        else:
+            child = resource.child(operation.round)
         if child is None:
             return None
-        view = self._resources.nested(resource.physical_id)
         before = None if view is None else view.stack
         if before is not None and before.lock is not None:
             raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
@@ -119,7 +124,17 @@ class Children:
         if own.resources is not None:
             below = self._entry(operation).get("resources")
             return ActionInputs(resources=below if isinstance(below, dict) else {})
+        selection = own.heal
+        if selection is not None:
+            within = selection.below(operation.row.name, compares=not self._only_leads(operation))
+            return ActionInputs(heal=within if operation.verb is Verb.UPDATE else None)
         return ActionInputs(converge=own.converge, level=own.level, snapshot=own.snapshot)
+
+    def _only_leads(self, operation: NestedOperation) -> bool:
+        """Return True if a repair of something within is all that an update brings: the definition stays."""
+        row, wanted = operation.row, operation.wanted
+        is_restricted = self._action.inputs.heal is not None and operation.verb is Verb.UPDATE
+        return is_restricted and wanted is not None and not follows(row, wanted)
 
     def _entry(self, operation: NestedOperation) -> JsonMap:
         """Of an adoption or a restore: what the resource was where it comes from."""

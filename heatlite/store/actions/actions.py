@@ -89,6 +89,12 @@ class Actions:
         found = self._actions.select(rest, (parent_id, stack_id))
         return found[0] if found else None
 
+    def last(self, stack_id: str, verb: Verb) -> ActionRecord | None:
+        """Return the newest action with this verb on a stack that has ended, or None."""
+        rest = f"WHERE stack_id = ? AND verb = ? AND NOT {OPEN} ORDER BY seq DESC LIMIT 1"
+        found = self._actions.select(rest, (stack_id, verb))
+        return found[0] if found else None
+
     def history(self, action_id: str) -> list[TransitionRecord]:
         """Return the moves of an action, oldest first."""
         return [

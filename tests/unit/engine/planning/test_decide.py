@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import Invalid
+from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose, decide, deletes_first, is_marked
-from heatlite.engine.planning.facts import Facts, NestedFacts
+from heatlite.engine.planning.facts import Facts, NestedFacts, Part
 from heatlite.engine.planning.plan import Outcome, Reason
 from heatlite.engine.state.protected import Protected
 from heatlite.engine.state.template_types import TemplateResource
@@ -60,6 +61,11 @@ def facts(
     return Facts(one, target, was or kind, chosen, found, is_done, is_outdated, **(answers or {}))
 
 
+def part(one: Part, given: Facts, step: RepairStep | None = None) -> Facts:
+    """Return the facts of a resource in a restricted update."""
+    return replace(given, part=one, step=step)
+
+
 def nested(locked: bool = False, state: tuple[Verb, Status] = (CREATE, DONE), stays: Any = never) -> dict[str, Any]:
     return {"nested": lambda: NestedFacts(locked, state, stays)}
 
@@ -91,6 +97,59 @@ CASES: list[tuple[str, Facts, Outcome, Reason]] = [
         facts(row(DELETE, RUNS, external_id="e"), external_id="e"),
         Outcome.REPLACE,
         Reason.DELETION_BEGUN,
+    ),
+    # -- restricted updates
+    *(
+        (f"a repair of others leaves {name} as it is", part(Part.OUTSIDE, given), Outcome.KEEP, Reason.OUTSIDE)
+        for name, given in {
+            "a changed definition": facts(properties=TEXT),
+            "a marked resource": facts(MARKED),
+            "a failed one": facts(row(UPDATE, FAILED)),
+            "one that was never made": facts(row(INIT)),
+            "half a deletion": facts(row(DELETE, RUNS)),
+            "a marked nested stack": facts(MARKED, Group),
+            "another type": facts(was=Fixed),
+        }.items()
+    ),
+    ("a marked resource is repaired", part(Part.SELECTED, facts(MARKED)), Outcome.REPLACE, Reason.SELECTED),
+    ("a repair needs no mark", part(Part.SELECTED, facts()), Outcome.REPLACE, Reason.SELECTED),
+    ("nor does that of a nested stack", part(Part.SELECTED, facts(kind=Group)), Outcome.REPLACE, Reason.SELECTED),
+    ("a repair is not repeated", part(Part.SELECTED, facts(is_done=True)), Outcome.KEEP, Reason.ALREADY_DONE),
+    (
+        "a repair goes on after an interruption",
+        part(Part.SELECTED, facts(row(CREATE, RUNS))),
+        Outcome.CONTINUE,
+        Reason.CREATE_INTERRUPTED,
+    ),
+    (
+        "the way to a repaired member is an update, even through a lock, which refuses it elsewhere",
+        part(Part.LEADS, facts(kind=Group, answers=nested(locked=True))),
+        Outcome.UPDATE,
+        Reason.MEMBERS_DECIDE,
+    ),
+    (
+        "a nested stack that follows gets no action without a change",
+        part(Part.FOLLOWS, facts(kind=Group, answers=nested())),
+        Outcome.KEEP,
+        Reason.UNCHANGED,
+    ),
+    (
+        "a nested stack that follows gets its new values",
+        part(Part.FOLLOWS, facts(kind=Group, answers=nested(), properties=TEXT)),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "what reads a repaired resource is updated in place",
+        part(Part.FOLLOWS, facts(properties=TEXT)),
+        Outcome.UPDATE,
+        Reason.DEFINITION_CHANGED,
+    ),
+    (
+        "what each update replaces is not replaced by a repair",
+        part(Part.FOLLOWS, facts(kind=Fresh, is_outdated=True)),
+        Outcome.KEEP,
+        Reason.UNCHANGED,
     ),
     # -- objects that heatlite does not own
     (
@@ -578,6 +637,30 @@ CHOICES: list[tuple[str, list[Facts], dict[str, Any], str, Outcome, Reason]] = [
         "a1",
         Outcome.UPDATE,
         Reason.JOINED_REPLACED,
+    ),
+    (
+        "outside of a repair nothing is joined again",
+        [part(Part.OUTSIDE, facts(kind=Joined, net=NEW_NET))],
+        {},
+        "a1",
+        Outcome.KEEP,
+        Reason.OUTSIDE,
+    ),
+    (
+        "a step that rebuilds",
+        [part(Part.SELECTED, facts(MARKED, Rebuilt), RepairStep.REBUILD)],
+        {},
+        "a1",
+        Outcome.REBUILD,
+        Reason.SELECTED,
+    ),
+    (
+        "a repair of a protected object",
+        [part(Part.SELECTED, facts(MARKED, answers={"protection": lambda: PROTECTED}))],
+        {},
+        "a1",
+        Outcome.PROTECT,
+        Reason.PROTECTED,
     ),
     ("the network is the same", [facts(kind=Joined)], {}, "a1", Outcome.KEEP, Reason.UNCHANGED),
     ("other types are not joined", [facts(net=NEW_NET)], {}, "a1", Outcome.KEEP, Reason.UNCHANGED),

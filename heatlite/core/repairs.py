@@ -1,0 +1,64 @@
+"""Repairs by a restricted update: the selected members of a tree, and the step for each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from heatlite.core.json import Json, JsonMap
+
+
+class RepairStep(StrEnum):
+    """A way to repair one member."""
+
+    REPLACE = "replace"
+    REBUILD = "rebuild"
+    """Makes the object again in place; only for types that support it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The resources that a restricted update repairs. All other resources keep their objects.
+
+    A path has the names of resources from the stack on, with ``/`` between them: ``web/2/server``.
+    """
+
+    steps: Mapping[str, RepairStep]
+    """By path."""
+    incidents: tuple[str, ...] = ()
+    compares: bool = False
+    """Of a nested stack that reads something of a repaired resource: its healthy members follow its new values."""
+
+    def step(self, name: str) -> RepairStep | None:
+        """Return the step for a resource of this stack; None: it is not selected itself."""
+        return self.steps.get(name)
+
+    def leads_to(self, name: str) -> bool:
+        """Return True if something in the nested stack of a resource is selected."""
+        return any(path.startswith(f"{name}/") for path in self.steps)
+
+    def below(self, name: str, compares: bool = False) -> "Selection":
+        """Return the selection within the nested stack of a resource."""
+        start = f"{name}/"
+        steps = {path.removeprefix(start): step for path, step in self.steps.items() if path.startswith(start)}
+        return Selection(steps, compares=compares)
+
+    def covers(self, path: tuple[str, ...]) -> bool:
+        """Return True for the path of a selected resource, or of one below it."""
+        return any("/".join(path[:length]) in self.steps for length in range(1, len(path) + 1))
+
+    def to_json(self) -> JsonMap:
+        """Return the stored form."""
+        stored: JsonMap = {"members": {**self.steps}, "incidents": [*self.incidents]}
+        return {**stored, "compares": True} if self.compares else stored
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "Selection | None":
+        """Read the stored form; None for anything but an object."""
+        if not isinstance(stored, dict):
+            return None
+        members, incidents = stored.get("members"), stored.get("incidents")
+        return cls(
+            {path: RepairStep(str(step)) for path, step in members.items()} if isinstance(members, dict) else {},
+            tuple(map(str, incidents)) if isinstance(incidents, list) else (),
+            bool(stored.get("compares")),
+        )

@@ -1,0 +1,167 @@
+"""Repairs: restricted updates of a root stack, which give selected resources new objects and change nothing else."""
+
+from dataclasses import dataclass, replace
+
+from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    DeletionProtected,
+    InvalidStackState,
+    PlanChanged,
+    Problem,
+    RepairSpreads,
+    ResourceNotFound,
+    StackValidationFailed,
+)
+from heatlite.core.json import JsonMap
+from heatlite.core.repairs import RepairStep, Selection
+from heatlite.core.status import Cause, Status, Verb
+from heatlite.engine.admission.admission import Admission
+from heatlite.engine.planning import preview_views
+from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.planning.preview import PreviewItem, StackPreview
+from heatlite.engine.state.conflict_rules import Operation, locked_error
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.requests import ShownPlan
+from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+SPREADS = frozenset({Outcome.CREATE, Outcome.REPLACE, Outcome.DELETE})
+REFUSES = frozenset({Outcome.REFUSE, Outcome.RESTRICT})
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """The plan of a repair."""
+
+    shown: ShownPlan
+    spreads: tuple[str, ...]
+    """Paths of resources that would be made, replaced or deleted, and are not selected."""
+    refused: tuple[Problem, ...]
+    """Reasons why a step must fail: the environment restricts it, or it is impossible."""
+    protected: tuple[str, ...]
+    """Explanations of protected objects that would go."""
+    touched: frozenset[str]
+    """Ids of the stacks in which anything changes."""
+    unable: tuple[str, ...]
+    """Paths of selected resources whose type cannot do the step."""
+
+
+class Repairs:
+    """Plans and begins repairs."""
+
+    def __init__(
+        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reading: Reading
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._definitions = definitions
+        self._admission = admission
+        self._reading = reading
+
+    def plan(self, stack: StackRecord, selection: Selection) -> RepairPlan:
+        """Plan the repair of selected resources in the tree of a root stack. Reads the database only.
+
+        Each resource that reads something of a repaired one is updated in place, if it can be. Raises ResourceNotFound
+        for a path that leads nowhere.
+        """
+        return self._plan(self._begun(stack), selection)
+
+    def begin(
+        self,
+        context: Context,
+        stack: StackRecord,
+        selection: Selection,
+        cause: Cause = Cause.HEALING,
+        plan_digest: str | None = None,
+        path: str = "/actions",
+        body: JsonMap | None = None,
+    ) -> ActionRecord:
+        """Enqueue a repair of a root stack in one transaction, which a caller may have opened. Returns the action.
+
+        `path` (below the stack) and `body` are the request, for a replay after a lock; default: a repair by hand.
+        `plan_digest` approves a plan that touches more than the selection. Raises RepairSpreads without that,
+        PlanChanged if the plan is another one, StackLocked for a lock on the way to a touched resource,
+        ResourceNotFound, DeletionProtected, StackValidationFailed, and as `admitted`.
+        """
+        body = body or {Operation.HEAL.value: {"resources": [*selection.steps]}}
+        request = self._admission.precheck(context, Operation.HEAL, stack, "POST", path, body)
+        with self._admission.admitted(request) as stack:
+            if stack.root_id is not None:
+                raise InvalidStackState(f"Stack {stack.name} is nested: repair it from its root, {stack.root_id}.")
+            after = self._begun(stack)
+            plan = self._plan(after, selection)
+            self._spare_locked(stack, plan)
+            if plan.protected:
+                raise DeletionProtected(f"Stack {stack.name} is left as it is: {' '.join(plan.protected)}")
+            if plan.refused:
+                text = "; ".join(problem.text for problem in plan.refused)
+                raise StackValidationFailed(text, problems=plan.refused)
+            if plan_digest is not None and plan.shown.digest != plan_digest:
+                raise PlanChanged(stack_name=stack.name)
+            if plan.spreads and plan_digest is None:
+                raise RepairSpreads(stack_name=stack.name, paths=", ".join(plan.spreads))
+            self._store.stacks.save(after)
+            self._store.events.append_many([stack_event(after, self._clock.now())])
+            inputs = ActionInputs(heal=selection)
+            action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause)
+            self._admission.enqueue_action(context, action)
+        return action
+
+    def _begun(self, stack: StackRecord) -> StackRecord:
+        """Return the stack row at the start of a repair. Its definition stays."""
+        stack = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
+        return replace(stack, updated_at=self._clock.now())
+
+    def _plan(self, after: StackRecord, selection: Selection) -> RepairPlan:
+        resources = self._reading.resources_of(after)
+        standing = resources.nested(after.id)
+        resources.selection = selection
+        preview = StackPreview(self._definitions.of(after), resources, standing)
+        items = [item for item in preview.items(nested=True) if not _is_kept(item)]
+        found = {"/".join(item.path): item for item in items}
+        for path in selection.steps:
+            if path not in found:
+                raise ResourceNotFound(resource_name=path, stack_name=after.name)
+        outside = [item for item in items if not selection.covers(item.path)]
+        refused = [Problem(("resources", *path), _explained(path, why)) for path, why in preview.refused()]
+        refused += [
+            Problem(("resources", *item.path), _explained(item.path, item.cause))
+            for item in items
+            if item.outcome in REFUSES and ("resources", *item.path) not in {one.path for one in refused}
+        ]
+        return RepairPlan(
+            shown=preview_views.shown_plan(preview),
+            spreads=tuple("/".join(item.path) for item in outside if item.outcome in SPREADS),
+            refused=tuple(refused),
+            protected=tuple(preview.protected()),
+            touched=frozenset(item.stack.id for item in items),
+            unable=tuple(path for path, step in selection.steps.items() if not _can(found[path], step)),
+        )
+
+    def _spare_locked(self, stack: StackRecord, plan: RepairPlan) -> None:
+        """Raise StackLocked if the repair would touch a locked nested stack."""
+        for nested in self._store.stacks.descendants(stack):
+            if nested.lock is not None and nested.id in plan.touched:
+                raise locked_error(Operation.HEAL, nested)
+
+
+def _is_kept(item: PreviewItem) -> bool:
+    """Return True if the resource stays as it is."""
+    if item.outcome is Outcome.UPDATE and item.level is not None:
+        return item.level.is_unchanged(item.name)
+    return item.outcome is Outcome.KEEP
+
+
+def _explained(path: tuple[str, ...], why: str) -> str:
+    return f"resources.{'.'.join(path)}: {why}"
+
+
+def _can(item: PreviewItem, step: RepairStep) -> bool:
+    """Return True if the type of a resource can do the step."""
+    if step is RepairStep.REPLACE or item.level is None:
+        return True
+    return item.level.resources.type_of(item.row).has(step.value)
