@@ -256,6 +256,40 @@ def test_a_new_definition_reaches_members_in_batches(engine: Engine) -> None:
     assert len(ends) == 3
 
 
+def member_files(folder: str, value: str) -> dict[str, str]:
+    """A member's template and one that it uses, in a folder of the client's machine."""
+    inner = template(parameters={"v": {"type": "string"}}, t=thing(param("v")))
+    return {
+        f"file:///{folder}/member.yaml": json.dumps(template(i=resource(f"file:///{folder}/inner.yaml", v=value))),
+        f"file:///{folder}/inner.yaml": json.dumps(inner),
+    }
+
+
+@pytest.mark.parametrize("kind", ["scaling", "rolling"])
+def test_the_template_of_the_members_may_move(engine: Engine, kind: str) -> None:
+    """A request has the files of its own template only, and an update goes step by step."""
+
+    def wanted(folder: str) -> Any:
+        member = resource(f"file:///{folder}/member.yaml")
+        policy = {"update_policy": {"rolling_update": {"max_batch_size": 1}}}
+        made = scaling(member, desired_capacity=3) if kind == "scaling" else group(3, member, keys=policy)
+        return template(g=made)
+
+    stack = engine.create(wanted("one"), files=member_files("one", "a"))
+    before = engine.ids(nested(engine, stack))
+    request = Request(template=wanted("two"), files=member_files("two", "a"))
+    engine.stacks.preview_update(engine.who, stack, request, existing=False)
+    stack = engine.put(stack, wanted("two"), files=member_files("two", "a"))
+    assert outcome(stack) == "UPDATE_COMPLETE", stack.status_reason
+    inner = nested(engine, stack)
+    assert engine.ids(inner) == before
+    assert engine.store.templates.get(inner.template_id).files.keys() == member_files("two", "a").keys()
+
+    stack = engine.put(stack, wanted("three"), files=member_files("three", "b"))
+    assert outcome(stack) == "UPDATE_COMPLETE", stack.status_reason
+    assert engine.ids(nested(engine, stack)) == before
+
+
 def test_failed_members_are_rebuilt_and_go_first(engine: Engine) -> None:
     stack = engine.create(template(g=scaling(thing("v"), desired_capacity=3)))
     inner = nested(engine, stack)

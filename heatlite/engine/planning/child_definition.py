@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from heatlite.core.errors import ImmutableParameterModified, RequestLimitExceeded
 from heatlite.core.ids import new_id
+from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.state.definitions import pseudo_parameters
@@ -14,7 +15,7 @@ from heatlite.engine.state.unit_of_work import with_state
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment
+from heatlite.template.environment import TEMPLATE_SUFFIXES, Environment
 from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.types import TypeCatalog
 
@@ -63,6 +64,22 @@ def follows(row: ResourceRecord, wanted: Wanted) -> bool:
     return row.metadata != wanted.metadata or bool(wanted.kind.schema.diff(row.properties, wanted.properties))
 
 
+def child_template(document: Mapping[str, Json], definition: Definition, earlier: Definition | None) -> Template:
+    """Return the template of a nested stack with the files of its parent's `definition`.
+
+    A step of a group may keep members of its `earlier` definition. Their files are added, since requests have only the
+    files of new members.
+    """
+    files = definition.template.files
+    members = document.get("resources")
+    kinds = [one.get("type") for one in members.values() if isinstance(one, dict)] if isinstance(members, dict) else []
+    if earlier is not None and any(
+        isinstance(kind, str) and kind.endswith(TEMPLATE_SUFFIXES) and kind not in files for kind in kinds
+    ):
+        files = {**earlier.template.files, **files}
+    return Template(document, files)
+
+
 def planned_child(
     definition: Definition,
     resources: ResourceFactory,
@@ -92,7 +109,8 @@ def planned_child(
         goal = replace(goal, template=view.template)
     deepest = resources.types.installation.max_nested_stack_depth
     stack = begun_child(resources.stack, row, before, resource.facts.now(), deepest)
-    template = Template(goal.template, definition.template.files)
+    earlier = None if before is None else resources.definition(before)
+    template = child_template(goal.template, definition, earlier)
     # A hidden parameter hides the parameter of the same name within, which gets the same default.
     given = definition.environment
     hidden = {name: value for name, value in given.parameters.items() if hide and isinstance(value, Unknown)}

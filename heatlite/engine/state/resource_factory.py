@@ -189,6 +189,10 @@ class ResourceFactory:
         stack = None if stack_id is None else self._engine.store.stacks.get(stack_id)
         return None if stack is None or stack.deleted_at is not None else NestedView(stack, self._engine)
 
+    def definition(self, stack: StackRecord) -> Definition:
+        """Return the definition of a stack of the tree."""
+        return self._engine.definitions.of(stack)
+
     def viewer(self, stack_id: str | None) -> "Callable[[], NestedView | None]":
         """Return a function that reads a nested stack at its first call."""
         return cache(partial(self.nested, stack_id))

@@ -17,7 +17,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.json import size as json_size
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
-from heatlite.engine.planning.child_definition import begun_child, check_immutable, follows
+from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows
 from heatlite.engine.planning.collect import facade_row, replaced_above
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
@@ -180,7 +180,8 @@ class Children:
         deepest = self._resources.types.installation.max_nested_stack_depth
         stack = begun_child(self._resources.stack, row, before, self._clock.now(), deepest)
         environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
-        template, address = self._template(child.template, definition)
+        earlier = None if before is None else self._definitions.of(before)
+        template, address = self._template(child.template, definition, earlier)
         bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)
         without: list[Json] = [*sorted(environment.without)]
         stack = replace(
@@ -193,8 +194,7 @@ class Children:
         )
         known = held = 0
         makes_template = not isinstance(resource, TemplateResource)
-        if before is not None:
-            earlier = self._definitions.of(before)
+        if before is not None and earlier is not None:
             known = len(earlier.resources)
             check_immutable(earlier, bound)
             held = _definition_size(before, earlier.template if makes_template else None)
@@ -212,11 +212,13 @@ class Children:
             anew |= {one.mapped_type for one in used}
         return {"anew": [*sorted(anew)]} if anew else {}
 
-    def _template(self, document: Mapping[str, Json], definition: Definition) -> tuple[Template, str]:
+    def _template(
+        self, document: Mapping[str, Json], definition: Definition, earlier: Definition | None
+    ) -> tuple[Template, str]:
         """The nested template, with the parent's files, and its address in the store."""
         known = self._templates.get(id(document))
         if known is None:
-            template = Template(document, definition.template.files)
+            template = child_template(document, definition, earlier)
             address = self._store.templates.address(template.document, template.files)
             known = self._templates[id(document)] = document, template, address
         return known[1], known[2]
