@@ -162,8 +162,7 @@ def _one_server(size: object) -> NestedTemplate | None:
     """Return a template with one server, for the time before the launch configuration is known."""
     if size == 0:
         return None
-    known = dict.fromkeys(("ImageId", "InstanceType", "Tags"), UNKNOWN)
-    server = cast(Json, {"type": SERVER, "properties": known})
+    server = cast(Json, {"type": SERVER, "properties": UNKNOWN})
     return NestedTemplate(template_of({"member": server}), size if isinstance(size, int) else 1)
 
 

@@ -24,6 +24,7 @@ from heatlite.template.expression import (
     NoResources,
     Parser,
     Unknown,
+    UnknownMap,
     fields,
     resolve,
     walk,
@@ -439,8 +440,9 @@ class Definition:
         parsed = self._parsed(value, (*path, key), Phase.DEFINITIONS)
         if isinstance(parsed, (dict, Expression)):
             return parsed
-        if parsed is not UNKNOWN:
-            self._add(Phase.DEFINITIONS, stated((*path, key), f"The {key} of a resource must be a map"))
+        if parsed is UNKNOWN:
+            return UnknownMap()
+        self._add(Phase.DEFINITIONS, stated((*path, key), f"The {key} of a resource must be a map"))
         return {}
 
     def _depends_on(self, value: Json, path: Path, names: set[str]) -> tuple[str, ...]:

@@ -112,6 +112,18 @@ class MapOf(Expression):
         return self.items.values()
 
 
+class UnknownMap(Expression):
+    """A map of which not even the keys are known yet."""
+
+    __slots__ = ()
+
+    def result(self, scope: Scope) -> Unknown:  # noqa: ARG002
+        return UNKNOWN
+
+    def parts(self) -> Iterable[object]:
+        return ()
+
+
 class Bounded:
     """Scope with a size limit for all values, in characters of JSON.
 
@@ -351,6 +363,8 @@ def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
     """
     if not isinstance(value, Expression):
         return value
+    if isinstance(value, UnknownMap):
+        return UNKNOWN
     if isinstance(value, ListOf):
         return [sift(item, scope, failed) for item in value.items]
     if isinstance(value, MapOf):

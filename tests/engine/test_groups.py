@@ -433,6 +433,29 @@ def test_servers_follow_their_launch_configuration(
     assert outcome(engine.delete(stack)) == "DELETE_COMPLETE"
 
 
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("OS::Heat::InstanceGroup", {"Size": 2}),
+        ("AWS::AutoScaling::AutoScalingGroup", {"MinSize": 2, "MaxSize": 4}),
+    ],
+)
+def test_the_servers_may_be_a_template_with_required_parameters(
+    engine: Engine, kind: str, sizes: dict[str, int]
+) -> None:
+    given = {"ImageId": "i", "InstanceType": "small", "SecurityGroups": ["a", "b"], "UserData": "u"}
+    wanted = {name: {"type": "comma_delimited_list" if name == "SecurityGroups" else "string"} for name in given}
+    wanted["Tags"] = {"type": "comma_delimited_list", "default": ""}
+    shown = dict.fromkeys(("AvailabilityZone", "PrivateDnsName", "PrivateIp", "PublicDnsName", "PublicIp"), "o")
+    server = template(parameters=wanted, outputs=shown, t=thing(param("UserData")))
+    group = resource(kind, AvailabilityZones=[], LaunchConfigurationName={"get_resource": "c"}, **sizes)
+    document = template(c=resource("AWS::AutoScaling::LaunchConfiguration", **given), g=group)
+    registry = {"resource_registry": {"AWS::EC2::Instance": "server.yaml"}}
+    stack = engine.create(document, environment=registry, files={"server.yaml": json.dumps(server)})
+    assert outcome(stack) == "CREATE_COMPLETE", stack.status_reason
+    assert len(members(engine, stack)) == 2
+
+
 def test_servers_go_back_with_their_launch_configuration(engine: Engine) -> None:
     server = template(
         a={"type": "OS::Heat::TestResource", "properties": {"fail": param("InstanceType")}},
