@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from heatlite.clients import sdk_compute, sdk_network, sdk_storage
+from heatlite.clients import rest, sdk_compute, sdk_network, sdk_storage
 from heatlite.clients.cloud import (
     Ambiguous,
     CloudConflict,
@@ -292,8 +292,8 @@ def _look_at(response: "Response", *_: object, **__: object) -> None:
     except ValueError:
         start = response.content[:60].decode(errors="replace")
         raise _Garbage(f"{response.url} has answered what is no JSON: {start!r}") from None
-    if not isinstance(answer, dict):
-        raise _Garbage(f"{response.url} has answered JSON that is no object")
+    if not isinstance(answer, dict | list):
+        raise _Garbage(f"{response.url} has answered JSON that is neither an object nor a list")
 
 
 def _asked(ask: Callable[..., object], arguments: Sequence[Json], attributes: Mapping[str, Json]) -> object:
@@ -342,6 +342,7 @@ def _order(connection: "Connection", key: str) -> object:
 
 
 _OTHERWISE: Mapping[str, Callable[..., object]] = {
+    **rest.OTHERWISE,
     **sdk_compute.OTHERWISE,
     **sdk_network.OTHERWISE,
     **sdk_storage.OTHERWISE,

@@ -308,7 +308,19 @@ COLLECTIONS: list[Collection] = [
     ),
 ]  # fmt: skip
 
-VERBS: dict[str, Verb] = {}
+QUOTAS: Final = Collection("load_balancer.quota")
+
+
+def _update_quota(view: View, project: Json, **attributes: Json) -> Json:
+    own = view.simulation.all(QUOTAS.kind).get(str(project), {"id": project})
+    return view.put(QUOTAS.kind, {**own, **attributes})
+
+
+VERBS: dict[str, Verb] = {
+    "load_balancer.get_quota": QUOTAS.get,
+    "load_balancer.update_quota": _update_quota,
+    "load_balancer.delete_quota": QUOTAS.delete,
+}
 
 
 def furnish(view: View) -> None:

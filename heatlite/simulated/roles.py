@@ -30,6 +30,7 @@ VERBS: Final = (
     "load_balancer.*_flavor_profile",
     "load_balancer.*_availability_zone",
     "load_balancer.*_availability_zone_profile",
+    "load_balancer.*_quota",
     "network.create_qos_*",
     "network.update_qos_*",
     "network.delete_qos_*",

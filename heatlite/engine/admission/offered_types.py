@@ -15,8 +15,10 @@ from heatlite.template.types import Availability, Unavailable
 log = logging.getLogger(__name__)
 
 HEATS = {
-    "block_storage": "cinder", "compute": "nova", "dns": "designate", "identity": "keystone", "image": "glance",
-    "key_manager": "barbican", "load_balancer": "octavia", "network": "neutron", "object_store": "swift",
+    "alarming": "aodh", "baremetal": "ironic", "block_storage": "cinder", "compute": "nova", "container": "zun",
+    "container_infra": "magnum", "database": "trove", "dns": "designate", "identity": "keystone", "image": "glance",
+    "key_manager": "barbican", "load_balancer": "octavia", "messaging": "zaqar", "network": "neutron",
+    "object_store": "swift", "reservation": "blazar", "shared_file_system": "manila", "workflow": "mistral",
 }  # fmt: skip
 """Service type → service name in Heat's texts."""
 

@@ -278,6 +278,9 @@ class Server(CloudResource[ServerProps], Node[ServerProps], type="OS::Nova::Serv
         if gone.type_name == "OS::Neutron::Trunk":
             self._ports.leave(gone.facts.properties["port"])
         else:
+            for user in self.facts.users():
+                if user.type_name == "OS::Nova::FloatingIPAssociation":
+                    user.let_go(self)
             self._ports.let_go(gone.physical_id)
 
     def _set_metadata(self, change: Change) -> None:
