@@ -116,6 +116,9 @@ class Registry:
 
     def unavailable(self, type_name: str) -> Unavailable | None:
         """Return why an installed type cannot be used, None if it can."""
+        found = self._find(type_name)
+        if found is not None and not isinstance(found, UnavailableType) and found.gone:
+            return Unavailable("ResourceTypeUnavailable", found.gone)
         return None if self._availability is None else self._availability(type_name)
 
     def register(self, cls: ResourceType) -> None:

@@ -155,6 +155,8 @@ class Resource(Generic[P_co]):
     update_policy: ClassVar[type[Schema] | None] = None
     """Schema of the resource's update_policy section; None: it must be empty."""
     support_status: ClassVar[SupportStatus] = SupportStatus()
+    gone: ClassVar[str] = ""
+    """Reason why no template may have the type any more, with its successor."""
     cloud_service: ClassVar[str] = ""
     """Cloud service (``block_storage``) that the type needs."""
     quick: ClassVar[bool] = False

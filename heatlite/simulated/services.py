@@ -6,6 +6,7 @@ from typing import Final
 
 from heatlite.core.clock import Clock
 from heatlite.simulated import (
+    alarming,
     block_storage,
     compute,
     dns,
@@ -18,7 +19,9 @@ from heatlite.simulated import (
 )
 from heatlite.simulated.simulation import Scenario, Simulation, Verb, View
 
-MODULES: Final = (identity, image, network, compute, block_storage, object_store, load_balancer, dns, key_manager)
+MODULES: Final = (
+    identity, image, network, compute, block_storage, object_store, load_balancer, dns, key_manager, alarming,
+)  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {
     name: verb

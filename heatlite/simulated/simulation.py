@@ -107,6 +107,7 @@ class Simulation:
         self.clock = clock
         self.lock = threading.RLock()
         self.verbs = verbs
+        self.services = frozenset(verb.partition(".")[0] for verb in verbs)
         self._objects: dict[str, dict[str, JsonMap]] = {}
         self._numbers: dict[str, Iterator[int]] = {}
         self._calls: dict[int, int] = {}
@@ -278,7 +279,9 @@ class View:
     def has(self, service: str) -> bool:
         """See `Cloud`."""
         services = self.simulation.scenario.services
-        return services is None or service.replace("_", "-") in services
+        if services is not None and service.replace("_", "-") not in services:
+            return False
+        return service in self.simulation.services
 
     def call(self, verb: str, *arguments: Json, **attributes: Json) -> Json:
         """See `Cloud`."""

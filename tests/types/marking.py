@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb, state
@@ -21,6 +23,10 @@ from tests.engine.conftest import Engine
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "tests" / "types" / "examples"
+RECORDED: Mapping[str, Any] = {
+    path.stem: yaml.safe_load(path.read_text()) for path in sorted(Path(__file__).with_name("recorded").glob("*.yaml"))
+}
+"""What types ask of services that the simulated cloud does not have, by service."""
 TYPES = Registry(BUILTIN)
 
 

@@ -43,12 +43,18 @@ def flat(properties: dict[str, Any], prefix: str = "") -> dict[str, dict[str, An
     for name, prop in properties.items():
         found[prefix + name] = {
             "type": prop["type"].lower(),
-            "default": prop.get("default"),
+            "default": default(prop),
             "constraints": prop.get("constraints", []),
             **{flag: prop.get(flag, False) for flag in ("required", "update_allowed", "immutable")},
         }
         found |= flat(prop.get("schema", {}), f"{prefix}{name}.")
     return found
+
+
+def default(prop: dict[str, Any]) -> Any:
+    """The default as it is used: Heat has some of booleans as text."""
+    given = prop.get("default")
+    return given.lower() == "true" if prop["type"].lower() == "boolean" and isinstance(given, str) else given
 
 
 def described(schema: type[Schema]) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def test_listing_by_name_matches_from_the_start(registry: Registry) -> None:
 
 
 def test_listing_by_support_status(registry: Registry) -> None:
-    assert registry.listing(support_status="DEPRECATED") == ["Test::Old"]
+    assert registry.listing(name="Test::", support_status="DEPRECATED") == ["Test::Old"]
     assert registry.listing(name="Test::") == ["Test::Old"]
     assert registry.listing(support_status="HIDDEN") == []
     with pytest.raises(Invalid, match="The support status ZZ is not known"):

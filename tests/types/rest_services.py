@@ -1,0 +1,77 @@
+"""Services that keep whatever objects they are given, over HTTP, and remember what they were asked to change."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.clouds.serving import Serving, serving
+
+
+class RestServices:
+    """The services of one cloud, in memory."""
+
+    def __init__(self, objects: dict[str, Any], answers: dict[str, Any]) -> None:
+        self.shapes = {re.compile(path.replace("*", "[^/]+") + "(?:/([^/]+))?"): objects[path] for path in objects}
+        """Regular expression of a path → how its objects look: `one`, `many`, `key` and `defaults`."""
+        self.answers = answers
+        """``METHOD /path`` → what is said to that."""
+        self.asked: list[Any] = []
+        """Each request that may change something, as ``{"METHOD /path?query": body}``."""
+        self.things: dict[str, dict[str, Any]] = {}
+        self.made = 0
+
+    def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
+        """HTTP status and body."""
+        path = urlsplit(target).path
+        if method != "GET":
+            self.asked.append({f"{method} {target}": body})
+        if f"{method} {path}" in self.answers:
+            return 200, self.answers[f"{method} {path}"]
+        for pattern, shape in self.shapes.items():
+            found = pattern.fullmatch(path)
+            if found is not None:
+                return self._thing(method, path, found[1], body, shape or {})
+        return 404, {"message": f"nothing at {path}"}
+
+    def _thing(self, method: str, path: str, key: str | None, body: Any, shape: dict[str, Any]) -> tuple[int, Any]:
+        one, many, name = shape.get("one"), shape.get("many"), shape.get("key", "id")
+        if key is None and method == "GET":
+            listed = [thing for where, thing in self.things.items() if where.rpartition("/")[0] == path]
+            return 200, {many: listed} if many else listed
+        given = body.get(one, body) if one and isinstance(body, dict) else body
+        if key is None:
+            self.made += 1
+            thing = {name: f"id-{self.made}", **shape.get("defaults", {}), **given}
+            self.things[f"{path}/{thing[name]}"] = thing
+        elif path not in self.things:
+            return 404, {"message": f"no {key}"}
+        elif method == "DELETE":
+            del self.things[path]
+            return 204, None
+        else:
+            thing = self.things[path]
+            if isinstance(given, list):
+                given = {change["path"][1:]: change.get("value") for change in given}
+            thing.update(given or {})
+        return 200, {one: thing} if one else thing
+
+
+@contextmanager
+def rest_services(services: RestServices) -> Iterator[str]:
+    """The services on a free port of this machine, by their URL, for as long as the context lasts."""
+
+    class Handler(Serving):
+        def answer(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            is_json = "json" in (self.headers.get("Content-Type") or "")
+            body = (json.loads(sent) if is_json else sent.decode()) if sent else None
+            status, said = services.answer(self.command, self.path, body)
+            data = b"" if said is None else json.dumps(said).encode()
+            self.send(status, data, Content_Type="application/json")
+
+    with serving(Handler, threading.Event()) as port:
+        yield f"http://127.0.0.1:{port}"

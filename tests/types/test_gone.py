@@ -1,0 +1,38 @@
+"""Types that are gone: refused with their successor, and no hindrance to stacks that have them."""
+
+import pytest
+
+from heatlite.core.errors import ResourceTypeUnavailable
+from heatlite.plugin.registry import Registry
+from heatlite.resources import BUILTIN
+from heatlite.resources.gone import GONE
+from tests.engine.conftest import resource, template
+from tests.types.conftest import Cloudy
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_it_names_a_successor_that_there_is(name: str) -> None:
+    types = Registry(BUILTIN)
+    refusal = types.unavailable(name)
+    assert refusal is not None
+    assert refusal.error == "ResourceTypeUnavailable"
+    successor = GONE[name].successor
+    if successor:
+        assert f"Use {successor} instead." in refusal.text
+        assert types.get(successor).support_status.status == "SUPPORTED"
+
+
+def test_it_is_refused_in_a_template(cloudy: Cloudy) -> None:
+    with pytest.raises(ResourceTypeUnavailable, match="the service Senlin is gone. Use OS::Heat::AutoScalingGroup"):
+        cloudy.create(template(a=resource("OS::Senlin::Cluster", profile="p", desired_capacity=1)))
+
+
+def test_a_stack_that_has_it_can_be_deleted(cloudy: Cloudy) -> None:
+    stack = cloudy.create(template(a=resource("OS::Heat::None"), b=resource("OS::Heat::None")))
+    with cloudy.store.transaction():
+        cloudy.store.database.write("UPDATE resource SET type = 'OS::Senlin::Cluster' WHERE name = 'a'", ())
+    stack = cloudy.put(stack, template(b=resource("OS::Heat::None")))
+    assert (stack.verb.value, stack.status.value, [row.name for row in cloudy.rows(stack)]) == (
+        "UPDATE", "COMPLETE", ["b"],
+    )  # fmt: skip
+    assert cloudy.delete(stack).status == "COMPLETE"
