@@ -1,9 +1,9 @@
 """Simulated alarm service (Aodh). Alarms are stored; none is evaluated."""
 
 from heatlite.clients.cloud import CloudError
+from heatlite.core.json import JsonMap
 from heatlite.simulated.collection import Collection
 from heatlite.simulated.simulation import Verb, View
-from heatlite.core.json import JsonMap
 
 ALARM = "alarming.alarm"
 

@@ -23,7 +23,7 @@ def test_it_names_a_successor_that_there_is(name: str) -> None:
 
 
 def test_it_is_refused_in_a_template(cloudy: Cloudy) -> None:
-    with pytest.raises(ResourceTypeUnavailable, match="the service Senlin is gone. Use OS::Heat::AutoScalingGroup"):
+    with pytest.raises(ResourceTypeUnavailable, match=r"the service Senlin is gone\. Use OS::Heat::AutoScalingGroup"):
         cloudy.create(template(a=resource("OS::Senlin::Cluster", profile="p", desired_capacity=1)))
 
 
