@@ -14,7 +14,6 @@ from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
-    from requests import Response
 
 VERSIONED: Final = re.compile(r"/v\d[\d.]*(/|$)")
 """URL of a catalog that contains the version of the API already."""
@@ -94,7 +93,7 @@ def request(
     if not VERSIONED.search(adapter.get_endpoint() or ""):
         path = known.version + path
     headers = {"Accept": "application/json", **known.headers}
-    answer: Response = adapter.request(path, method, headers=headers, params=query, json=body)
+    answer = adapter.request(path, method, headers=headers, params=query, json=body)
     raise_from_response(answer)
     return cast(JsonMap | list[JsonMap], answer.json() if answer.content else {})
 
