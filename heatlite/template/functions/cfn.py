@@ -123,7 +123,7 @@ class MemberListToMap(Function):
             if match is not None and len(match[1]) < 10:
                 found.setdefault(int(match[1]), {})[match[2]] = value
         rows = [row for _, row in sorted(found.items())]
-        return {row[str(key_name)]: row.get(str(value_name), "") for row in rows if key_name in row}
+        return {row[str(key_name)]: row[str(value_name)] for row in rows if row.keys() >= {key_name, value_name}}
 
 
 class CfnResourceFacade(ResourceFacade):

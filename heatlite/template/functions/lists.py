@@ -46,6 +46,8 @@ class Repeat(Function):
             raise wrong(f'"permutations" should be boolean type for {self.name} function')
         if any(items is UNKNOWN for items in for_each.values()):
             return UNKNOWN
+        if not permutations and None in for_each.values():
+            return []
         lists = [self.items(items, permutations) for items in for_each.values()]
         count = math.prod(map(len, lists)) if permutations else max(map(len, lists), default=0)
         if count > MAX_ITEMS:
@@ -162,7 +164,7 @@ class MapReplace(Function):
     __slots__ = ()
 
     def apply(self, arguments: object) -> object:
-        given, changes = sequence(arguments)
+        given, changes = ({} if item is None else item for item in sequence(arguments))
         if not isinstance(given, Mapping) or not isinstance(changes, Mapping):
             raise wrong(f'Incorrect arguments to "{self.name}": two maps are needed')
         for key in changes:
@@ -177,7 +179,7 @@ class MapReplace(Function):
             if not isinstance(new_key, str):
                 raise wrong(f'"{self.name}" cannot make {brief(new_key)} a key')
             if new_key in replaced or (new_key != key and new_key in given):
-                raise wrong(f'"{self.name}": key replacement {key} collides with a key in the output map')
+                raise wrong(f'"{self.name}": key replacement {new_key} collides with a key in the output map')
             hashable = not isinstance(value, (list, Mapping))
             replaced[new_key] = values.get(value, value) if hashable else value
         return replaced
@@ -190,7 +192,7 @@ class Filter(Function):
 
     def apply(self, arguments: object) -> object:
         values, items = sequence(arguments)
-        if not items and items in (None, []):
+        if values is None or items is None:
             return items
         if not isinstance(values, list) or not isinstance(items, list):
             raise wrong(f'"{self.name}" needs two lists')
@@ -279,4 +281,14 @@ class Select(Function):
             return ""
         if not isinstance(within, (list, Mapping)):
             raise wrong(f'Arguments to "{self.name}" not fully resolved: a list or a map is needed')
+        if isinstance(within, Mapping):
+            if not isinstance(index, str):
+                raise wrong(f'Index to "{self.name}" must be a string')
+        elif isinstance(index, (int, float, str)):
+            try:
+                index = int(index)
+            except (ValueError, OverflowError):
+                raise wrong(f'Index to "{self.name}" must be an integer') from None
+        else:
+            raise wrong(f'Index to "{self.name}" must be an integer')
         return select(within, [index], "")

@@ -88,12 +88,13 @@ class StrReplaceText(Function):
         free = (character for code in range(0xF0000, 0x10FFFE) if (character := chr(code)) not in used)
         put_in: dict[int, str] = {}
         text, size = template, len(template)
+        absent = [key for key in values if key not in template] if self.required else []
+        if absent:
+            raise wrong(f"The following params were not found in the template: {', '.join(absent)}")
         for key in sorted(sorted(values), key=len, reverse=True):
             value = values[key]
             found = text.count(key)
             if not found:
-                if self.required:
-                    raise wrong(f"The following params were not found in the template: {key}")
                 continue
             size += found * (len(value) - len(key))
             if size > MAX_TEXT:
@@ -105,7 +106,7 @@ class StrReplaceText(Function):
         return text.translate(put_in)
 
     def value_text(self, key: str, value: object) -> str:
-        if self.filled and (value is None or value == ""):
+        if self.filled and value in (None, "", [], {}):
             raise wrong(f'"{self.name}" has an undefined or empty value for param {key}')
         if value is None:
             return ""
@@ -146,7 +147,7 @@ class StrSplit(Function):
         delimiter, text, *index = sequence(arguments)
         if text is None:
             return None
-        if not isinstance(delimiter, str) or not delimiter:
+        if delimiter is not None and (not isinstance(delimiter, str) or not delimiter):
             raise wrong(f'The delimiter of "{self.name}" must be a string with at least one character')
         if not isinstance(text, str):
             raise wrong(f'"{self.name}" must operate on a string')
@@ -205,8 +206,7 @@ class MakeUrl(Function):
 
     def apply(self, arguments: object) -> object:
         assert isinstance(arguments, Mapping)
-        given = {key: value for key, value in arguments.items() if value is not None and value != ""}
-        for key, value in given.items():
+        for key, value in arguments.items():
             if key == "query":
                 if not isinstance(value, Mapping):
                     raise wrong(f'The "query" argument to "{self.name}" must be a map')
@@ -215,23 +215,25 @@ class MakeUrl(Function):
                     raise wrong(f'The "port" argument to "{self.name}" must be a number')
             elif not isinstance(value, str):
                 raise wrong(f'The "{key}" argument to "{self.name}" must be a string')
-        return self.compose(given)
+        return self.compose(arguments)
 
     def compose(self, given: Mapping[str, object]) -> str:
         def text(key: str) -> str:
             return str(given.get(key, ""))
 
         user = urls.quote(text("username"), safe="")
-        if "password" in given:
+        if given.get("password"):
             user += ":" + urls.quote(text("password"), safe="")
         host = text("host")
-        if ":" in host and not host.startswith("["):
-            host = f"[{host}]"
+        if ":" in host:
+            host = f"[{urls.quote(host.removeprefix('[').removesuffix(']'), safe=':')}]"
+        else:
+            host = urls.quote(host, safe="")
         place = (f"{user}@" if user else "") + host
         if "port" in given:
             if not re.fullmatch("[0-9]{1,5}", text("port")) or not 1 <= int(text("port")) <= 65535:
                 raise wrong(f'Invalid port "{text("port")[:20]}" for "{self.name}": must be between 1 and 65535')
-            place += f":{int(text('port'))}"
+            place += f":{text('port')}"
         if ":" in text("scheme"):
             raise wrong(f'"{self.name}" "scheme" should not contain ":"')
         query = given.get("query", {})

@@ -69,6 +69,8 @@ MAPS: Json = {"m": {"k": {"v": "found", "l": [1]}}}
         ({"Fn::Select": ["1", ["a", "b"]]}, "b"),
         ({"Fn::Select": ["zz", {"a": 1}]}, ""),
         ({"Fn::Select": [5, ["a"]]}, ""),
+        ({"Fn::Select": [1.5, ["a", "b"]]}, "b"),
+        ({"Fn::Select": [None, None]}, ""),
         ({"Fn::Select": ["a", '{"a": "json"}']}, "json"),
         ({"Fn::Join": ["-", ["a", {"Ref": "p"}, None]]}, "a-text-"),
         ({"Fn::Split": [",", "a,b"]}, ["a", "b"]),
@@ -77,6 +79,8 @@ MAPS: Json = {"m": {"k": {"v": "found", "l": [1]}}}
         ({"Fn::GetAZs": ""}, ["nova"]),
         ({"Fn::MemberListToMap": ["Name", "Value", [".member.1.Name=b", ".member.1.Value=2", ".member.0.Name=a",
                                                     ".member.0.Value=x=y"]]}, {"a": "x=y", "b": "2"}),
+        ({"Fn::MemberListToMap": ["Name", "Value", [".member.0.Name=a", ".member.1.Name=b", ".member.1.Value=2",
+                                                    ".member.2.Value=c"]]}, {"b": "2"}),
     ],
 )  # fmt: skip
 def test_functions_of_both_languages(version: Mapping[str, Json], call: Json, result: object) -> None:
@@ -116,6 +120,10 @@ def test_functions_of_cloudformation_alone() -> None:
         ({"Fn::Replace": [{"a": ["b"]}, "a"]}, "is not valid"),
         ({"Fn::Base64": 5}, "must operate on a string"),
         ({"Fn::Select": [1]}, "must be of the form"),
+        ({"Fn::Select": ["zz", ["a"]]}, 'Index to "Fn::Select" must be an integer'),
+        ({"Fn::Select": [None, ["a"]]}, 'Index to "Fn::Select" must be an integer'),
+        ({"Fn::Select": [None, {"a": 1}]}, 'Index to "Fn::Select" must be a string'),
+        ({"Fn::Select": [1, {"1": "a"}]}, 'Index to "Fn::Select" must be a string'),
         ({"Fn::MemberListToMap": ["Name", "Value"]}, "must be of the form"),
         ({"Fn::MemberListToMap": ["Name", "Value", "a"]}, "must be a list"),
         ({"Fn::MemberListToMap": ["Name", "Value", ["a"]]}, "of the form name=value"),

@@ -399,7 +399,10 @@ def test_str_replace_strict() -> None:
     assert evaluate(call("str_replace_vstrict", {"a": "1", "b": 0})) == "1 0"
     assert "not found in the template: c" in fails(call("str_replace_strict", {"c": "1"})).message
     assert "not found in the template: c" in fails(call("str_replace_vstrict", {"c": "1"})).message
-    for empty in (None, ""):
+    assert "not found in the template: c, d" in fails(call("str_replace_strict", {"c": "1", "a": "", "d": "2"})).message
+    assert evaluate(call("str_replace_strict", {"a": [], "b": {}})) == "[] {}"
+    assert evaluate(call("str_replace_vstrict", {"a": False, "b": " "})) == "False  "
+    for empty in (None, "", [], {}):
         assert (
             "undefined or empty value for param b" in fails(call("str_replace_vstrict", {"a": 1, "b": empty})).message
         )
@@ -416,6 +419,9 @@ def test_str_replace_strict() -> None:
         ([", ", "a, b"], ["a", "b"]),
         ([",", None], None),
         ([",", None, 3], None),
+        ([None, "a  b"], ["a", "b"]),
+        ([None, "a b", 1], "b"),
+        ([None, None], None),
         ([",", {"get_param": "text"}], ["abc"]),
     ],
 )
@@ -444,6 +450,12 @@ def test_digest() -> None:
         ({"scheme": "https", "host": "h", "port": 80, "path": "/a b"}, "https://h:80/a%20b"),
         ({"scheme": "http", "host": "::1", "port": "8080"}, "http://[::1]:8080"),
         ({"scheme": "http", "host": "[::1]"}, "http://[::1]"),
+        ({"scheme": "http", "host": "[fe80::1%eth0]"}, "http://[fe80::1%25eth0]"),
+        ({"scheme": "http", "host": "a/b"}, "http://a%2Fb"),
+        ({"scheme": "http", "host": "u@h?x y"}, "http://u%40h%3Fx%20y"),
+        ({"scheme": "http", "host": "b\u00fccher.example"}, "http://b%C3%BCcher.example"),
+        ({"scheme": "", "host": "h", "path": "", "username": "", "password": ""}, "//h"),
+        ({"scheme": "http", "host": "h", "port": "080"}, "http://h:080"),
         ({"host": "h", "path": "p"}, "//h/p"),
         ({"path": "/p", "query": {"a": None}}, "/p?a="),
         ({}, ""),
@@ -467,6 +479,16 @@ def test_make_url(arguments: Json, value: str) -> None:
         {"port": "x"},
         {"port": "9" * 5000},
         {"port": True},
+        {"port": ""},
+        {"port": None},
+        {"port": {"str_split": [",", None]}},
+        {"scheme": None, "host": "h"},
+        {"host": None},
+        {"username": None},
+        {"password": None},
+        {"path": None},
+        {"query": None},
+        {"fragment": None},
         {"query": "a=b"},
         {"host": 5},
         {"scheme": ["http"]},
@@ -507,6 +529,7 @@ def test_repeat_side_by_side() -> None:
     assert evaluate(call(["1", "2"])) == ["1-x", "2-y"]
     assert evaluate(call(["1", "2"], True)) == ["1-x", "1-y", "2-x", "2-y"]
     assert evaluate(call(["1"]), "2017-02-24") == ["1-x", "1-y"]
+    assert evaluate(call(None)) == []
     assert "should be equal" in fails(call(["1"])).message
     assert "must be lists" in fails(call({"a": 1, "b": 2})).message
     assert "boolean" in fails(call(["1"], "zz")).message
@@ -548,7 +571,9 @@ def test_map_replace() -> None:
     assert evaluate(call({"a": 1, "b": "x"}, keys={"a": "c"}, values={"x": "y", "1": 2})) == {"c": 1, "b": "y"}
     assert evaluate(call({"a": [1], "b": {"x": 1}}, values={"x": "y"})) == {"a": [1], "b": {"x": 1}}
     assert evaluate(call({"a": 1})) == {"a": 1}
-    assert "collides" in fails(call({"a": 1, "b": 2}, keys={"a": "b"})).message
+    assert evaluate({"map_replace": [None, {"keys": {"a": "b"}}]}) == {}
+    assert evaluate({"map_replace": [{"a": 1}, None]}) == {"a": 1}
+    assert "key replacement b collides" in fails(call({"a": 1, "b": 2}, keys={"a": "b"})).message
     assert "collides" in fails(call({"a": 1, "b": 2}, keys={"a": "c", "b": "c"})).message
     for arguments in ("a", [{}], [{}, {"zz": {}}], ["a", {}], [{}, {"keys": "a"}], [{"a": 1}, {"keys": {"a": [1]}}]):
         assert "map_replace" in fails({"map_replace": arguments}).message
@@ -558,7 +583,8 @@ def test_filter() -> None:
     assert evaluate({"filter": [["a", None], ["b", "a", None, "a", {"x": 1}]]}) == ["b", {"x": 1}]
     assert evaluate({"filter": [[], []]}) == []
     assert evaluate({"filter": [["a"], None]}) is None
-    for arguments in ("a", [["a"]], ["a", ["a"]], [["a"], "a"], [None, ["a"]]):
+    assert evaluate({"filter": [None, ["a"]]}) == ["a"]
+    for arguments in ("a", [["a"]], ["a", ["a"]], [["a"], "a"]):
         assert "filter" in fails({"filter": arguments}).message
 
 
