@@ -19,7 +19,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.meter import Meter
 from heatlite.core.nodes import NodeActionState, Requester
 from heatlite.engine.state.requests import Request
-from heatlite.nodes.orchestrator import LONGEST_REST
+from heatlite.nodes.orchestrator import MAX_REST
 from heatlite.nodes.registration import Registered
 from heatlite.store.nodes.records import NodeActionRecord
 from heatlite.store.records import StackRecord
@@ -89,7 +89,7 @@ class Fleet:
 
     def orchestrate(self) -> tuple[float, int]:
         """Seconds and commits of one from begin to end, the claim and the end included."""
-        time.sleep(LONGEST_REST)  # for as long it may leave the tree alone after the one before
+        time.sleep(MAX_REST)  # for as long it may leave the tree alone after the one before
         self.server.components.nodes.orchestrate(self.stack)
         before = self.commits.count
         began = time.perf_counter()

@@ -45,7 +45,7 @@ from heatlite.engine.outbound.file_containers import Folders
 from heatlite.engine.outbound.regions import Regions, endpoints
 from heatlite.engine.outbound.self_auth import Ourselves
 from heatlite.engine.outbound.webhooks import Sinks
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.mailbox import StoredMailbox
@@ -284,7 +284,7 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
         settings.max_resource_data,
         settings.max_stack_data,
     )
-    reading = Reading(store, engine_services, definitions)
+    reader = StackReader(store, engine_services, definitions)
     containers = None
     if settings.files_containers is not None:
         folder = Path(settings.files_containers)
@@ -299,25 +299,25 @@ def _components(settings: Settings, store: Store, clock: Clock, works: bool = Tr
     agents = Agents(settings)
     return Components(
         stacks=Stacks(
-            store, clock, settings, definitions, preparation, admission, reading, schedule, clouds, stack_clouds
+            store, clock, settings, definitions, preparation, admission, reader, schedule, clouds, stack_clouds
         ),
         exports=Export(store, clock, settings, admission),
         snapshots=Snapshots(store, clock, settings, admission, preparation, definitions, engine_services),
         maintenance=MaintenanceLock(store, clock, admission),
         protection=Protection(store, clock, admission),
         schedule=schedule,
-        health=HealthMarks(store, clock, definitions, admission, reading),
-        repairs=Repairs(store, clock, definitions, admission, reading),
+        health=HealthMarks(store, clock, definitions, admission, reader),
+        repairs=Repairs(store, clock, definitions, admission, reader),
         offer=offer,
-        signals=Signals(store, clock, settings, definitions, admission, reading),
+        signals=Signals(store, clock, settings, definitions, admission, reader),
         controls=ActionSignals(store, clock),
         ledger=ledger,
-        playbooks=Playbooks(store, clock, settings, admission, reading, ledger),
+        playbooks=Playbooks(store, clock, settings, admission, reader, ledger),
         software=software,
         node_requests=NodeRequests(store, clock, settings, ledger),
         nodes=Nodes(store, clock, agents),
         agents=agents,
-        reading=reading,
+        reader=reader,
         definitions=definitions,
         store=store,
         types=types,

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from heatlite.agent import form
 from heatlite.agent.form import Fault, JsonMap, Line, Record, Told
 
-MOST_REMEMBERED = 10_000
+MAX_PRUNED_IDS = 10_000
 """Maximum of kept ids of pruned actions, which prevent that a late repeat is executed again."""
 
 _SCHEMA = """
@@ -135,7 +135,7 @@ class Actions:
             (unfinished,) = self._connection.execute(
                 "SELECT count(*) FROM actions WHERE state IN (?, ?)", form.UNFINISHED
             ).fetchone()
-            if unfinished >= form.MOST_UNFINISHED:
+            if unfinished >= form.MAX_UNFINISHED:
                 raise Fault("QueueFull", f"{unfinished} actions are waiting here. Try again when some have ended.")
             time = form.now()
             cursor = self._connection.execute(
@@ -236,7 +236,7 @@ class Actions:
             for action in self._select("WHERE revision > ? ORDER BY revision", (-1 if since is None else since,)):
                 one = self._told([action])[0]
                 size += len(form.dump(one).encode())
-                if told and size > form.MOST_TOLD:
+                if told and size > form.MAX_REPORTED:
                     return {
                         "instance": own, "revision": told[-1]["action"]["revision"], "known": known, "actions": told,
                         "more": True,
@@ -272,14 +272,14 @@ class Actions:
     def _prune(self) -> None:
         old = self._connection.execute(
             "SELECT seq, id FROM actions WHERE state NOT IN (?, ?) ORDER BY revision DESC LIMIT -1 OFFSET ?",
-            (*form.UNFINISHED, form.MOST_FINISHED),
+            (*form.UNFINISHED, form.MAX_FINISHED),
         ).fetchall()
         for seq, action_id in old:
             self._connection.execute("DELETE FROM actions WHERE seq = ?", (seq,))
             self._connection.execute("INSERT OR IGNORE INTO pruned (id) VALUES (?)", (action_id,))
         if old:
             self._connection.execute(
-                "DELETE FROM pruned WHERE seq <= (SELECT max(seq) FROM pruned) - ?", (MOST_REMEMBERED,)
+                "DELETE FROM pruned WHERE seq <= (SELECT max(seq) FROM pruned) - ?", (MAX_PRUNED_IDS,)
             )
 
     def _known(self, action_id: str) -> Action:

@@ -16,20 +16,20 @@ NEW, RUNNING, DONE, FAILED, CANCELLED = "NEW", "RUNNING", "DONE", "FAILED", "CAN
 UNFINISHED = (NEW, RUNNING)
 FINISHED = (DONE, FAILED, CANCELLED)
 
-MOST_UNFINISHED = 100
+MAX_UNFINISHED = 100
 """Maximum of unfinished actions; more are rejected (429)."""
-MOST_FINISHED = 100
+MAX_FINISHED = 100
 """Maximum of finished actions; the newest are kept."""
-MOST_ARGS = 256 * 1024
+MAX_ARGS = 256 * 1024
 """Bytes of `args`, as JSON in UTF-8."""
-MOST_OUTPUT = 64 * 1024
+MAX_OUTPUT = 64 * 1024
 """Bytes of one output, in UTF-8."""
-MOST_OUTPUTS = 1024 * 1024
+MAX_OUTPUTS = 1024 * 1024
 """Bytes of all outputs of an action, as JSON in UTF-8."""
-MOST_BODY = 2 * MOST_ARGS
+MAX_BODY = 2 * MAX_ARGS
 """Bytes of a request's body: room for args whose JSON escapes much."""
 
-MOST_TOLD = 1024 * 1024
+MAX_REPORTED = 1024 * 1024
 """Bytes of actions in one answer about changes, unless a single one has more."""
 
 ID = re.compile(r"(?!(queue|finished)$)[A-Za-z0-9][A-Za-z0-9._:-]{0,35}")

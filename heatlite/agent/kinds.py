@@ -16,8 +16,8 @@ from heatlite.agent.form import CANCELLED, DONE, FAILED, RUNNING, Fault, Json, J
 from heatlite.agent.settings import BadSettings, External, Limits, Services, Settings
 from heatlite.agent.supervise import ASKED, TIME_LIMIT, Result, clip
 
-_MOST_NAMES = 50
-MOST_STEPS = 1_000_000
+_MAX_NAMES = 50
+MAX_STEPS = 1_000_000
 _BETWEEN_CHECKS = 2.0
 """Seconds between two checks of an external kind."""
 
@@ -86,8 +86,8 @@ class _Loop:
     def check(self, args: JsonMap) -> None:
         _only(args, "target")
         target = args.get("target")
-        if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= MOST_STEPS:
-            raise _invalid(f"args.target has to be a whole number from 1 to {MOST_STEPS}")
+        if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= MAX_STEPS:
+            raise _invalid(f"args.target has to be a whole number from 1 to {MAX_STEPS}")
 
     def step(self, action: Action, folder: Path) -> Step:  # noqa: ARG002
         if action.cancel_asked:
@@ -139,8 +139,8 @@ class _Script(_Commanded):
         for name, value in inputs.items():
             if not name or "=" in name or "\0" in name or "\0" in _as_variable(value):
                 raise _invalid("args.inputs: no environment variable can have such a name, or hold such a value")
-        if not isinstance(outputs, list) or len(outputs) > _MOST_NAMES:
-            raise _invalid(f"args.outputs has to be a list of at most {_MOST_NAMES} names")
+        if not isinstance(outputs, list) or len(outputs) > _MAX_NAMES:
+            raise _invalid(f"args.outputs has to be a list of at most {_MAX_NAMES} names")
         for output in outputs:
             if not isinstance(output, str) or not output or len(output) > 200 or "/" in output or "\0" in output:
                 raise _invalid("args.outputs: each has to be the name of a file, of at most 200 characters")
@@ -272,8 +272,8 @@ def _judge(result: Result, limits: Limits, cancelled: bool) -> Step:
 
 def _fitted(texts: Mapping[str, str]) -> dict[str, str]:
     """Shorten the outputs so that all together stay within the limit."""
-    fitted, limit = dict(texts), form.MOST_OUTPUT
-    while len(form.dump(fitted).encode()) > form.MOST_OUTPUTS:
+    fitted, limit = dict(texts), form.MAX_OUTPUT
+    while len(form.dump(fitted).encode()) > form.MAX_OUTPUTS:
         limit //= 2
         fitted = {name: clip(text, limit) for name, text in texts.items()}
     return fitted

@@ -14,7 +14,7 @@ from heatlite.agent.commands import Command
 from heatlite.agent.kinds import Kind, Step
 from heatlite.agent.log import log
 
-_SHORTEST, _LONGEST = 0.05, 1.0
+_MIN_PAUSE, _MAX_PAUSE = 0.05, 1.0
 """Seconds between steps; the pause doubles while nothing changes."""
 _NO_ROOM = 5.0
 """Seconds to wait if the disk cannot be written."""
@@ -54,11 +54,11 @@ class Runner:
         """Execute actions until stop()."""
         for folder in self._strangers():
             _is_ended(folder)
-        pause: float | None = _SHORTEST
+        pause: float | None = _MIN_PAUSE
         while not self._stopped:
             self._awake.clear()
             try:
-                before = pause or _SHORTEST
+                before = pause or _MIN_PAUSE
                 pause = self._go_on(before)
             except (sqlite3.Error, OSError) as error:
                 log("no-room", error=f"{type(error).__name__}: {error}")
@@ -90,8 +90,8 @@ class Runner:
             return 0
         if step.progress != action.progress:
             self._actions.go_on(action, step.progress)
-            return _SHORTEST
-        return step.pause or min(_LONGEST, 2 * pause)
+            return _MIN_PAUSE
+        return step.pause or min(_MAX_PAUSE, 2 * pause)
 
     def _step(self, action: Action, folder: Path) -> Step:
         kind = self._kinds.get(action.kind)

@@ -26,11 +26,11 @@ from heatlite.agent.kinds import Kind
 from heatlite.agent.log import log
 from heatlite.agent.settings import Tls
 
-_MOST_CONNECTIONS = 32
+_MAX_CONNECTIONS = 32
 _SECONDS = 30.0
 """Maximum duration of a connection in seconds, including the TLS handshake."""
-_LONGEST_NONCE = 200
-_MOST_DISCARDED = 4 * 1024 * 1024
+_MAX_NONCE = 200
+_MAX_DISCARDED = 4 * 1024 * 1024
 """Bytes to read and discard of a body that is too large."""
 
 _LINE = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
@@ -109,8 +109,8 @@ class Api:
             raise Fault("InvalidRequest", f"created_at is no ISO 8601 time with a zone: {error}") from None
         if not isinstance(args, dict):
             raise Fault("InvalidRequest", "args has to be an object.")
-        if len(form.dump(args).encode()) > form.MOST_ARGS:
-            raise Fault("TooLarge", f"args is larger than {form.MOST_ARGS // 1024} KiB.")
+        if len(form.dump(args).encode()) > form.MAX_ARGS:
+            raise Fault("TooLarge", f"args is larger than {form.MAX_ARGS // 1024} KiB.")
         kind = self._kinds.get(kind_name)
         if kind is None:
             raise Fault("UnknownKind", f"There is no kind {kind_name!r} here. Known: {', '.join(self._kinds)}.")
@@ -160,7 +160,7 @@ class Server(ThreadingHTTPServer):
         """Handle a connection in its own thread."""
         with self._room:
             cut = 0
-            while len(self._open) >= _MOST_CONNECTIONS:
+            while len(self._open) >= _MAX_CONNECTIONS:
                 # Close the oldest, and one more after each wait without room.
                 cut += 1
                 for connection in islice(self._open, cut):
@@ -215,8 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         nonce = self.headers.get(signature.NONCE, "")
         try:
-            if not signature.LEAST_NONCE <= len(nonce) <= _LONGEST_NONCE:
-                raise Fault("NotSigned", f"{signature.NONCE} has to have {signature.LEAST_NONCE} characters or more.")
+            if not signature.MIN_NONCE <= len(nonce) <= _MAX_NONCE:
+                raise Fault("NotSigned", f"{signature.NONCE} has to have {signature.MIN_NONCE} characters or more.")
             body = self._body()
             right = signature.of_request(self.server.secret, self.command, self.path, nonce, body)
             if not signature.is_right(self.headers.get(signature.SIGNATURE), right):
@@ -233,13 +233,13 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdecimal()) or "Transfer-Encoding" in self.headers:
             raise Fault("NotSigned", "A request needs a Content-Length, and no Transfer-Encoding.")
-        if len(length) > 12 or int(length) > form.MOST_BODY:
+        if len(length) > 12 or int(length) > form.MAX_BODY:
             self.close_connection = True
             # A client that is still writing does not read the answer.
-            left = min(int(length[:12]), _MOST_DISCARDED)
+            left = min(int(length[:12]), _MAX_DISCARDED)
             while left > 0 and (data := self.rfile.read(min(left, 65536))):
                 left -= len(data)
-            raise Fault("TooLarge", f"The body is larger than {form.MOST_BODY // 1024} KiB.")
+            raise Fault("TooLarge", f"The body is larger than {form.MAX_BODY // 1024} KiB.")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise ConnectionError("the body is shorter than it should be")

@@ -281,7 +281,7 @@ def _limits(table: _Table | None) -> Limits:
         seconds=table.number("seconds", defaults.seconds, 30 * 86400),
         memory_mib=table.whole("memory_mib", defaults.memory_mib, 2**30),
         file_mib=table.whole("file_mib", defaults.file_mib, 2**30),
-        output_kib=table.whole("output_kib", defaults.output_kib, form.MOST_OUTPUT // 1024),
+        output_kib=table.whole("output_kib", defaults.output_kib, form.MAX_OUTPUT // 1024),
         grace_seconds=table.number("grace_seconds", defaults.grace_seconds, 3600),
     )
     table.done()

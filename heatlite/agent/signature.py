@@ -11,7 +11,7 @@ import secrets
 
 NONCE = "X-Heatlite-Nonce"
 SIGNATURE = "X-Heatlite-Signature"
-LEAST_NONCE = 16
+MIN_NONCE = 16
 """Minimum length in characters."""
 
 

@@ -122,12 +122,12 @@ def _add_stacks(routes: Routes, components: Components) -> None:
         routes.add(f"{P}/stacks/{{stack_name}}/{child}", lookup, "readable_child", GET=looked_up)
     routes.add_sink(ARN, lookup.by_arn, looked_up)
 
-    details = StackDetails(store, components.definitions, components.reading, components.accounts)
+    details = StackDetails(store, components.definitions, components.reader, components.accounts)
     stack = Stack(finder, components.stacks, details)
     routes.add(S, stack, GET="stacks:show", PUT="stacks:update", PATCH="stacks:update_patch", DELETE="stacks:delete")
     routes.add(S + "/preview", stack, "preview", PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 
-    documents = StackDocuments(finder, components.definitions, components.reading)
+    documents = StackDocuments(finder, components.definitions, components.reader)
     routes.add(S + "/template", documents, "template", GET="stacks:template")
     routes.add(S + "/environment", documents, "environment", GET="stacks:environment")
     routes.add(S + "/files", documents, "files", GET="stacks:files")
@@ -141,7 +141,7 @@ def _add_stacks(routes: Routes, components: Components) -> None:
 
 def _add_stack_parts(routes: Routes, components: Components) -> None:
     store, finder = components.store, StackFinder(components.store)
-    maintenance, reading, signals = components.maintenance, components.reading, components.signals
+    maintenance, reading, signals = components.maintenance, components.reader, components.signals
 
     stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals)
     routes.add(S + "/actions", stack_actions, POST="actions:action")
@@ -184,7 +184,7 @@ def _add_nodes(routes: Routes, components: Components) -> None:
     routes.add(S + "/nodes", nodes, GET="nodes:index")
     routes.add(S + "/orchestrate", nodes, "orchestrate", POST="nodes:orchestrate")
 
-    node_actions = NodeActions(finder, store, components.reading, components.node_requests)
+    node_actions = NodeActions(finder, store, components.reader, components.node_requests)
     routes.add(P + "/node_actions", node_actions, GET="node_actions:list")
     one = P + "/node_actions/{node_action_id}"
     routes.add(one, node_actions, "one", GET="node_actions:show")

@@ -83,15 +83,15 @@ ACTION_SIGNAL = Draft202012Validator(
     }
 )
 MAX_DEPENDENCIES = 100
-SHORTEST_INTERVAL = 10
+MIN_INTERVAL = 10
 """Seconds. A repeated check has to leave time for other operations on the stack."""
-LONGEST_SPAN = 10 * 365 * 86_400
+MAX_SPAN = 10 * 365 * 86_400
 _TIMING: JsonMap = {
     "not_before": {"type": ["string", "null"]},
     "depends_on": {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_DEPENDENCIES},
-    "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": LONGEST_SPAN},
+    "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_SPAN},
 }
-_INTERVAL: JsonMap = {"type": ["number", "null"], "minimum": SHORTEST_INTERVAL, "maximum": LONGEST_SPAN}
+_INTERVAL: JsonMap = {"type": ["number", "null"], "minimum": MIN_INTERVAL, "maximum": MAX_SPAN}
 TIMING = Draft202012Validator({"type": ["object", "null"], "properties": _TIMING, "additionalProperties": False})
 REPEATED_TIMING = Draft202012Validator(
     {"type": ["object", "null"], "properties": {"interval": _INTERVAL, **_TIMING}, "additionalProperties": False}

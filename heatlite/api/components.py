@@ -17,7 +17,7 @@ from heatlite.engine.operations.snapshots import Snapshots
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.self_auth import Ourselves
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.resource_factory import EngineServices
@@ -51,7 +51,7 @@ class Components:
     node_requests: NodeRequests
     nodes: Nodes
     agents: Agents
-    reading: Reading
+    reader: StackReader
     definitions: Definitions
     store: Store
     types: Registry

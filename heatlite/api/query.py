@@ -9,7 +9,7 @@ from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest, Invalid, InvalidValue
 from heatlite.plugin.signing import Proof
 
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 """The largest integer that every database accepts."""
 
 Choice = TypeVar("Choice")
@@ -33,8 +33,8 @@ def non_negative(name: str, value: object) -> int:
     number = int(text)
     if number < 0:
         raise HTTPBadRequest(f"Value '{number}' is invalid for '{name}' which only accepts non-negative integer.")
-    if number > LARGEST:
-        raise HTTPBadRequest(f"Value '{number}' is invalid for '{name}': the largest is {LARGEST}.")
+    if number > MAX_INTEGER:
+        raise HTTPBadRequest(f"Value '{number}' is invalid for '{name}': the largest is {MAX_INTEGER}.")
     return number
 
 

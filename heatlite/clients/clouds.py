@@ -14,7 +14,7 @@ from heatlite.core.json import JsonMap
 
 log = logging.getLogger(__name__)
 
-MOST_KNOWN = 1000
+MAX_KNOWN = 1000
 """Maximum of cached views of clouds."""
 
 
@@ -92,7 +92,7 @@ class Clouds:
             found = self._known.get(key)
             if found is None:
                 found = self._known[key] = Finders(self._view(*key), self._now)
-                if len(self._known) > MOST_KNOWN:
+                if len(self._known) > MAX_KNOWN:
                     self._known.popitem(last=False)
             return found
 

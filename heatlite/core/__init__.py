@@ -1,1 +1,1 @@
-"""Words that every room shares. This room imports nothing of ours."""
+"""Terms and tools that all packages share. Imports no other package of heatlite."""

@@ -1,4 +1,4 @@
-"""A bulkhead: what hangs takes a bounded number of threads, and the others go on."""
+"""Bulkhead: limits the threads that a slow service can block."""
 
 import threading
 import time
@@ -9,15 +9,15 @@ from heatlite.core.errors import Unavailable
 
 
 class Bulkhead:
-    """Bounds how many threads do one thing at once, and how many wait for that.
+    """Limits the threads that use a service at once, and those that wait for it.
 
     Safe for threads.
     """
 
     def __init__(self, at_once: int, in_line: int, seconds: float, refusal: Callable[[], Unavailable]) -> None:
-        """The line is given up when it has not moved for so many seconds.
+        """Limit to `at_once` threads, with `in_line` waiting.
 
-        `refusal` makes the error for those in it.
+        A waiting thread gives up if no thread enters or leaves for `seconds`. `refusal` creates the error to raise.
         """
         self._most = at_once
         self._longest = in_line
@@ -25,15 +25,15 @@ class Bulkhead:
         self._refusal = refusal
         self._changed = threading.Condition()
         self.busy = 0
-        """Threads that have a turn."""
+        """Number of threads inside."""
         self.waiting = 0
-        """Threads in line."""
+        """Number of waiting threads."""
         self._moved = 0.0
         """Time when a thread last entered or left."""
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for a turn, and have it. Raises the refusal."""
+        """Enter the bulkhead, after waiting if it is full. Raises the refusal."""
         self._wait()
         try:
             yield
@@ -68,13 +68,13 @@ _THREAD = _Thread()
 
 
 def answer_requests() -> None:
-    """From now on this thread answers requests: there are few such threads."""
+    """Mark this thread as one of the few that answer requests."""
     _THREAD.answers_requests = True
 
 
 @contextmanager
 def for_requests(bulkhead: Bulkhead) -> Iterator[None]:
-    """A turn, for a thread that answers requests; any other needs none."""
+    """Enter the bulkhead in a thread that answers requests; do nothing in any other."""
     if not _THREAD.answers_requests:
         yield
         return

@@ -17,7 +17,7 @@ class CheckTally:
     names: list[str] = field(default_factory=list)
     """Unhealthy resources of the stack itself, or with unhealthy ones below them."""
     stale: list[str] = field(default_factory=list)
-    """The names of those that had failed before and have no check."""
+    """Names of resources that had failed before and have no check."""
     causes: dict[str, int] = field(default_factory=dict)
     """The number of objects with unknown health, by cause."""
 

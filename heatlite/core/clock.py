@@ -1,6 +1,6 @@
-"""Time. Tests hold it; everything else reads it here.
+"""The clock. Tests replace it; all code reads the time here.
 
-A time is a float: seconds since 1970-01-01 UTC. It becomes text only at the edges.
+A time is a float: seconds since 1970-01-01 UTC. It becomes text only in requests, answers and logs.
 """
 
 import threading
@@ -16,19 +16,19 @@ class Clock:
         return time.time()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until `event` is set or `seconds` have passed; tell whether it is set."""
+        """Wait until `event` is set or `seconds` have passed. Returns True if it is set."""
         return event.wait(seconds)
 
 
 def to_text(moment: float | None) -> str | None:
-    """``2026-11-21T02:44:00Z``, or None (Heat's form on the wire)."""
+    """Return ``2026-11-21T02:44:00Z`` for a time, None for None (Heat's form)."""
     if moment is None:
         return None
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def from_text(text: str) -> float:
-    """Seconds since the epoch from ISO 8601; a time without a zone is UTC.
+    """Parse ISO 8601 to seconds since the epoch. Without a zone it is UTC.
 
     Raises ValueError.
     """

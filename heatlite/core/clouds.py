@@ -19,18 +19,17 @@ class CloudIdentity:
     """A project of a cloud."""
 
     name: str
-    """The operator's name of the cloud.
-    It may change: two clouds are the same whatever they are called."""
+    """The operator's name of the cloud. Two clouds are compared without it, since it may change."""
     auth_url: str
     region: str | None
-    """None: the only one."""
+    """None: the cloud has a single region."""
     project_id: str | None
-    """None: it is not known yet, since the cloud was out of reach."""
+    """None: unknown, since the cloud could not be reached yet."""
 
     def is_same(self, other: "CloudIdentity") -> bool:
-        """Test whether both name the same cloud, as far as both are known.
+        """True if both are the same cloud, as far as both are known.
 
-        An auth URL counts without its scheme, default port and version: these change while the cloud stays.
+        The scheme, default port and version of an auth URL are ignored: they change while the cloud stays.
         """
         ids = (self.project_id, other.project_id)
         return self._place == other._place and (None in ids or ids[0] == ids[1])

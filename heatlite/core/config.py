@@ -1,7 +1,7 @@
 """Settings: read once at start, frozen afterwards.
 
-Where a value comes from, the later one wins: the default here, `heatlite.toml`, ``HEATLITE_<NAME>`` in the
-environment, a flag of the command line.
+Later sources override earlier ones: the default here, `heatlite.toml`, ``HEATLITE_<NAME>`` in the environment, a flag
+of the command line.
 """
 
 import logging
@@ -21,7 +21,7 @@ from heatlite.core.status import Kind
 log = logging.getLogger(__name__)
 
 SIMULATED = "simulated"
-"""The name of the cloud in memory, where the name of a real one would stand."""
+"""Value of the setting `cloud` that selects the simulated cloud."""
 
 
 class Auth(StrEnum):
@@ -64,9 +64,9 @@ def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, 
 class Settings:
     """Settings of an installation. Times are in seconds, sizes in bytes.
 
-    The size limits are higher than Heat's (512 KiB and 1 MiB), and so is the number of resources in a stack
-    (Heat: 1000): a template with 10 000 resources is about 1.2 MB of JSON, and a stack of that size is something this
-    engine does in seconds. They still stop a body that would fill the memory.
+    The size limits are higher than Heat's (512 KiB, 1 MiB, 1000 resources per stack): a template with 10 000 resources
+    has about 1.2 MB of JSON, and the engine creates such a stack in seconds. They still stop a body that would fill the
+    memory.
     """
 
     database: str
@@ -78,13 +78,15 @@ class Settings:
     cloud_timeout: float = 60.0
     """Time limit for an answer of a cloud service."""
     simulation: str | None = None
-    """A file that says how the simulated cloud behaves (docs/clouds.md)."""
+    """File that scripts the simulated cloud (docs/clouds.md)."""
     public_url: str | None = None
     """Address at which clients reach the server, for links and redirects.
     None: taken from the request."""
     trusted_proxies: tuple[str, ...] = ()
-    """Proxies whose X-Forwarded-For is believed: addresses and networks.
-    A list as `template_hosts`. Without entries the header is ignored."""
+    """Addresses and networks of proxies with a trusted X-Forwarded-For header.
+
+    A list as `template_hosts`. Without entries the header is ignored.
+    """
     auth: Auth = Auth.NONE
     """Authentication of callers.
     ``none``: no authentication, and only this machine may connect. ``basic``: a name and a password of `users_file`.
@@ -96,64 +98,64 @@ class Settings:
     """File of SHA-256 hashes of tokens, with user and roles in projects.
     `heatlite user token` writes it."""
     policy_file: str | None = None
-    """A policy.yaml that overrides which roles may do what; None: the defaults.
-    Needs the extra `keystone`."""
+    """A policy.yaml that overrides the roles of rules; None: the defaults. Needs the extra `keystone`."""
     keystone: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Address of Keystone, and the account that validates tokens.
-    The table ``[keystone]`` of the file; each key also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`."""
+
+    The table ``[keystone]`` of the file; each key also as ``HEATLITE_KEYSTONE_<KEY>``. Needs the extra `keystone`.
+    """
     stack_user_domain_id: str | None = None
     """Keystone domain in which agents of servers get accounts (Heat's).
     Used with `auth` = ``keystone``. None: see `stack_user_domain_name`."""
     stack_user_domain_name: str | None = None
-    """The same by its name; neither: agents get no accounts."""
+    """The same domain by name. Without both, agents get no accounts."""
     stack_domain_admin: str | None = None
-    """The name of the user who administers that domain, and is in it (Heat's)."""
+    """User, of that domain, who administers it (Heat's)."""
     stack_domain_admin_password: str | None = field(default=None, repr=False)
-    """Of `stack_domain_admin`."""
+    """Password of `stack_domain_admin`."""
     username: str | None = None
-    """Whom the command line is at a server with `auth` = ``basic``."""
+    """User of the command line, for a server with `auth` = ``basic``."""
     password: str | None = field(default=None, repr=False)
-    """Of `username`; where there is a terminal, the command line asks for it."""
+    """Password of `username`; at a terminal the command line asks for it."""
     token: str | None = field(default=None, repr=False)
     """Token that the command line sends, with `auth` = ``tokens`` or ``keystone``."""
     threads: int = 8
-    """Requests answered at once by one process."""
+    """Requests that one process handles at once."""
     api_processes: int = 1
     """Number of processes of `heatlite api`."""
     broker: str | None = None
     """Message broker between processes; None: a single process.
     ``amqp://user:password@host/vhost`` (RabbitMQ) or ``redis://host/0``."""
     queue_prefix: str = "heatlite"
-    """Prefix of the broker's queues, the same for all that work together."""
+    """Prefix of the broker's queues, the same for all processes of an installation."""
     worker_kinds: tuple[str, ...] = ()
-    """Kinds of work that a worker with a broker takes: ``stack``, ``check``.
-    A list as `template_hosts`; none: all."""
+    """Kinds of work that a worker with a broker takes: ``stack``, ``check``. A list as `template_hosts`; empty: all."""
     worker_zone: str | None = None
-    """Zone (stacks tagged ``zone:NAME``) whose work such a worker takes, too.
-    Work without a zone is always taken. None: only that."""
+    """Zone (stacks tagged ``zone:NAME``) whose actions such a worker takes besides those without a zone.
+
+    None: only the latter.
+    """
     log_format: LogFormat = LogFormat.TEXT
-    """``text`` for people, ``json`` for what collects logs."""
+    """``text`` for people, ``json`` for log collectors."""
     metrics: bool = False
     """Serve metrics for Prometheus at /metrics.
     Needs the extra `metrics`."""
     metrics_port: int = 0
     """Port for the metrics of a worker, which has no other port; 0: none."""
     max_event_streams: int = 100
-    """Clients that may follow events as they happen, at once.
-    They take none of the `threads`."""
+    """Maximum of clients that follow event streams. They use none of the `threads`."""
     engine_slots: int = 8
-    """Stack actions carried out at once."""
+    """Stack actions that run at once."""
     handler_threads: int = 16
-    """Calls of resource types that may block, at once."""
+    """Blocking calls of resource types that run at once."""
     lease_seconds: float = 30.0
-    """Silence after which another engine takes over an engine's actions."""
+    """Seconds without a heartbeat after which another engine takes over an engine's actions."""
     takeover_limit: int = 5
     """Takeovers of an action without progress before it ends FAILED."""
     default_action_timeout: int = 3600
     """Time limit of an action whose stack has none (`timeout_mins`)."""
     execution_retry_limit: int = 8
-    """Retries of an action that others were in the way of; may be 0.
-    They wait 1, 2, 4 … seconds."""
+    """Retries of an action after a conflict or an outage; may be 0. They wait 1, 2, 4 … seconds."""
     error_wait_time: float = 240.0
     """Time for running resources after another failed or a cancel (Heat's)."""
     action_retry_limit: int = 5
@@ -178,23 +180,24 @@ class Settings:
     action_days: int = 90
     """Retention of ended actions and node actions, in days."""
     max_actions_per_stack: int = 1000
-    """The newest ones are kept; beyond that only those that have not ended.
-    So are as many of each node."""
+    """Number of newest actions kept for each stack, and of node actions for each node.
+
+    Older ones stay until they have ended.
+    """
     deleted_stack_days: int = 90
     """Retention of deleted stacks and their events, in days."""
     max_stacks_per_tenant: int = 512
-    """Nested ones do not count. -1: no limit.
-    Not for administrators who have said who they are (Heat's)."""
+    """Nested stacks do not count. -1: no limit. Authenticated administrators are exempt (Heat's)."""
     observe_on_update: bool = False
     """Observe the real objects before each update, as with `converge` (Heat's)."""
     max_software_configs_per_tenant: int = 4096
-    """Those that deployments derive count as well. -1: no limit."""
+    """Configs derived by deployments count as well. -1: no limit."""
     max_software_deployments_per_tenant: int = 4096
     """-1: no limit."""
     enable_stack_abandon: bool = True
     """Allow stacks to be exported and abandoned (Heat's, off by default there)."""
     enable_stack_adopt: bool = True
-    """Allow stacks to be made of abandoned ones (Heat's, off by default there)."""
+    """Allow abandoned stacks to be adopted (Heat's, off by default there)."""
     max_snapshots_per_stack: int = 32
     """-1: no limit."""
     node_approval_by_another: bool = False

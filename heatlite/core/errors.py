@@ -205,7 +205,7 @@ class PhysicalResourceIDAmbiguity(Invalid):
 
 
 class MultipleChoices(Invalid):
-    """A name or the beginning of an id means several objects."""
+    """A name, or the prefix of an id, matches several objects."""
 
 
 # -- leaves: forbidden, not found ----------------------------------------------------------------
@@ -282,7 +282,7 @@ class ActionConflict(Conflict):
 
 
 class PlanChanged(Conflict):
-    """The plan is out of date: the update would do something else now."""
+    """The plan is out of date: the update would now differ from it."""
 
     text = (
         "The plan for stack {stack_name} does not hold any more: an update would do something else now, so nothing was"
@@ -309,7 +309,7 @@ class StackLocked(Conflict):
     """A maintenance lock rejects the operation (docs/reference/lock.md)."""
 
     locked_at = 0.0
-    """Since when that lock is there: seconds since the epoch."""
+    """Time of the lock in seconds since the epoch."""
     lock = ""
     """Sentence that names the lock and stays true after it is lifted."""
 
@@ -332,13 +332,13 @@ class ActionImmutable(Conflict):
 
 
 class InvalidActionState(Conflict):
-    """The action is in no state in which it could do what the signal asks for."""
+    """The action's state does not permit the signal."""
 
     text = "Action {action_id} ({action}) is {status}{control}: {hint}"
 
 
 class NodeActionExists(Conflict):
-    """A caller's id is that of something else already."""
+    """The id chosen by the caller is in use."""
 
     text = "There is something else with the id {id}, so nothing was put. Choose another id, or none."
 

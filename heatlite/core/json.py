@@ -12,14 +12,15 @@ _encode_sorted = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, sor
 
 
 def dump(value: object) -> str:
-    """JSON text without white space."""
+    """Return JSON text without white space."""
     return _encode(value)
 
 
 def size(value: object, most: int) -> int:
-    """About how many characters of JSON a value is; counted no further than `most`.
+    """Return the approximate size of a value in characters of JSON, up to `most`.
 
-    A part that is there twice counts twice, as in the text. So a small graph of shared parts cannot pass for small.
+    A part that is referenced twice counts twice, as in the text. So a small graph of shared parts cannot pass for
+    small.
     """
     total, todo = 0, [value]
     while todo and total <= most:
@@ -40,5 +41,5 @@ def size(value: object, most: int) -> int:
 
 
 def canonical(value: object) -> str:
-    """JSON text that is equal for equal values, whatever the order of their keys."""
+    """Return JSON text that is equal for equal values, with sorted keys."""
     return _encode_sorted(value)

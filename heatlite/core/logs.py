@@ -34,7 +34,7 @@ class LogFormat(StrEnum):
     TEXT = "text"
     """Lines for people."""
     JSON = "json"
-    """One JSON object a line, for what collects logs."""
+    """One JSON object per line, for log collectors."""
 
 
 def begin(**ids: str | None) -> Token[Ids]:
@@ -43,14 +43,14 @@ def begin(**ids: str | None) -> Token[Ids]:
 
 
 def end(token: Token[Ids]) -> None:
-    """This thread works for whom it has worked before `begin` gave the token."""
+    """Restore the ids from before the `begin` that returned the token."""
     _ids.reset(token)
 
 
 class about:  # noqa: N801  # it reads as a word
-    """Inside, records carry these ids besides those that they would carry anyway.
+    """Context in which records carry these ids besides the present ones.
 
-    A class, and not a generator, because it is around each call of a handler: it takes a third of the time.
+    A class, not a generator, because each call of a handler enters it: it takes a third of the time.
     """
 
     __slots__ = ("_ids", "_token")
@@ -66,10 +66,10 @@ class about:  # noqa: N801  # it reads as a word
 
 
 class Pool(ThreadPoolExecutor):
-    """Threads that work for whomever those work who give them something to do."""
+    """Thread pool whose jobs carry the ids of the submitting thread."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> Future[T]:
-        """As its base."""
+        """Submit a job with the ids of this thread."""
         return super().submit(copy_context().run, partial(call, *args, **named))
 
 
@@ -77,7 +77,7 @@ class CarryIds(logging.Filter):
     """Adds the ids of the thread to every record, and masks its secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Always true. An id that the caller has given as `extra` stays."""
+        """Add the ids. Returns True always. An id given as `extra` stays."""
         for name, value in _ids.get(_NONE).items():
             if name not in record.__dict__:
                 setattr(record, name, value)
@@ -99,8 +99,8 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s [%(process)d] [%(levelname)s] %(ids)s%(message)s", "[%Y-%m-%d %H:%M:%S %z]")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its base's name
-        """The line without the traceback that may follow it."""
-        # A name may hold anything; what breaks a line would look like a line of its own.
+        """Return the line without the traceback that may follow it."""
+        # Escape line breaks in names: they would forge further log lines.
         shown = (f"{name}={text if text.isprintable() else ascii(text)}" for name, text in _carried(record).items())
         joined = " ".join(shown)
         record.ids = f"[{joined}] " if joined else ""
@@ -114,7 +114,7 @@ class JSONFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, str | int | None] = {
             "time": moment.removesuffix("+00:00") + "Z",
@@ -134,7 +134,7 @@ _FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {LogFormat.TEXT: TextFor
 def configure(form: LogFormat) -> None:
     """Write the log of this process to standard error, from INFO on.
 
-    Warnings of Python are included.
+    It includes the warnings of Python.
     """
     handler = logging.StreamHandler()
     handler.addFilter(CarryIds())

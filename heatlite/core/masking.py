@@ -1,4 +1,4 @@
-"""Masking of secrets wherever they turn up in a text.
+"""Masking of secrets in texts.
 
 Code that works with secrets announces them here. Reasons and log lines written meanwhile are masked.
 """
@@ -19,15 +19,14 @@ from heatlite.core.json import Json, dump
 
 MASK: Final = "******"
 
-SHORT = 6
-"""Characters. What is shorter is replaced only where it is a word of its own."""
+MIN_SUBSTRING = 6
+"""Length in characters below which a secret is replaced only as a separate word."""
 
-LEAST = 3
+MIN_LENGTH = 3
 """Minimum length of a secret in characters. Shorter values occur in every text."""
 
-MOST_VALUES = 1000
-"""Number of values above which a text is replaced whole.
-Searching for each would take too long."""
+MAX_VALUES = 1000
+"""Maximum number of values to search for. With more, the whole text is replaced."""
 
 
 def origin(url: str, path: bool = False) -> str:
@@ -52,38 +51,36 @@ def scheme(url: str) -> str:
 
 
 class Mask:
-    """Replaces values by stars, also as JSON, Python, URLs and base64 write them.
+    """Replaces values by stars, also in JSON, Python, URL and base64 notation.
 
-    Hashes or parts of a value, which a function made of it, are not found.
-
-    What a function has made of them otherwise, a hash or a piece, it does not find.
+    Hashes or parts of a value, as made by template functions, are not found.
     """
 
     def __init__(self, values: Callable[[], Iterable[object]]) -> None:
-        """`values` is called when they are first needed.
+        """Create a mask. `values` is called at the first use.
 
-        Of lists and maps each value counts; true, false and null tell nothing.
+        Each value of lists and maps counts; true, false and null do not.
         """
         self._values = values
         self._learned: list[str] = []
 
     def learn(self, secret: str) -> None:
-        """From now on `secret`, of `SHORT` characters at least, is replaced, too."""
+        """Add a secret of `MIN_SUBSTRING` characters at least."""
         self._learned.extend(sorted(_forms(secret), key=len, reverse=True))
 
     @cached_property
     def _forms(self) -> tuple[list[str], re.Pattern[str] | None] | None:
-        """Long values, and a pattern for short ones; None: too many to search for."""
-        texts = set(islice((text for value in self._values() for text in _texts(value)), MOST_VALUES + 1))
-        if len(texts) > MOST_VALUES:
+        """Return the long values and a pattern for short ones; None: too many values."""
+        texts = set(islice((text for value in self._values() for text in _texts(value)), MAX_VALUES + 1))
+        if len(texts) > MAX_VALUES:
             return None
-        # The longest first, or what is left of it would show.
+        # The longest first, or the rest of a longer one would stay visible.
         forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
-        short = [rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms if len(form) < SHORT]
-        return [form for form in forms if len(form) >= SHORT], re.compile("|".join(short)) if short else None
+        short = [rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms if len(form) < MIN_SUBSTRING]
+        return [form for form in forms if len(form) >= MIN_SUBSTRING], re.compile("|".join(short)) if short else None
 
     def text(self, text: str) -> str:
-        """The text without them."""
+        """Return the text with secrets masked."""
         if self._forms is None:
             return MASK
         long, short = self._forms
@@ -92,7 +89,7 @@ class Mask:
         return text if short is None else short.sub(MASK, text)
 
     def json(self, value: Json) -> Json:
-        """The value without them; what is no text and has some in it becomes one."""
+        """Return the value with secrets masked; a non-text that contains one becomes text."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -111,7 +108,7 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item)
-    elif isinstance(value, int | float | str) and not isinstance(value, bool) and len(str(value).strip()) >= LEAST:
+    elif isinstance(value, int | float | str) and not isinstance(value, bool) and len(str(value).strip()) >= MIN_LENGTH:
         yield str(value)
 
 
@@ -157,14 +154,14 @@ def named_secrets(value: Json) -> Iterator[Json]:
 
 
 NOTHING = Mask(tuple)
-"""Nothing is hidden."""
+"""Mask that hides nothing."""
 
 _mask: ContextVar[Mask | None] = ContextVar("mask", default=None)
 
 
 @contextmanager
 def hiding(mask: Mask | None) -> Iterator[None]:
-    """Inside, `masked` replaces what `mask` does."""
+    """Context in which `masked` applies `mask`."""
     token = _mask.set(mask)
     try:
         yield
@@ -173,13 +170,13 @@ def hiding(mask: Mask | None) -> Iterator[None]:
 
 
 def masked(text: str) -> str:
-    """A text as it may be said by whom this thread works for."""
+    """Return a text with the secrets of this thread's work masked."""
     mask = _mask.get()
     return text if mask is None else mask.text(text)
 
 
 def learn(secret: str) -> None:
-    """A secret of what this thread works on has come to be: `masked` replaces it, too."""
+    """Add a new secret to the mask of this thread's work."""
     mask = _mask.get()
     if mask is not None:
         mask.learn(secret)
@@ -189,7 +186,7 @@ _formatter = logging.Formatter()
 
 
 def mask_record(record: logging.LogRecord) -> None:
-    """Have a record, with its traceback, say nothing that must not be read."""
+    """Mask the secrets in a log record and its traceback."""
     if _mask.get() is None:
         return
     record.msg, record.args = masked(record.getMessage()), ()

@@ -14,14 +14,14 @@ class NodeActionState(StrEnum):
     PENDING_SCHEDULE = "PENDING_SCHEDULE"
     """It may or may not have been sent to the agent."""
     NEW = "NEW"
-    """The agent has it and will do it when it can."""
+    """The agent has queued it."""
     RUNNING = "RUNNING"
     DONE = "DONE"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
-    """It was interrupted, or never done."""
+    """Interrupted, or never started."""
     LOST = "LOST"
-    """The agent had it and knows nothing of it any more."""
+    """The agent had it, but has lost it."""
 
 
 S = NodeActionState
@@ -32,7 +32,7 @@ PENDING = frozenset({S.PENDING_APPROVE, S.PENDING_SCHEDULE})
 AT_AGENT = frozenset({S.NEW, S.RUNNING})
 
 MOVES: dict[NodeActionState, frozenset[NodeActionState]] = {
-    # An agent may have something else with the same id, which it was given by others: it wins.
+    # Another client may have given the agent an action with this id; the agent's report counts.
     S.PENDING_APPROVE: frozenset({S.PENDING_SCHEDULE, S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
     S.PENDING_SCHEDULE: frozenset({S.NEW, S.RUNNING, S.DONE, S.FAILED, S.CANCELLED}),
     S.NEW: frozenset({S.RUNNING, S.DONE, S.FAILED, S.CANCELLED, S.LOST}),
@@ -42,12 +42,7 @@ MOVES: dict[NodeActionState, frozenset[NodeActionState]] = {
     S.CANCELLED: frozenset(),
     S.LOST: frozenset(),
 }
-"""Allowed transitions.
-
-Between two polls an action may have passed several states.
-
-Between two looks at an agent an action may have been through several states.
-"""
+"""Allowed transitions. Between two polls an action may have passed several states."""
 
 
 class NodeState(StrEnum):
@@ -57,7 +52,7 @@ class NodeState(StrEnum):
     """Never polled so far."""
     UP = "UP"
     UNREACHABLE = "UNREACHABLE"
-    """It did not answer, or not as an agent does, when it was last asked."""
+    """The last poll failed, or the answer was not that of an agent."""
 
 
 class Requester(StrEnum):

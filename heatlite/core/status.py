@@ -23,8 +23,7 @@ class Verb(StrEnum):
     LOCK = "LOCK"
     UNLOCK = "UNLOCK"
     PLAYBOOK = "PLAYBOOK"
-    """Runs a playbook on the nodes of a tree.
-    No worker does, and no stack is ever in a state of it."""
+    """Runs a playbook on the nodes of a tree, without a worker. No stack is ever in such a state."""
 
 
 class Status(StrEnum):
@@ -39,11 +38,11 @@ class ActionStatus(StrEnum):
     """Status of a queued action."""
 
     INIT = "INIT"
-    """Its time has not come; it holds nothing."""
+    """Not due yet; it holds nothing."""
     READY = "READY"
     WAITING = "WAITING"
     WAITING_LIFECYCLE_COMPLETION = "WAITING_LIFECYCLE_COMPLETION"
-    """It waits at a hook before a deletion, until that is cleared or its time is up."""
+    """Waits at a hook before a deletion, until it is cleared or timed out."""
     RUNNING = "RUNNING"
     SUSPENDED = "SUSPENDED"
     SUCCEEDED = "SUCCEEDED"
@@ -78,7 +77,7 @@ class Result(StrEnum):
     OK = "OK"
     ERROR = "ERROR"
     RETRY = "RETRY"
-    """Others were in the way: it is to be begun again later."""
+    """A conflict or an outage: the action is requeued."""
     CANCEL = "CANCEL"
     TIMEOUT = "TIMEOUT"
 
@@ -115,22 +114,22 @@ class Needs(StrEnum):
 
     SUCCESS = "success"
     END = "end"
-    """However that ends."""
+    """Any end."""
 
 
 class Control(StrEnum):
     """Request to a live action."""
 
     CANCEL = "CANCEL"
-    """Start nothing new, let what runs finish, end *_FAILED."""
+    """Start nothing new, let running calls end, end *_FAILED."""
     FORCE_CANCEL = "FORCE_CANCEL"
     """Stop at once, wait for nothing, end *_FAILED."""
     CANCEL_ROLLBACK = "CANCEL_ROLLBACK"
     """Start nothing new, then roll back."""
     ABORT = "ABORT"
-    """A delete waits: stop at once and leave the stack's state to the delete."""
+    """A delete waits: stop at once and leave the stack's state to it."""
     SUSPEND = "SUSPEND"
-    """Start nothing new, and let go of the worker until a RESUME."""
+    """Start nothing new, and release the worker until a RESUME."""
 
 
 class Signal(StrEnum):
@@ -149,10 +148,10 @@ class LockLevel(StrEnum):
 
 
 def is_locked(verb: Verb, status: Status) -> bool:
-    """Test for the states of a locked, locking or unlocking stack."""
+    """True for the states of a locked, locking or unlocking stack."""
     return verb is Verb.LOCK or verb is Verb.UNLOCK and status is not Status.COMPLETE
 
 
 def state(verb: str, status: str) -> str:
-    """``CREATE_COMPLETE`` and the like."""
+    """Return the state's name: ``CREATE_COMPLETE``."""
     return f"{verb}_{status}"

@@ -33,11 +33,11 @@ SECONDS = 10.0
 """Longest connection to an agent, in seconds."""
 REACH = 3.0
 """Seconds to connect. A machine that is down delays the other nodes of its orchestration by that much."""
-MOST_BYTES = 4 * 2**20
+MAX_BYTES = 4 * 2**20
 """Of one answer."""
-MOST_PAGES = 4
+MAX_PAGES = 4
 """Answers to one pull; the rest is pulled the next time."""
-LONGEST_REASON = 500
+MAX_REASON = 500
 """Characters of what is kept of a fault."""
 LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1/128")
 
@@ -115,7 +115,7 @@ class NodeFault(Exception):
     """Fault of a node's agent, as text for operators."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(_UNPRINTABLE.sub("?", reason)[:LONGEST_REASON])
+        super().__init__(_UNPRINTABLE.sub("?", reason)[:MAX_REASON])
 
     @property
     def brief(self) -> str:
@@ -155,7 +155,7 @@ class Line:
         All of another database. Raises NodeFault.
         """
         answer = self._page(instance, revision)
-        for _ in range(MOST_PAGES - 1):
+        for _ in range(MAX_PAGES - 1):
             if not answer.more:
                 break
             page = self._page(answer.instance, answer.revision)
@@ -212,10 +212,10 @@ class Line:
             headers["Content-Type"] = "application/json"
         self._connected.request(method, path, raw or None, headers)
         with self._connected.getresponse() as response:
-            said = response.read(MOST_BYTES + 1)
+            said = response.read(MAX_BYTES + 1)
             status, proof = response.status, response.getheader(signature.SIGNATURE)
-        if len(said) > MOST_BYTES:
-            raise NodeFault(f"its answer has more than {MOST_BYTES} bytes")
+        if len(said) > MAX_BYTES:
+            raise NodeFault(f"its answer has more than {MAX_BYTES} bytes")
         if status == http.HTTPStatus.UNAUTHORIZED:
             raise NodeFault("the agent does not know the server's signature (401): it has to register again")
         if not signature.is_right(proof, signature.of_answer(self._secret, status, nonce, said)):

@@ -27,7 +27,7 @@ LOOK = 1.0
 """Seconds between two polls for trees that other processes made due."""
 TREES = 4
 """Trees that are looked after at once."""
-LONGEST_REST = 1.0
+MAX_REST = 1.0
 """Longest pause after an orchestration, in seconds.
 
 The pause equals the duration of the last orchestration: a thousand busy nodes are polled together, a few at once.
@@ -135,6 +135,6 @@ class Orchestrator:
         finally:
             self._store.close()
             ended = time.monotonic()
-            self._resting[root_id] = ended + min(ended - began, LONGEST_REST)
+            self._resting[root_id] = ended + min(ended - began, MAX_REST)
             self._busy.discard(root_id)
             self._called.set()

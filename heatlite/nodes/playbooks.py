@@ -30,7 +30,7 @@ from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.schedule import MAX_SCHEDULED
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.nodes.transitions import Ledger
 from heatlite.store.errors import Duplicate
@@ -40,7 +40,7 @@ from heatlite.store.store import Store
 from heatlite.template.expression import select
 from heatlite.template.playbook import Attribute, Playbook, Stage, read_playbook
 
-MOST_NODE_ACTIONS = 10_000
+MAX_NODE_ACTIONS = 10_000
 """Of one run."""
 APPROVE = "node_playbooks:approve"
 """The rule of the access policy that says who may approve a run."""
@@ -83,13 +83,13 @@ class Playbooks:
     """The use cases of playbooks."""
 
     def __init__(
-        self, store: Store, clock: Clock, settings: Settings, admission: Admission, reading: Reading, ledger: Ledger
+        self, store: Store, clock: Clock, settings: Settings, admission: Admission, reader: StackReader, ledger: Ledger
     ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._admission = admission
-        self._reading = reading
+        self._reader = reader
         self._ledger = ledger
 
     # -- kept ----------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ class Playbooks:
         nodes = sorted(self._store.nodes.of_root(stack.id), key=_by_name)
         stages = tuple(PlannedStage(stage, self._chosen(stack, stage, nodes)) for stage in playbook.stages)
         count = sum(len(planned.nodes) for planned in stages)
-        if count > MOST_NODE_ACTIONS:
-            raise RequestLimitExceeded(message=f"{count} node actions in one run; there may be {MOST_NODE_ACTIONS}.")
+        if count > MAX_NODE_ACTIONS:
+            raise RequestLimitExceeded(message=f"{count} node actions in one run; there may be {MAX_NODE_ACTIONS}.")
         return Plan(stages, self._digest(stages))
 
     def run(self, context: Context, stack: StackRecord, request: RunRequest) -> str:
@@ -309,7 +309,7 @@ class Playbooks:
 
     def _value(self, stack: StackRecord, row: ResourceRecord, wanted: Attribute) -> Json:
         name, *path = wanted.path
-        value = row.metadata if name == METADATA else self._reading.attribute(stack, row, str(name))
+        value = row.metadata if name == METADATA else self._reader.attribute(stack, row, str(name))
         return cast(Json, select(value, path, None))
 
     def _digest(self, stages: Sequence[PlannedStage]) -> str:

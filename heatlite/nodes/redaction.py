@@ -12,7 +12,7 @@ class NodeVeil:
     """
 
     def __init__(self, action: NodeActionRecord, hidden: Mask) -> None:
-        """`hidden` is the mask of its stack (`Reading.mask`)."""
+        """`hidden` is the mask of its stack (`StackReader.mask`)."""
         self._hidden = hidden
         self._named = Mask(lambda: named_secrets([action.args, action.outputs]))
 

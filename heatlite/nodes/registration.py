@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.nodes import NodeActionState, NodeState
-from heatlite.engine.state.unit_of_work import LONGEST_REASON
+from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.nodes.agents import Agents
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
@@ -96,7 +96,7 @@ class Nodes:
         reason = f"Another agent has registered, at {node.url}, in place of the one at {before.url}"
         log.warning("node %s of stack %s: %s", node.name, node.stack_id, reason)
         event = EventRecord(
-            node.stack_id, node.name, EVENT_TYPE, node.id, EVENT, ANOTHER, reason[:LONGEST_REASON], node.registered_at
+            node.stack_id, node.name, EVENT_TYPE, node.id, EVENT, ANOTHER, reason[:MAX_REASON], node.registered_at
         )
         self._store.events.append_many([event])
 

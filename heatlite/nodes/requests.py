@@ -31,11 +31,11 @@ from heatlite.store.nodes.records import NodeActionRecord, NodeRecord, NodeTrans
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
-MOST_ARGS = 256 * 1024
+MAX_ARGS = 256 * 1024
 """Bytes of JSON; an agent takes no more."""
-MOST_OPEN = 1000
+MAX_OPEN = 1000
 """Node actions on one node that have not ended."""
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Nodes that are listed where a name means several, or none."""
 
 APPROVE = "node_actions:approve"
@@ -77,8 +77,8 @@ class NodeRequests:
         if request.granted:
             self._check_grant(context)
         size = len(dump(request.args).encode())
-        if size > MOST_ARGS:
-            raise HTTPBadRequest(f"args: {size} bytes of JSON are too many, there may be {MOST_ARGS}.")
+        if size > MAX_ARGS:
+            raise HTTPBadRequest(f"args: {size} bytes of JSON are too many, there may be {MAX_ARGS}.")
         try:
             with self._store.transaction():
                 held = self._store.stacks.lock(stack.id)
@@ -98,8 +98,8 @@ class NodeRequests:
             raise HTTPBadRequest(
                 f"kind: the agent of node {node.name} has no {request.kind}; it has: {', '.join(node.kinds)}."
             )
-        if self._store.node_actions.count_open(node.id) >= MOST_OPEN:
-            raise RequestLimitExceeded(message=f"{MOST_OPEN} actions on node {node.name} have not ended yet.")
+        if self._store.node_actions.count_open(node.id) >= MAX_OPEN:
+            raise RequestLimitExceeded(message=f"{MAX_OPEN} actions on node {node.name} have not ended yet.")
         now = self._clock.now()
         action = NodeActionRecord(
             id=request.id or random_id(),
@@ -149,7 +149,7 @@ class NodeRequests:
         found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
         if len(found) == 1:
             return found[0]
-        named = ", ".join(f"{node.name} ({node.id})" for node in (found or nodes)[:MOST_NAMED])
+        named = ", ".join(f"{node.name} ({node.id})" for node in (found or nodes)[:MAX_NAMED])
         if found:
             raise MultipleChoices(f"{reference} means several nodes; name one by its id: {named}.")
         raise EntityNotFound(

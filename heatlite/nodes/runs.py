@@ -13,7 +13,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.nodes import NodeActionState, Origin
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
 from heatlite.engine.execution.termination import outputs
-from heatlite.engine.state.unit_of_work import LONGEST_REASON, stack_event
+from heatlite.engine.state.unit_of_work import MAX_REASON, stack_event
 from heatlite.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.records import ActionRecord
@@ -98,7 +98,7 @@ class Runs:
         stack = self._store.stacks.get(run.stack_id)
         if stack is not None:
             event = stack_event(stack, self._clock.now())
-            event = replace(event, verb=Verb.PLAYBOOK, status=status, status_reason=reason[:LONGEST_REASON])
+            event = replace(event, verb=Verb.PLAYBOOK, status=status, status_reason=reason[:MAX_REASON])
             self._store.events.append_many([event])
 
 

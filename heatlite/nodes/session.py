@@ -22,7 +22,7 @@ BATCH = 100
 """Nodes that one transaction writes about."""
 LOOK = 0.5
 """Seconds between two looks whether the engine stops."""
-MOST_TOLD = 100
+MAX_REPORTED = 100
 """Errors in a report."""
 
 Given = TypeVar("Given")
@@ -55,7 +55,7 @@ class Report:
             "sent": self.sent,
             "cancelled": self.cancelled,
             "held_by": list(self.held_by),
-            "errors": dict(list(self.errors.items())[:MOST_TOLD]),
+            "errors": dict(list(self.errors.items())[:MAX_REPORTED]),
         }
 
 

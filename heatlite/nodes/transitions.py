@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from heatlite.core.clock import Clock
 from heatlite.core.masking import Mask, named_secrets
 from heatlite.core.nodes import MOVES, NodeActionState
-from heatlite.engine.state.unit_of_work import LONGEST_REASON
+from heatlite.engine.state.unit_of_work import MAX_REASON
 from heatlite.nodes.runs import Runs
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from heatlite.store.records import EventRecord
@@ -81,7 +81,7 @@ class Ledger:
                 physical_id=action.id,
                 verb=EVENT,
                 status=action.state,
-                status_reason=_reason(action, action.stack_id in sealed)[:LONGEST_REASON],
+                status_reason=_reason(action, action.stack_id in sealed)[:MAX_REASON],
                 created_at=now,
             )
             for action in actions

@@ -512,7 +512,7 @@ class Resource(Generic[P_co]):
 
     def handle_delete_snapshot(self) -> None:
         """Remove what was made for a snapshot; `data` is as it was when that was taken.
-        Gone is well."""
+        MissingType is well."""
 
     @classmethod
     def restored(cls, properties: JsonMap, saved: JsonMap) -> JsonMap:  # noqa: ARG003

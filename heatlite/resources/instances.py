@@ -14,7 +14,7 @@ from heatlite.template.types import Fault, NestedTemplate
 
 SERVER: Final = "AWS::EC2::Instance"
 """The type of the members."""
-LONGEST_PAUSE: Final = 3600
+MAX_PAUSE: Final = 3600
 NO_COMPUTE: Final = "InstanceId is not supported: there is no compute service that could be asked for the server"
 
 
@@ -105,7 +105,7 @@ class Policy(Schema):
 
 def _pause_fault(pause: str) -> str | None:
     try:
-        return "Maximum PauseTime is 1 hour." if seconds_of(pause) > LONGEST_PAUSE else None
+        return "Maximum PauseTime is 1 hour." if seconds_of(pause) > MAX_PAUSE else None
     except ValueError as error:
         return str(error)
 

@@ -15,7 +15,7 @@ from heatlite.plugin import Member
 TEMPLATE_VERSION: Final = "2015-04-30"
 
 
-MOST_MADE: Final = 64 * 1024 * 1024
+MAX_GENERATED: Final = 64 * 1024 * 1024
 """Limit of all members' definitions, in characters of JSON. Equals the default of `max_stack_data`."""
 
 
@@ -24,9 +24,9 @@ def bounded(made: Json, before: int = 0) -> int:
 
     Raises RequestLimitExceeded.
     """
-    total = before + json_size(made, MOST_MADE)
-    if total > MOST_MADE:
-        raise RequestLimitExceeded(message=f"the members come to more than {MOST_MADE} characters of JSON.")
+    total = before + json_size(made, MAX_GENERATED)
+    if total > MAX_GENERATED:
+        raise RequestLimitExceeded(message=f"the members come to more than {MAX_GENERATED} characters of JSON.")
     return total
 
 

@@ -11,7 +11,7 @@ from heatlite.plugin import Change, ReplaceResource, Resource, Schema, Unhealthy
 from heatlite.plugin.ports import RegionUnavailable
 from heatlite.template.types import Fault, Installation
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 5.0
 """Seconds between two polls of the stack: the first and the longest pause. Each pause doubles."""
 
 
@@ -214,7 +214,7 @@ class RemoteStack(Resource[StackProps], type="OS::Heat::Stack"):
             return 2.0 ** (missed - 1)
         token["missed"] = 0
         pause = cast(float, token["pause"])
-        token["pause"] = min(LONGEST_PAUSE, pause * 2)
+        token["pause"] = min(MAX_PAUSE, pause * 2)
         return pause
 
     def _tell(self, verb: str, name: str) -> bool:

@@ -6,7 +6,7 @@ from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.resources.waiting import wait_until
 
-LONGEST_ATTRIBUTE_WAIT = 5
+MAX_ATTRIBUTE_WAIT = 5
 """Maximum seconds of waiting for an attribute, because a read may block a thread of the server."""
 
 
@@ -34,7 +34,7 @@ class TestResourceProps(Schema):
         update=True, doc="Another text that checks find until the value is changed; for tests of check."
     )
     attr_wait_secs: float = prop(
-        0, update=True, doc=f"Seconds that reading the attribute takes, {LONGEST_ATTRIBUTE_WAIT} at the most."
+        0, update=True, doc=f"Seconds that reading the attribute takes, {MAX_ATTRIBUTE_WAIT} at the most."
     )
     constraint_prop_secs: float = prop(
         0, custom="test_constr", update=True, doc="Accepted as in Heat, without effect: validation never waits."
@@ -135,5 +135,5 @@ class TestResource(Resource[TestResourceProps], type="OS::Heat::TestResource"):
     def attr_output(self) -> Json:
         """The stored text."""
         if self.props.attr_wait_secs > 0:
-            time.sleep(min(self.props.attr_wait_secs, LONGEST_ATTRIBUTE_WAIT))
+            time.sleep(min(self.props.attr_wait_secs, MAX_ATTRIBUTE_WAIT))
         return self.data.get("value")

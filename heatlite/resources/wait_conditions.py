@@ -15,10 +15,10 @@ SUCCESS, FAILURE = "SUCCESS", "FAILURE"
 NO_SIGNAL = "NO_SIGNAL"
 """A transport, and the mailbox key of a handle that has it. Its value is null; all others are maps."""
 
-LONGEST_ID = 255
+MAX_ID = 255
 """Maximum characters of a signal's id."""
-MOST_SIGNALS = 4000
-MOST_STORED = 1024 * 1024
+MAX_SIGNALS = 4000
+MAX_STORED = 1024 * 1024
 """Limits of the stored signals of one handle: their number, and their total characters."""
 
 ABSENT = {"TEMP_URL_SIGNAL": "an object store", "ZAQAR_SIGNAL": "a message queue"}
@@ -85,10 +85,10 @@ class Handle(Signalled[HandleSchema]):
         content = {"status": status, "reason": reason, "data": data}
         mailbox = self.facts.services.mailbox
         count, stored = mailbox.size(self.physical_name, besides=identifier)
-        if count >= MOST_SIGNALS or stored + len(dump(content)) > MOST_STORED:
+        if count >= MAX_SIGNALS or stored + len(dump(content)) > MAX_STORED:
             raise RequestLimitExceeded(
-                f"The handle {self.name} has {count} signals of {stored} characters; it keeps {MOST_SIGNALS} signals of"
-                f" {MOST_STORED} characters in all. A signal with an id of before takes the place of that one."
+                f"The handle {self.name} has {count} signals of {stored} characters; it keeps {MAX_SIGNALS} signals of"
+                f" {MAX_STORED} characters in all. A signal with an id of before takes the place of that one."
             )
         mailbox.put(self.physical_name, identifier, content)
         return f"status:{status} reason:{reason}"
@@ -103,8 +103,8 @@ def identified(value: Json) -> str:
     """Return the id in a signal. Raises InvalidValue."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidValue("The id of a signal is text or a whole number.")
-    if len(str(value)) > LONGEST_ID:
-        raise InvalidValue(f"The id of a signal has at most {LONGEST_ID} characters.")
+    if len(str(value)) > MAX_ID:
+        raise InvalidValue(f"The id of a signal has at most {MAX_ID} characters.")
     return str(value)
 
 

@@ -19,7 +19,7 @@ from heatlite.template.expression import (
 from heatlite.template.loader import Path
 from heatlite.template.problems import nearest, stated
 
-MOST_WORK: Final = 3_000_000
+MAX_WORK: Final = 3_000_000
 """Work that all functions of a template may do, in things (`weight`).
 
 It takes about a second.
@@ -69,7 +69,7 @@ class Conditions:
             **dict.fromkeys(dialect.functions, _NotHere),
             **dialect.conditions,
         }
-        self._work_left = MOST_WORK
+        self._work_left = MAX_WORK
         self._decided: dict[str, bool] = {}
         self._open: set[str] = set()
         self.problems: list[Problem] = []
@@ -84,13 +84,13 @@ class Conditions:
     def charge(self, work: int) -> None:
         """As `Bindings` has it. What was taken too much has to be brought back first."""
         in_debt = self._work_left < 0
-        self._work_left = min(self._work_left + WORK_EACH, MOST_WORK) - work
+        self._work_left = min(self._work_left + WORK_EACH, MAX_WORK) - work
         if in_debt or self._work_left < 0:
             raise StackValidationFailed("The functions of the template make too much data")
 
     def refill(self) -> None:
         """Restore the full amount of work for another reader."""
-        self._work_left = MOST_WORK
+        self._work_left = MAX_WORK
 
     def decide(self, condition: object, path: Path) -> bool:
         """Evaluate a name, a boolean or a condition function.

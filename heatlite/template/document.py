@@ -210,7 +210,7 @@ class Definition:
         self._read_outputs()
 
     def refill(self) -> None:
-        """Restore the work limit (`MOST_WORK`) for another reader of the definition."""
+        """Restore the work limit (`MAX_WORK`) for another reader of the definition."""
         self._conditions.refill()
 
     def place(self, resource: str, key: str = "") -> Path:

@@ -28,13 +28,13 @@ HOOKS: Final = tuple(f"{moment}-{verb}" for moment in ("pre", "post") for verb i
 RESTRICTED_ACTIONS: Final = ("update", "replace")
 LIFECYCLE_HOOK: Final = "lifecycle_hook"
 PROTECT: Final = "protect"
-LONGEST_REASON: Final = 255
+MAX_REASON: Final = 255
 """Characters of the reason for a protection."""
-LONGEST_HOOK: Final = 2**31
+MAX_HOOK: Final = 2**31
 """Seconds."""
 STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
 TEMPLATE_SUFFIXES: Final = (".yaml", ".template")
-_MOST_STEPS: Final = 100
+_MAX_STEPS: Final = 100
 """Types that are looked at until a mapping ends somewhere."""
 
 
@@ -288,7 +288,7 @@ class TypeMapping:
             for name, key in table.candidates(type_name):
                 if name.endswith(TEMPLATE_SUFFIXES):
                     return Target(name, (*table.path, key), table.system)
-                if name not in seen and len(seen) < _MOST_STEPS:
+                if name not in seen and len(seen) < _MAX_STEPS:
                     found = self._find(tables, name, seen)
                     if found is not None:
                         return found
@@ -431,8 +431,8 @@ def _protect_problems(rule: Json, path: tuple[str | int, ...], source: str) -> I
     for key, value in rule.items():
         if key != "reason":
             yield _wrong(f'protect has no key "{key}"', (*path, str(key)), source, "reason")
-        elif not isinstance(value, str) or len(value) > LONGEST_REASON:
-            text = f"the reason of protect must be text of at most {LONGEST_REASON} characters"
+        elif not isinstance(value, str) or len(value) > MAX_REASON:
+            text = f"the reason of protect must be text of at most {MAX_REASON} characters"
             yield _wrong(text, (*path, key), source)
 
 
@@ -445,8 +445,8 @@ def _hook_problems(hook: Json, path: tuple[str | int, ...], source: str) -> Iter
         if key != "timeout":
             yield _wrong(f'lifecycle_hook has no key "{key}"', (*path, str(key)), source, "timeout")
     timeout = hook.get("timeout")
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < LONGEST_HOOK:
-        yield _wrong(f"{form}, more than 0 and less than {LONGEST_HOOK}", path, source, example)
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < MAX_HOOK:
+        yield _wrong(f"{form}, more than 0 and less than {MAX_HOOK}", path, source, example)
 
 
 # -- merging ---------------------------------------------------------------------------------------

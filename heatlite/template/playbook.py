@@ -18,7 +18,7 @@ from heatlite.template.problems import locate
 KEY: Final = "node_playbook"
 VERSION: Final = "2026-11-21"
 ALL: Final = "all"
-MOST_STAGES: Final = 100
+MAX_STAGES: Final = 100
 
 _ALL: JsonMap = {"if": {"type": "string"}, "then": {"enum": [ALL]}}
 """Text is only this; beside a type."""
@@ -65,7 +65,7 @@ SCHEMA: Final = Draft202012Validator(
         "properties": {
             KEY: {"enum": [VERSION]},
             "description": {"type": "string"},
-            "stages": {"type": "array", "items": _STAGE, "minItems": 1, "maxItems": MOST_STAGES},
+            "stages": {"type": "array", "items": _STAGE, "minItems": 1, "maxItems": MAX_STAGES},
         },
         "required": [KEY, "stages"],
         "additionalProperties": False,

@@ -151,7 +151,7 @@ def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None
             with pytest.raises(Declined, match="There is no kind"):
                 line.send(replace(action, kind="test/none"), form.now())
             with pytest.raises(Declined, match="TooLarge"):
-                line.send(replace(action, args={"config": "x" * form.MOST_ARGS}), form.now())
+                line.send(replace(action, args={"config": "x" * form.MAX_ARGS}), form.now())
         assert not line.cancel("unknown")
     agent.ended(ids[-1])
     with agents.line(node) as line:

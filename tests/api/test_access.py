@@ -23,7 +23,7 @@ from heatlite.api.access.login_throttle import (
     AT_ONCE,
     FREE_FROM_ADDRESS,
     IN_LINE,
-    MOST,
+    MAX_FAILURES,
     LoginThrottle,
     TooManyLogins,
     address_of,
@@ -370,11 +370,11 @@ class TestBasic:
         throttle = LoginThrottle(lambda: 0.0)
         for _ in range(6):
             throttle.failed("last", "a")
-        for number in range(MOST + 10):
+        for number in range(MAX_FAILURES + 10):
             throttle.failed(f"n{number}", f"a{number}")
             if number % 1000 == 0:
                 throttle.failed("last", "a")
-        assert len(throttle.by_name) == MOST
+        assert len(throttle.by_name) == MAX_FAILURES
         with pytest.raises(TooManyFailures):
             throttle.ask("last", "a")
 

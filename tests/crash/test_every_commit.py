@@ -30,7 +30,7 @@ from tests.crash.victim import SURVIVED, run
 from tests.databases import MEMORY, sqlite
 from tests.thorough import FULL
 
-MOST_COMMITS = 60
+MAX_COMMITS = 60
 """More than any scenario has; a victim that still dies there has lost its way."""
 
 
@@ -274,7 +274,7 @@ def test_killed_at_every_commit(
     SCENARIOS[name].prepare(server)
     server.close()
     shutil.copytree(place / "now", place / "prepared")
-    for commit in range(1, MOST_COMMITS):
+    for commit in range(1, MAX_COMMITS):
         shutil.rmtree(place / "now")
         shutil.copytree(place / "prepared", place / "now")
         files = os.environ["EXAMPLE_FILES"]

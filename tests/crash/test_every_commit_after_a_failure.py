@@ -18,7 +18,7 @@ from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, FAILURES, release, settle, stack_of, update
-from tests.crash.test_every_commit import MOST_COMMITS, objects, place, start, victims
+from tests.crash.test_every_commit import MAX_COMMITS, objects, place, start, victims
 from tests.crash.victim import STOPPED, SURVIVED, fail
 from tests.databases import sqlite
 from tests.thorough import FULL
@@ -121,7 +121,7 @@ def test_the_end_is_the_same(
     shutil.copytree(place / "now", place / "prepared")
     wanted = undisturbed(place, name)
     first = 2 if how == "kill-before" else 1  # before the first the failure is not known yet
-    for commit in range(first, MOST_COMMITS):
+    for commit in range(first, MAX_COMMITS):
         shutil.rmtree(place / "now")
         shutil.copytree(place / "prepared", place / "now")
         words = (sqlite(place / "now"), os.environ["EXAMPLE_FILES"], name, commit, how)

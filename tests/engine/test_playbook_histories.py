@@ -23,7 +23,7 @@ STAGES = [
     {"name": "first", "nodes": "all", "at_once": 2, "action": {"kind": "script"}},
     {"name": "second", "nodes": {"names": ["c", "a"]}, "action": {"kind": "script"}},
 ]
-MOST = (2, 1)
+MAX_AT_ONCE = (2, 1)
 AFTER = {S.PENDING_SCHEDULE: S.NEW, S.NEW: S.RUNNING, S.RUNNING: S.DONE}
 
 
@@ -111,7 +111,7 @@ class History:
                 has_failed = any(one.has_ended and one.state is not S.DONE for one in actions)
                 assert under_way or run.status is ActionStatus.SUSPENDED
                 assert not has_failed or all(one.sent_at is not None for one in under_way)
-                for stage, most in enumerate(MOST):
+                for stage, most in enumerate(MAX_AT_ONCE):
                     of_stage = [one for one in under_way if one.stage == stage]
                     assert len(of_stage) <= most
                     if of_stage:

@@ -227,7 +227,7 @@ def test_a_handle_keeps_so_many_bytes(engine: Engine) -> None:
 
 
 def test_a_handle_keeps_so_many_signals(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_conditions, "MOST_SIGNALS", 5)
+    monkeypatch.setattr(wait_conditions, "MAX_SIGNALS", 5)
     stack = engine.create(template(handle=resource(HANDLE)))
     for _ in range(5):
         signal(engine, stack)

@@ -94,8 +94,8 @@ def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) ->
 def test_no_flood_of_signals_fills_the_disk(
     server: wiring.Embedded, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wait_conditions, "MOST_SIGNALS", 40)
-    monkeypatch.setattr(wait_conditions, "MOST_STORED", 4 * RESOURCE)
+    monkeypatch.setattr(wait_conditions, "MAX_SIGNALS", 40)
+    monkeypatch.setattr(wait_conditions, "MAX_STORED", 4 * RESOURCE)
     drawn, heat = random.Random(seed), Heat(server.app)
     kinds = ("OS::Heat::WaitConditionHandle", "AWS::CloudFormation::WaitConditionHandle")
     path = heat.create(template(**{f"h{number}": {"type": kind} for number, kind in enumerate(kinds)}))

@@ -23,7 +23,7 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
 )
 from heatlite.core.nodes import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
-from heatlite.nodes.requests import MOST_ARGS, NodeRequest, NodeRequests
+from heatlite.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord
 from tests.api.conftest import registered, template, value
 from tests.databases import sqlite
@@ -173,14 +173,14 @@ class TestCreate:
     ) -> None:
         with pytest.raises(HTTPBadRequest, match="has no reboot; it has: script, test/loop"):
             site.ask(kind="reboot")
-        with pytest.raises(HTTPBadRequest, match=f"there may be {MOST_ARGS}"):
-            site.ask(args={"text": "ä" * (MOST_ARGS // 2)})
-        site.ask(args={"text": "x" * (MOST_ARGS - 20)})
+        with pytest.raises(HTTPBadRequest, match=f"there may be {MAX_ARGS}"):
+            site.ask(args={"text": "ä" * (MAX_ARGS // 2)})
+        site.ask(args={"text": "x" * (MAX_ARGS - 20)})
         node = replace(site.nodes["b"], kinds=())
         with site.store.transaction():
             site.store.nodes.save_many([node])
         site.ask("b", "reboot")  # it has not said yet what it can do
-        monkeypatch.setattr("heatlite.nodes.requests.MOST_OPEN", 1)
+        monkeypatch.setattr("heatlite.nodes.requests.MAX_OPEN", 1)
         with pytest.raises(RequestLimitExceeded, match="1 actions on node b"):
             site.ask("b")
 

@@ -11,7 +11,7 @@ from heatlite.nodes.stages import STOPPED, Next, held_back, next_of
 from heatlite.store.nodes.records import RunStep
 
 S = NodeActionState
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
 def action(number: int, stage: int) -> RunStep:
@@ -30,7 +30,7 @@ def test_a_run(data: st.DataObject) -> None:
     actions = [action(number, stage) for number, stage in enumerate(stages)]
     ends = data.draw(st.sampled_from([[S.DONE], [S.DONE, S.DONE, S.DONE, S.FAILED, S.LOST, S.CANCELLED]]))
     has_failed = False
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         # What the run says is done, whether it has to be asked once or again.
         following = next_of(most, actions)
         turns, cancelled = {one.id for one in following.turns}, {one.id for one in following.cancelled}

@@ -17,13 +17,13 @@ FREE: Final = 5
 """Wrong passwords for a name from an address without a delay."""
 FREE_FROM_ADDRESS: Final = 50
 """Wrong passwords from an address for any names without a delay: many users may share it."""
-FIRST, LONGEST = 1.0, 300.0
+MIN_DELAY, MAX_DELAY = 1.0, 300.0
 """Seconds of delay after the next one. Each doubles the delay, up to the longest."""
-LONGEST_FROM_ADDRESS = 60.0
+MAX_FROM_ADDRESS = 60.0
 """The longest delay for an address."""
 FORGOTTEN: Final = 3600.0
 """Seconds after the last failure until all are forgotten."""
-MOST: Final = 10_000
+MAX_FAILURES: Final = 10_000
 """Maximum number of names and addresses. The least recent go first."""
 AT_ONCE: Final = 2
 """Passwords checked at once. Each takes 0.25 s of a processor."""
@@ -78,9 +78,9 @@ class _FailureCounter:
                 found = _Failures(0, now)
             found.count, found.last = found.count + 1, now
             if found.count > self._free:
-                found.until = now + min(self._longest, FIRST * 2.0 ** min(found.count - self._free - 1, 30))
+                found.until = now + min(self._longest, MIN_DELAY * 2.0 ** min(found.count - self._free - 1, 30))
             self._failures[key] = found
-            while len(self._failures) > MOST:
+            while len(self._failures) > MAX_FAILURES:
                 self._failures.popitem(last=False)
 
     def forget(self, key: Hashable) -> None:
@@ -99,8 +99,8 @@ class LoginThrottle:
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.by_name = _FailureCounter(now, FREE, LONGEST)
-        self.by_address = _FailureCounter(now, FREE_FROM_ADDRESS, LONGEST_FROM_ADDRESS)
+        self.by_name = _FailureCounter(now, FREE, MAX_DELAY)
+        self.by_address = _FailureCounter(now, FREE_FROM_ADDRESS, MAX_FROM_ADDRESS)
         self.checks = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, TooManyLogins)
         """Bounds the concurrent checks of passwords."""
 

@@ -18,7 +18,7 @@ from heatlite.store.actions.listing import MIN_ID_LENGTH, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
-LARGEST_PAGE = 1000
+MAX_PAGE = 1000
 MAX_CANDIDATES = 10
 """Actions that the error for an ambiguous reference lists."""
 
@@ -34,7 +34,7 @@ def list_query(req: Request) -> ActionQuery:
             raise HTTPBadRequest(f"target has to be the id of a stack, a UUID, not {stack_id}.")
     limit = query.number(req, "limit")
     return ActionQuery(
-        limit=LARGEST_PAGE if limit is None else min(limit, LARGEST_PAGE),
+        limit=MAX_PAGE if limit is None else min(limit, MAX_PAGE),
         name=query.several(req, "name"),
         target=target,
         verb=query.several_of(req, "action", {views.action_word(verb): verb for verb in Verb if verb is not Verb.INIT}),

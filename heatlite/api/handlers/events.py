@@ -10,7 +10,7 @@ from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.errors import EventNotFound
 from heatlite.core.json import JsonMap
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store
@@ -38,10 +38,10 @@ def event_query(req: Request, resource_names: tuple[str, ...]) -> EventQuery:
 class Events:
     """S/events, S/resources/{resource_name}/events and below."""
 
-    def __init__(self, finder: StackFinder, store: Store, reading: Reading, streams: Streams) -> None:
+    def __init__(self, finder: StackFinder, store: Store, reader: StackReader, streams: Streams) -> None:
         self._finder = finder
         self._store = store
-        self._reading = reading
+        self._reader = reader
         self._streams = streams
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
@@ -76,7 +76,7 @@ class Events:
             raise EventNotFound(event_id=event_id)
         detail = views.event_detail(views.stack_url(req.base, stack), record)
         # The properties are as old as the event: what they referred to is not recorded.
-        detail["resource_properties"] = self._reading.masks(req.caller, stack)("").json(record.properties)
+        detail["resource_properties"] = self._reader.masks(req.caller, stack)("").json(record.properties)
         resp.media = {"event": detail}
 
     def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[JsonMap]:

@@ -12,7 +12,7 @@ from heatlite.api.request import Request
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.values import current_rows
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -42,10 +42,10 @@ def matches(row: ResourceRecord, wanted: dict[str, tuple[str, ...]]) -> bool:
 class Resources:
     """S/resources."""
 
-    def __init__(self, finder: StackFinder, store: Store, reading: Reading) -> None:
+    def __init__(self, finder: StackFinder, store: Store, reader: StackReader) -> None:
         self._finder = finder
         self._store = store
-        self._reading = reading
+        self._reader = reader
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """List resources. Unlike other lists, rejects unknown keys, as Heat does."""
@@ -65,13 +65,13 @@ class Resources:
     ) -> Iterator[JsonMap]:
         """Yield the resources of one stack that pass the filters."""
         rows = current_rows(self._store.resources.of(stack.id))
-        masks = self._reading.masks(req.caller, stack)
+        masks = self._reader.masks(req.caller, stack)
         for row in rows:
             if matches(row, wanted):
-                nested = self._reading.nests(stack, row)
-                item = views.resource(req.base, stack, row, self._reading.required_by(stack, row.name), nested)
+                nested = self._reader.nests(stack, row)
+                item = views.resource(req.base, stack, row, self._reader.required_by(stack, row.name), nested)
                 if detailed:
-                    attributes = self._reading.attributes(req.caller, stack, row, (), masks(row.name))
+                    attributes = self._reader.attributes(req.caller, stack, row, (), masks(row.name))
                     item.update(views.details(row, attributes))
                 yield item
 
@@ -79,19 +79,19 @@ class Resources:
 class Resource:
     """S/resources/{resource_name} and its metadata."""
 
-    def __init__(self, finder: StackFinder, store: Store, reading: Reading, health: HealthMarks) -> None:
+    def __init__(self, finder: StackFinder, store: Store, reader: StackReader, health: HealthMarks) -> None:
         self._finder = finder
         self._store = store
-        self._reading = reading
+        self._reader = reader
         self._health = health
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Show a resource with its attributes."""
         stack = self._finder.find(req, stack_name, stack_id)
-        row = self._reading.resource(stack, resource_name)
-        required_by = self._reading.required_by(stack, row.name)
-        attributes = self._reading.attributes(req.caller, stack, row, query.values(req, "with_attr"))
-        shown = views.resource(req.base, stack, row, required_by, self._reading.nests(stack, row))
+        row = self._reader.resource(stack, resource_name)
+        required_by = self._reader.required_by(stack, row.name)
+        attributes = self._reader.attributes(req.caller, stack, row, query.values(req, "with_attr"))
+        shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row))
         resp.media = {"resource": {**shown, **views.details(row, attributes)}}
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
@@ -107,11 +107,11 @@ class Resource:
         A caller without the right to signal sees no credentials for signals.
         """
         stack = self._finder.find(req, stack_name, stack_id)
-        row = self._reading.resource(stack, resource_name)
+        row = self._reader.resource(stack, resource_name)
         deployed = self._store.software_configs.of_server(stack.project, row.physical_id) if row.physical_id else []
         for_agent = req.caller.may(SIGNAL)
-        metadata = self._reading.metadata(stack, row, for_agent)
+        metadata = self._reader.metadata(stack, row, for_agent)
         if not for_agent:
-            metadata = cast(JsonMap, self._reading.mask_of(req.caller, stack, row.name).json(metadata))
+            metadata = cast(JsonMap, self._reader.mask_of(req.caller, stack, row.name).json(metadata))
         deployments = [views.config(one, views.masked_inputs(req.caller, by_agent=True)) for one in deployed]
         resp.media = {"metadata": {**metadata, **({"deployments": deployments} if deployments else {})}}

@@ -11,7 +11,7 @@ from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
 from heatlite.core.context import Context
 from heatlite.engine.operations.signals import Signals
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.plugin.signing import NATIVE
 
 SIGNED = (
@@ -24,9 +24,9 @@ SIGNED = (
 class ResourceSignal:
     """S/resources/{resource_name}/signal."""
 
-    def __init__(self, finder: StackFinder, reading: Reading, signals: Signals) -> None:
+    def __init__(self, finder: StackFinder, reader: StackReader, signals: Signals) -> None:
         self._finder = finder
-        self._reading = reading
+        self._reader = reader
         self._signals = signals
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
@@ -38,7 +38,7 @@ class ResourceSignal:
             req.caller = replace(req.caller, user=row.physical_name)
         else:
             stack = self._finder.find_live(req, stack_name, stack_id)
-            row = self._reading.resource(stack, resource_name)
+            row = self._reader.resource(stack, resource_name)
         self._signals.signal(req.caller, stack, row, details)
         resp.text = "null"
 
@@ -46,8 +46,8 @@ class ResourceSignal:
 class SignedSignals:
     """``/v1/signal/{ARN}`` and ``/v1/waitcondition/{ARN}``."""
 
-    def __init__(self, reading: Reading, signals: Signals) -> None:
-        self._reading = reading
+    def __init__(self, reader: StackReader, signals: Signals) -> None:
+        self._reader = reader
         self._signals = signals
 
     def by_arn(self, req: Request, resp: Response, **parts: str) -> None:
@@ -62,6 +62,6 @@ class SignedSignals:
         req.caller = Context(stack.project, user=row.physical_name, roles=roles, queued=req.queued)
         self._signals.signal(req.caller, stack, row, bodies.signal(req))
         if parts["form"] == "waitcondition":
-            resp.media = {"resource": row.name, "metadata": self._reading.metadata(stack, row)}
+            resp.media = {"resource": row.name, "metadata": self._reader.metadata(stack, row)}
         else:
             resp.text = "null"

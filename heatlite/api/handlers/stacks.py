@@ -15,7 +15,7 @@ from heatlite.core.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks as StackOperations
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state import requests
 from heatlite.engine.state.agent_accounts import Accounts
 from heatlite.engine.state.definitions import Definitions
@@ -61,12 +61,12 @@ def user_projects(accounts: Accounts | None, stacks: Sequence[StackRecord | Stac
     return {} if accounts is None or not stacks else accounts.projects(stacks)
 
 
-def mask_of(reading: Reading, req: Request, stack: StackRecord) -> Mask:
+def mask_of(reader: StackReader, req: Request, stack: StackRecord) -> Mask:
     """Return the mask for the stack's input, as the caller may read it.
 
     A nested stack gets values from its parent, which may be hidden there, or secrets of the parent's resources.
     """
-    return reading.mask(stack) if stack.parent_id is None else reading.masks(req.caller, stack)("")
+    return reader.mask(stack) if stack.parent_id is None else reader.masks(req.caller, stack)("")
 
 
 class Stacks:
@@ -157,10 +157,10 @@ class StackLookup:
 class StackDetails:
     """Assembles the full view of a stack."""
 
-    def __init__(self, store: Store, definitions: Definitions, reading: Reading, accounts: Accounts | None) -> None:
+    def __init__(self, store: Store, definitions: Definitions, reader: StackReader, accounts: Accounts | None) -> None:
         self._store = store
         self._definitions = definitions
-        self._reading = reading
+        self._reader = reader
         self._accounts = accounts
 
     def show(self, req: Request, stack: StackRecord, outputs: bool) -> JsonMap:
@@ -169,9 +169,9 @@ class StackDetails:
         cloud = self._store.stacks.cloud_of(stack)
         shown["cloud"] = None if cloud is None else cloud.to_json()
         shown["stack_user_project_id"] = user_projects(self._accounts, [stack]).get(stack.id)
-        shown["parameters"] = mask_of(self._reading, req, stack).json(shown["parameters"])
+        shown["parameters"] = mask_of(self._reader, req, stack).json(shown["parameters"])
         if outputs and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
-            shown["outputs"] = self._reading.outputs(stack)
+            shown["outputs"] = self._reader.outputs(stack)
         return shown
 
 
@@ -222,23 +222,23 @@ class Stack:
 class StackDocuments:
     """S/template, S/environment, S/files and S/outputs."""
 
-    def __init__(self, finder: StackFinder, definitions: Definitions, reading: Reading) -> None:
+    def __init__(self, finder: StackFinder, definitions: Definitions, reader: StackReader) -> None:
         self._finder = finder
         self._definitions = definitions
-        self._reading = reading
+        self._reader = reader
 
     def on_get_template(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the template as JSON."""
         stack = self._finder.find(req, stack_name, stack_id)
         document = self._definitions.of(stack).template.document
         # The template of a nested group holds its input; that of a root stack is its author's, to be used again.
-        resp.media = mask_of(self._reading, req, stack).json(document) if stack.parent_id else document
+        resp.media = mask_of(self._reader, req, stack).json(document) if stack.parent_id else document
 
     def on_get_environment(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the environment."""
         stack = self._finder.find(req, stack_name, stack_id)
-        shown = views.environment(self._definitions.of(stack), self._reading.hidden(stack))
-        resp.media = mask_of(self._reading, req, stack).json(shown)
+        shown = views.environment(self._definitions.of(stack), self._reader.hidden(stack))
+        resp.media = mask_of(self._reader, req, stack).json(shown)
 
     def on_get_files(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Return the files."""
@@ -253,7 +253,7 @@ class StackDocuments:
     def on_get_output(self, req: Request, resp: Response, stack_name: str, stack_id: str, output_key: str) -> None:
         """Show an output with its value."""
         stack = self._finder.find_live(req, stack_name, stack_id)
-        for output in self._reading.outputs(stack):
+        for output in self._reader.outputs(stack):
             if output["output_key"] == output_key:
                 resp.media = {"output": output}
                 return

@@ -16,7 +16,7 @@ from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import NOTHING, Mask
 from heatlite.core.nodes import NodeActionState, Requester
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.nodes.redaction import NodeVeil
 from heatlite.nodes.requests import NodeRequest, NodeRequests
 from heatlite.store.nodes.records import NodeActionRecord
@@ -45,16 +45,16 @@ SORTED_BY = {
 }  # fmt: skip
 """Sort keys and their columns. Node actions are numbered in the order of creation."""
 KEYS = ("node", "kind", "state", "requester", "run", "stack", "sort", "limit", "marker")
-LARGEST_PAGE = 200
+MAX_PAGE = 200
 
 
 class NodeActions:
     """P/node_actions and below; S/node_actions."""
 
-    def __init__(self, finder: StackFinder, store: Store, reading: Reading, requests: NodeRequests) -> None:
+    def __init__(self, finder: StackFinder, store: Store, reader: StackReader, requests: NodeRequests) -> None:
         self._finder = finder
         self._store = store
-        self._reading = reading
+        self._reader = reader
         self._requests = requests
 
     def on_get(self, req: Request, resp: Response) -> None:
@@ -100,7 +100,7 @@ class NodeActions:
 
     def _list(self, req: Request, path: str, stacks: Sequence[str] | None) -> JsonMap:
         limit = query.number(req, "limit")
-        limit = LARGEST_PAGE if limit is None else min(limit, LARGEST_PAGE)
+        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
         marker = query.text(req, "marker")
         filters = {
             "node": query.several(req, "node"),
@@ -142,7 +142,7 @@ class NodeActions:
 
     def _mask(self, stack_id: str) -> Mask:
         stack = self._store.stacks.get(stack_id)
-        return NOTHING if stack is None else self._reading.mask(stack)
+        return NOTHING if stack is None else self._reader.mask(stack)
 
     def _find(self, req: Request, action_id: str) -> NodeActionRecord:
         """Return the node action of the caller's project. Raises EntityNotFound."""

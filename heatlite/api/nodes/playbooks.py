@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from heatlite.api import bodies, query, views
 from heatlite.api.handlers.common import StackFinder, next_page
 from heatlite.api.nodes import views as node_views
-from heatlite.api.nodes.node_actions import DECISION, LARGEST_PAGE, NOTHING_ELSE
+from heatlite.api.nodes.node_actions import DECISION, MAX_PAGE, NOTHING_ELSE
 from heatlite.api.request import Request
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import JsonMap
@@ -30,7 +30,7 @@ RUN = Draft202012Validator(
             "playbook": {"type": ["string", "null"]},
             "document": {"type": ["string", "object", "null"]},
             "approval": {"enum": ["required", "granted"]},
-            "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": bodies.LONGEST_SPAN},
+            "timeout": {"type": ["integer", "null"], "minimum": 0, "maximum": bodies.MAX_SPAN},
             "dry_run": {"type": "boolean"},
         },
         "additionalProperties": False,
@@ -50,7 +50,7 @@ class Playbooks:
         """List the playbooks of the project by name."""
         query.check_known(req, ("limit", "marker"))
         limit = query.number(req, "limit")
-        limit = LARGEST_PAGE if limit is None else min(limit, LARGEST_PAGE)
+        limit = MAX_PAGE if limit is None else min(limit, MAX_PAGE)
         # One more than the page shows if there is a next page.
         rest = self._store.playbooks.list(req.caller.project, limit + 1, query.text(req, "marker"))
         listed: JsonMap = {"node_playbooks": [node_views.playbook_summary(req.base, one) for one in rest[:limit]]}

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 from heatlite.cli.arguments import LIMIT, LISTING, WAIT_TIMEOUT, CommandGroup, argument, only, repeatable
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.output import render
-from heatlite.cli.output.progress import FIRST_PAUSE, LONGEST_PAUSE
+from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE
 from heatlite.cli.session import Host, Session, connect
 
 COLUMNS = ("id", "name", "target", "status", "created_at", "stop_time", "status_reason")
@@ -178,7 +178,7 @@ def follow(
                 print(f"heatlite: Not ended within {timeout:g} seconds.", file=sys.stderr)
                 return state
             time.sleep(pause if ends is None else min(pause, max(0.0, ends - time.monotonic())))
-            pause = min(pause * 1.5, LONGEST_PAUSE)
+            pause = min(pause * 1.5, MAX_PAUSE)
     except KeyboardInterrupt:
         goes_on = "The work pauses here; nothing is lost" if session.embedded else hint[0]
         print(f"Interrupted. {goes_on}; wait again with: {hint[1]}", file=sys.stderr)

@@ -160,7 +160,7 @@ def _follow(client: Client, stack: Stack, action_id: str, after: str | None, sho
         if now.get("status") in ENDED:
             return now
         notice.update(now if now.get("status") == "SUSPENDED" else None)
-        pause = progress.FIRST_PAUSE if news else min(pause * 1.5, progress.LONGEST_PAUSE)
+        pause = progress.FIRST_PAUSE if news else min(pause * 1.5, progress.MAX_PAUSE)
         time.sleep(pause)
 
 

@@ -335,6 +335,6 @@ def events(arguments: argparse.Namespace, host: Host) -> int:
                 after = text(item.get("id"))
             if not arguments.follow:
                 return 0
-            pause = progress.FIRST_PAUSE if found else min(pause * 1.5, progress.LONGEST_PAUSE)
+            pause = progress.FIRST_PAUSE if found else min(pause * 1.5, progress.MAX_PAUSE)
             time.sleep(pause)
             found = session.client.events(stack, after)

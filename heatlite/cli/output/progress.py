@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FIRST_PAUSE = 0.005
-LONGEST_PAUSE = 1.0
+MAX_PAUSE = 1.0
 """Seconds between polls: short at first, as most operations are fast, then longer."""
 
 LONG_PAUSE = 0.1
@@ -187,7 +187,7 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
         if pause >= LONG_PAUSE:
             notice.update(_suspended(client, stack))
         time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        pause = min(pause * 1.5, MAX_PAUSE)
 
 
 def wait(session: Session, stack: Stack, after: str | None, again: str) -> Stack | None:

@@ -10,7 +10,7 @@ from heatlite.cli.client import Object, text
 from heatlite.cli.errors import CommandError
 from heatlite.core.json import Json
 
-LONGEST_CELL = 60
+MAX_CELL = 60
 """Characters of a line in a table cell; longer text is folded."""
 
 FORMATS = ("table", "json", "yaml", "value")
@@ -48,7 +48,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool) 
 
         table = Table(box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0))
         for name in columns:
-            table.add_column(name, overflow="fold", max_width=LONGEST_CELL)
+            table.add_column(name, overflow="fold", max_width=MAX_CELL)
         for row in rows:
             table.add_row(*(Text(item, style=style(item)) for item in row))
         # Do not fold a table that is wider than the terminal; the terminal wraps its lines.

@@ -72,7 +72,7 @@ class Examined:
     types: frozenset[str]
     """Resource types that the caller must be allowed to use."""
     effect: JsonMap
-    """Effect of the request, without anything that must not be shown."""
+    """Effect of the request, with secrets removed."""
 
 
 @dataclass(frozen=True, slots=True)

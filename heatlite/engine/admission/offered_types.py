@@ -38,10 +38,8 @@ class OfferedTypes:
     def availability(self, project: str, context: Context | None = None) -> Availability:
         """Return a function from a type's name to the reason why it cannot be used.
 
-        A reason is a missing service or, with a `context`, the policy for its caller.
-
-        Reads the catalog with the operator's own credentials: it is the same for all projects, and needs no token of
-        the caller.
+        A reason is a missing service or, with a `context`, the policy for its caller. Reads the catalog with the
+        operator's own credentials: it is the same for all projects, and needs no token of the caller.
         """
         return partial(self._unavailable, project, context)
 
@@ -58,7 +56,10 @@ class OfferedTypes:
 
 
 def _has(view: Finders, service: str) -> bool:
-    """True if the cloud has the service, or cannot be asked: the resource then fails with the real error."""
+    """True if the cloud has the service, or cannot be asked.
+
+    In the latter case the resource fails with the real error.
+    """
     try:
         return view.has(service)
     except (CloudUnavailable, CredentialsRefused) as error:

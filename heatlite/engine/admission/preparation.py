@@ -41,8 +41,8 @@ from heatlite.template.places import Places
 from heatlite.template.problems import raise_first
 from heatlite.template.review import in_order, review
 
-MOST_REMOTE_FILES = 20
-"""Most templates fetched for one request."""
+MAX_REMOTE_FILES = 20
+"""Maximum of templates fetched for one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class Prepared:
     environment: JsonMap
     definition: Definition
     hides: bool
-    """Something in the tree is hidden, or was so already."""
+    """True if the tree has, or had, hidden values."""
     types: frozenset[str]
-    """The types of all resources in the tree; none where nothing has changed."""
+    """The types of all resources in the tree; empty if nothing has changed."""
 
 
 class Preparation:
-    """Reads, merges and checks what requests bring."""
+    """Reads, merges and checks the templates, files and environments of requests."""
 
     def __init__(
         self,
@@ -74,7 +74,10 @@ class Preparation:
         offer: OfferedTypes,
         has_accounts: bool,
     ) -> None:
-        """`has_accounts`: whether agents of resources have accounts, which are secrets of the stacks."""
+        """Create it.
+
+        `has_accounts`: agents have accounts, which are secrets of their stacks.
+        """
         self._store = store
         self._types = types
         self._settings = settings
@@ -132,9 +135,9 @@ class Preparation:
             return nested
 
     def review(self, context: Context, request: Request) -> list[Problem]:
-        """Everything that is wrong with what a request brings, warnings too (POST /validate?all_errors=true).
+        """Return all problems of a request, with warnings.
 
-        Raises only where there is nothing to look at, and CloudUnavailable where it cannot be.
+        Answers POST /validate?all_errors=true. Raises the error of an unreadable request, and CloudUnavailable.
         """
         request = self._complete(context.project, request)
         environments, found = _environments(request)
@@ -153,7 +156,7 @@ class Preparation:
         try:
             schemas = Template(source.data, request.files).parameters
         except InvalidTemplateVersion:
-            schemas = {}  # the review tells why
+            schemas = {}  # the review has the reason
         try:
             environment = merge(parsed, schemas)
         except Invalid as error:
@@ -168,14 +171,14 @@ class Preparation:
         return in_order(found)
 
     def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
-        """The definition of a stack that is to be updated: PUT replaces, PATCH goes on from what is there."""
+        """Return the new definition of an existing stack: PUT replaces, PATCH merges."""
         request = self._complete(stack.project, request, template_needed=not existing)
         with _places_told(request):
             template, environment = self._read_over(stack, request) if existing else self._read(request)
             return self._checked(stack, template, environment, before=self._definitions.of(stack))
 
     def _read(self, request: Request) -> tuple[Template, Environment]:
-        """The template and the environment of a complete request that says everything itself."""
+        """Return the template and the environment of a complete request."""
         template = self._template(request)
         environment = self._requested_environment(request, template.parameters)
         if request.adopted is not None:
@@ -184,7 +187,7 @@ class Preparation:
         return template, environment
 
     def _read_over(self, stack: StackRecord, request: Request) -> tuple[Template, Environment]:
-        """The template and the environment of a complete request that goes on from what the stack has."""
+        """Return the request's template and environment, merged with those of the stack."""
         stored = self._store.templates.get(stack.template_id)
         files = {**stored.files, **request.files}
         if request.template is None:
@@ -194,7 +197,7 @@ class Preparation:
         return template, self._merged_environment(stack, request, template)
 
     def _complete(self, project: str, request: Request, template_needed: bool = True) -> Request:
-        """With its template, which may have to be fetched, and with the files of its container."""
+        """Complete a request: fetch its template and add the files of its container."""
         if request.adopted is not None:
             files = {**request.adopted.files, **request.files}
             request = replace(request, template=request.adopted.template, template_url=None, files=files)
@@ -215,7 +218,10 @@ class Preparation:
         return Template(document, self._with_remote(document, request))
 
     def _with_remote(self, document: Mapping[str, Json], request: Request) -> Mapping[str, str]:
-        """The files of a request, and the templates behind addresses that stand for types, from listed hosts."""
+        """Return the files of a request, with the templates behind type addresses.
+
+        Only listed hosts are asked.
+        """
         if not self._settings.template_hosts:
             return request.files
         files = dict(request.files)
@@ -225,17 +231,17 @@ class Preparation:
         while wanted:
             url = wanted.pop()
             if url in files or not self._fetcher.lists(url):
-                continue  # the check tells what is missing
-            if len(files) - len(request.files) >= MOST_REMOTE_FILES:
-                raise RequestLimitExceeded(message=f"more than {MOST_REMOTE_FILES} templates to fetch")
+                continue  # the check reports the problem
+            if len(files) - len(request.files) >= MAX_REMOTE_FILES:
+                raise RequestLimitExceeded(message=f"more than {MAX_REMOTE_FILES} templates to fetch")
             files[url] = self._fetcher.text(url)
-            with suppress(HTTPBadRequest):  # as well
+            with suppress(HTTPBadRequest):  # the check reports this problem, too
                 wanted += _addresses(load_template(files[url], url).data, ("type", "Type"))
         return files
 
     def _source(self, request: Request) -> Source:
         text = request.template if isinstance(request.template, str) else None
-        # Measured before it is read: reading is what the limit protects.
+        # Check the size before parsing, which the limit protects.
         size = len(text.encode()) if text is not None else len(dump(request.template).encode())
         if size > self._settings.max_template_size:
             limit = self._settings.max_template_size
@@ -284,7 +290,7 @@ class Preparation:
     ) -> Prepared:
         template_id = self._store.templates.address(template.document, template.files)
         if before is not None and template_id == stack.template_id and environment == before.environment:
-            # Nothing new: it was checked when it came.
+            # Unchanged, and checked when it was stored.
             definition, hides, kinds = before, stack.sealed, self._store.resources.types(stack.id)
         else:
             own = partial(self._clouds.of, stack.project, stack.id)
@@ -294,7 +300,7 @@ class Preparation:
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, types, self._settings.max_stack_data + 1)
             raise_first(_told(problems, nested))
-            definition.refill()  # for a preview, which evaluates it next
+            definition.refill()  # for a preview, which evaluates the definition next
             self._check_size(nested, before)
             kinds = nested.types
             hides = stack.sealed or nested.hides or self._has_accounts and may_want(self._types, kinds)
@@ -315,7 +321,7 @@ class Preparation:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {limit}.")
         if tree.size <= most:
             return
-        # A stack that is too large already may become smaller. Its action counts exactly.
+        # An update may make a stack with too many resources smaller. Its action counts exactly.
         if before is None or examine(before, self._types, most + 1)[1].size <= most:
             nested = " and of those nested with it" if tree.children else ""
             raise RequestLimitExceeded(
@@ -325,13 +331,13 @@ class Preparation:
 
 
 def _told(problems: list[Problem], nested: Nested) -> list[Problem]:
-    """The problems as they may be said: none shows the value of a hidden parameter."""
+    """Return the problems with the values of hidden parameters masked."""
     mask = Mask(lambda: nested.secrets)
     return [replace(one, text=mask.text(one.text), hint=mask.text(one.hint)) for one in problems]
 
 
 def _over(old: Environment, new: Environment) -> Environment:
-    """One environment on top of another."""
+    """Merge an environment over another one."""
     return Environment(
         parameters={**old.parameters, **new.parameters},
         parameter_defaults={**old.parameter_defaults, **new.parameter_defaults},
@@ -342,7 +348,7 @@ def _over(old: Environment, new: Environment) -> Environment:
 
 
 def _addresses(value: Json, keys: tuple[str, ...] | None) -> Iterator[str]:
-    """Addresses of templates: texts under one of `keys`, or with None all texts."""
+    """Yield template addresses: texts under one of `keys`; with None, all texts."""
     stack = [(value, keys is None)]
     while stack:
         value, counts = stack.pop()
@@ -362,7 +368,7 @@ def _places_told(request: Request) -> Iterator[None]:
     except Invalid as error:
         first = next((problem for problem in error.problems if problem.severity == "error"), None)
         if first is None or first.line:
-            raise  # no place, or the message tells it
+            raise  # no position, or the message has it
         try:
             template = None if request.template is None else load_template(request.template)
             environments, _ = _environments(request)
@@ -378,7 +384,7 @@ def _places_told(request: Request) -> Iterator[None]:
 
 
 def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
-    """The environments of a request, as far as they can be read, and what keeps the others from it."""
+    """Return the readable environments of a request, and the problems of the others."""
     texts: list[tuple[str, Json]] = [(name, request.files.get(name)) for name in request.environment_files]
     if not texts and request.environment is not None:
         texts = [("environment", request.environment)]

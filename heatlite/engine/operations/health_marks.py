@@ -9,7 +9,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning.locked_children import LockedChildren
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import resource_event, row_with_state
@@ -24,13 +24,13 @@ class HealthMarks:
     """Marks resources unhealthy or healthy."""
 
     def __init__(
-        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reading: Reading
+        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reader: StackReader
     ) -> None:
         self._store = store
         self._clock = clock
         self._definitions = definitions
         self._admission = admission
-        self._reading = reading
+        self._reader = reader
 
     def mark(self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None) -> None:
         """Mark a resource as unhealthy, or take the mark back.
@@ -46,10 +46,10 @@ class HealthMarks:
         prechecked = self._admission.precheck(context, Operation.MARK, stack, "PATCH", path, body, target=resource)
         now = self._clock.now()
         with self._admission.admitted(prechecked) as stack:
-            row = self._reading.resource(stack, resource)
+            row = self._reader.resource(stack, resource)
             if row.id not in {one.id for one in current_rows(self._store.resources.by_name(stack.id, [row.name]))}:
                 raise ResourceNotFound(resource_name=resource, stack_name=stack.name)
-            locked = LockedChildren(self._store, self._definitions, self._reading, stack).locked(row)
+            locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
             if locked is not None:
                 raise locked_error(Operation.MARK, locked)
             if row.status is Status.IN_PROGRESS:

@@ -109,7 +109,7 @@ class MaintenanceLock:
     def replayed(self, context: Context, entry: SuppressedRecord, replay: Replay) -> None:
         """Record an accepted replay.
 
-        Admission has removed the entry already, unless the request had nothing to change: then it is removed here.
+        Admission has removed the entry already. If the request had nothing to change, it is removed here.
         """
         if replay.is_settled:
             self._admission.suppressed.clear_cache()

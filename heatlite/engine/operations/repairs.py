@@ -19,7 +19,7 @@ from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.planning import preview_views
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.preview import PreviewItem, StackPreview
 from heatlite.engine.state.conflict_rules import Operation, locked_error
@@ -54,13 +54,13 @@ class Repairs:
     """Plans and begins repairs."""
 
     def __init__(
-        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reading: Reading
+        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reader: StackReader
     ) -> None:
         self._store = store
         self._clock = clock
         self._definitions = definitions
         self._admission = admission
-        self._reading = reading
+        self._reader = reader
 
     def plan(self, stack: StackRecord, selection: Selection) -> RepairPlan:
         """Plan the repair of selected resources in the tree of a root stack. Reads the database only.
@@ -117,7 +117,7 @@ class Repairs:
         return replace(stack, updated_at=self._clock.now())
 
     def _plan(self, after: StackRecord, selection: Selection) -> RepairPlan:
-        resources = self._reading.resources_of(after)
+        resources = self._reader.resources_of(after)
         standing = resources.nested(after.id)
         resources.selection = selection
         preview = StackPreview(self._definitions.of(after), resources, standing)

@@ -25,14 +25,14 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.preview import check_protected
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
 from heatlite.engine.state.type_calls import type_code
-from heatlite.engine.state.unit_of_work import LONGEST_REASON, resource_event
+from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.plugin.nested import StackResource
@@ -60,14 +60,14 @@ class Signals:
         settings: Settings,
         definitions: Definitions,
         admission: Admission,
-        reading: Reading,
+        reader: StackReader,
     ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._definitions = definitions
         self._admission = admission
-        self._reading = reading
+        self._reader = reader
 
     def proven(
         self, proof: Proof, form: str, project: str, stack_name: str, stack_id: str, resource_name: str
@@ -79,7 +79,7 @@ class Signals:
         lifetime = self._settings.signal_url_lifetime
         stack = self._store.stacks.get(stack_id)
         if stack is not None and (stack.project, stack.name) == (project, stack_name):
-            resources = self._reading.resources_of(stack)
+            resources = self._reader.resources_of(stack)
             for row in self._store.resources.by_name(stack.id, [resource_name]):
                 signalled = resources.make(row)
                 meant = Node if form == NODE else Signalled
@@ -102,7 +102,7 @@ class Signals:
         NotSupported during deletion or suspend, RequestLimitExceeded for a signal over the type's size limit,
         InvalidBreakPointHook, OtherCloud, and the errors of the type.
         """
-        kind = self._reading.resources_of(stack).type_of(row)
+        kind = self._reader.resources_of(stack).type_of(row)
         if len(dump(details).encode(errors="replace")) > kind.longest_signal:
             raise RequestLimitExceeded(message=f"a signal to {row.type} has at most {kind.longest_signal} bytes.")
         if details and "unset_hook" in details:
@@ -138,7 +138,7 @@ class Signals:
                 self._rotate(held)
 
     def _rotate(self, stack: StackRecord) -> None:
-        resources = self._reading.resources_of(stack)
+        resources = self._reader.resources_of(stack)
         rows = []
         for row in self._store.resources.of(stack.id):
             signalled = resources.make(row)
@@ -203,12 +203,12 @@ class Signals:
         return cleared
 
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
-        """Pass the details to the type and write all effects in one transaction."""
+        """Pass the signal's details to the type and write all effects in one transaction."""
         with self._store.transaction():
             # The stack row serializes signals: each sees the effects of the previous one.
             self._store.stacks.lock(stack.id)
             row = self._again(row, stack)
-            resource = self._reading.resources_of(stack).make(row)
+            resource = self._reader.resources_of(stack).make(row)
             answer = resource.handle_signal(details)
             if not isinstance(answer, Resize):
                 self._admission.consume_replay(context)
@@ -251,7 +251,7 @@ class Signals:
         with self._admission.admitted(prechecked, on=nested) as nested:
             if group.status is not Status.COMPLETE:
                 raise NoActionNeeded
-            resources = self._reading.resources_of(stack)
+            resources = self._reader.resources_of(stack)
             resource = resources.make(group, update_policy=_update_policy(nested))
             assert isinstance(resource, StackResource)
             child = resource.resized(resize.wanted)
@@ -272,7 +272,7 @@ class Signals:
 
         Raises NoActionNeeded without one.
         """
-        resources = self._reading.resources_of(stack)
+        resources = self._reader.resources_of(stack)
         for row in current_rows(self._store.resources.of(stack.id)):
             if issubclass(resources.type_of(row), StackResource):
                 with type_code():
@@ -282,7 +282,7 @@ class Signals:
 
     def _record_event(self, row: ResourceRecord, verb: str, reason: str) -> None:
         # Without properties: they have not changed, and machines may signal often.
-        event = replace(resource_event(row, self._clock.now(), {}), verb=verb, status_reason=reason[:LONGEST_REASON])
+        event = replace(resource_event(row, self._clock.now(), {}), verb=verb, status_reason=reason[:MAX_REASON])
         self._store.events.append_many([event])
 
 

@@ -23,9 +23,9 @@ FAILED = "FAILED"
 
 
 class Software:
-    """The use cases; what resource types see of them is `plugin.ports.Software`.
+    """Software configurations and deployments, also as `plugin.ports.Software`.
 
-    Each change is a transaction, or part of the one that this thread is in.
+    Each change is a transaction, or part of the thread's.
     """
 
     def __init__(self, store: Store, clock: Clock, settings: Settings) -> None:
@@ -37,14 +37,14 @@ class Software:
     # -- configurations ----------------------------------------------------------------------------
 
     def show_config(self, project: str, config_id: str) -> SoftwareConfigRecord:
-        """A configuration of the project. Raises NotFound."""
+        """Return a configuration of the project. Raises NotFound."""
         found = self._store.software_configs.get(project, config_id)
         if found is None:
             raise NotFound(entity="Software config", name=config_id)
         return found
 
     def config(self, project: str, config_id: str) -> SoftwareConfig:
-        """The same, as resource types see it."""
+        """Return a configuration as resource types see it."""
         found = self.show_config(project, config_id)
         return SoftwareConfig(found.name, found.group, found.config, found.inputs, found.outputs, found.options)
 
@@ -70,7 +70,7 @@ class Software:
         return record
 
     def put_config(self, project: str, config_id: str, config: SoftwareConfig) -> None:
-        """Keep a configuration; it never changes, so one that is there stays.
+        """Store a configuration; an existing one stays, since configurations never change.
 
         Raises RequestLimitExceeded.
         """
@@ -79,9 +79,9 @@ class Software:
                 self.create_config(project, config, config_id)
 
     def delete_config(self, project: str, config_id: str) -> None:
-        """Forget a configuration.
+        """Delete a configuration.
 
-        Raises NotFound, InvalidRestrictedAction while a deployment has it.
+        Raises NotFound, and InvalidRestrictedAction while a deployment uses it.
         """
         with self._store.transaction():
             self.show_config(project, config_id)
@@ -94,7 +94,7 @@ class Software:
     # -- deployments -------------------------------------------------------------------------------
 
     def deployment(self, project: str, deployment_id: str) -> SoftwareDeploymentRecord:
-        """A deployment of the project. Raises NotFound."""
+        """Return a deployment of the project. Raises NotFound."""
         found = self._store.software_deployments.get(project, deployment_id)
         if found is None:
             raise NotFound(entity="Software deployment", name=deployment_id)
@@ -113,7 +113,7 @@ class Software:
     ) -> SoftwareDeploymentRecord:
         """Add a deployment.
 
-        Raises HTTPBadRequest for a config that the project does not have, and RequestLimitExceeded.
+        Raises RequestLimitExceeded, and HTTPBadRequest for a config that the project does not have.
         """
         record = SoftwareDeploymentRecord(
             id=deployment_id or new_id(),
@@ -139,7 +139,7 @@ class Software:
     def update_deployment(self, project: str, deployment_id: str, changes: JsonMap) -> SoftwareDeploymentRecord:
         """Change fields of a deployment.
 
-        Raises NotFound, HTTPBadRequest for a config that is not there.
+        Raises NotFound, and HTTPBadRequest for a missing config.
         """
         with self._store.transaction():
             found = self._hold(project, deployment_id)
@@ -151,7 +151,7 @@ class Software:
         return record
 
     def delete_deployment(self, project: str, deployment_id: str) -> None:
-        """Forget a deployment, not its configuration. Raises NotFound."""
+        """Delete a deployment, but not its configuration. Raises NotFound."""
         with self._store.transaction():
             if not self._store.software_deployments.delete(project, deployment_id):
                 raise NotFound(entity="Software deployment", name=deployment_id)
@@ -178,9 +178,9 @@ class Software:
         config: SoftwareConfig,
         awaited: bool,
     ) -> None:
-        """Give a server a configuration, in place of the one that this deployment gave it before.
+        """Deploy a configuration to a server, in place of the deployment's earlier one.
 
-        Ends when the server has answered, or at once if no answer is `awaited`. Raises RequestLimitExceeded.
+        The deployment ends with the server's answer, or at once if no answer is `awaited`. Raises RequestLimitExceeded.
         """
         status = IN_PROGRESS if awaited else COMPLETE
         reason = "The server has not answered yet" if awaited else "No answer of the server is awaited"
@@ -210,10 +210,7 @@ class Software:
     def finish(
         self, project: str, deployment_id: str, failed: bool, reason: str, outputs: Mapping[str, Json] = {}
     ) -> bool:
-        """End a deployment and add to its outputs.
-
-        False if it was not IN_PROGRESS, and then nothing changes.
-        """
+        """End a deployment and add to its outputs. False if it was not IN_PROGRESS."""
         with self._store.transaction():
             found = self._hold(project, deployment_id)
             if found.status != IN_PROGRESS:
@@ -224,7 +221,7 @@ class Software:
         return True
 
     def withdraw(self, project: str, deployment_id: str) -> None:
-        """Forget a deployment, if it is there, with the configuration that it gave to the server."""
+        """Delete a deployment, if it exists, with its derived configuration."""
         with self._store.transaction():
             found = self._store.software_deployments.get(project, deployment_id)
             if found is not None:
@@ -237,5 +234,5 @@ class Software:
 
 
 def input_values(config: SoftwareConfig) -> JsonMap:
-    """The inputs of a derived configuration by name."""
+    """Return the inputs of a derived configuration by name."""
     return {str(one["name"]): one.get("value") for one in config.inputs}

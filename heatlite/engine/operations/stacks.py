@@ -36,7 +36,7 @@ from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations.schedule import Schedule
 from heatlite.engine.planning import preview_views
 from heatlite.engine.planning.locked_children import LockedChildren
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.planner import by_name
 from heatlite.engine.planning.preview import StackPreview, check_protected
 from heatlite.engine.planning.update_checks import check_changes, check_external, may_object
@@ -66,7 +66,7 @@ class Stacks:
         definitions: Definitions,
         preparation: Preparation,
         admission: Admission,
-        reading: Reading,
+        reader: StackReader,
         schedule: Schedule,
         clouds: Clouds,
         stack_clouds: StackClouds,
@@ -77,7 +77,7 @@ class Stacks:
         self._definitions = definitions
         self._preparation = preparation
         self._admission = admission
-        self._reading = reading
+        self._reader = reader
         self._schedule = schedule
         self._clouds = clouds
         self._stack_clouds = stack_clouds
@@ -147,7 +147,7 @@ class Stacks:
         self._check_quota(context)
         prepared = self._preparation.new(stack, request, context)
         check_types(context, prepared.types)
-        check_external(prepared.definition, self._reading.resources_of(stack))
+        check_external(prepared.definition, self._reader.resources_of(stack))
         recorded = None if request.adopted is None else request.adopted.cloud
         cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
         template_id, environment = prepared.template_id, prepared.environment
@@ -170,7 +170,7 @@ class Stacks:
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
         """Preview `create`, with its `plan` if asked. Raises as `create`."""
         stack, prepared = self._new_stack(context, request)
-        preview = StackPreview(prepared.definition, self._reading.resources_of(stack), None)
+        preview = StackPreview(prepared.definition, self._reader.resources_of(stack), None)
         shown = preview_views.shown_plan(preview) if plan else None
         return Preview(stack, prepared.definition, preview_views.tree(preview), shown)
 
@@ -193,7 +193,7 @@ class Stacks:
         self._check_update(stack, prepared.definition)
         seen, now = stack, self._clock.now()
         self._check_replacements(_begun(stack, request, prepared, existing, now), prepared)
-        resources = self._reading.resources_of(stack)
+        resources = self._reader.resources_of(stack)
         if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
             # Plan once before the transaction, so that the cloud is not read inside it.
             preview_views.shown_plan(
@@ -231,7 +231,7 @@ class Stacks:
 
     def _check_update(self, stack: StackRecord, definition: Definition) -> None:
         """Raise StackValidationFailed if a type already knows that its part of the update must fail."""
-        resources = self._reading.resources_of(stack)
+        resources = self._reader.resources_of(stack)
         check_external(definition, resources)
         names = may_object(definition, resources)
         if names:
@@ -242,7 +242,7 @@ class Stacks:
         tree = [after.id, *(nested.id for nested in self._store.stacks.descendants(after))]
         if not self._store.resources.any_failed(tree):
             return
-        preview = self._preview(self._reading.resources_of(after), after, prepared, False)
+        preview = self._preview(self._reader.resources_of(after), after, prepared, False)
         problems = tuple(
             Problem(("resources", *path), f"resources.{'.'.join(path)}: {why}") for path, why in preview.refused()
         )
@@ -251,7 +251,7 @@ class Stacks:
 
     def _spare_locked(self, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool) -> None:
         """Raise StackLocked if the update, or its rollback, would touch a locked nested stack."""
-        locked_children = LockedChildren(self._store, self._definitions, self._reading, stack)
+        locked_children = LockedChildren(self._store, self._definitions, self._reader, stack)
         # Convergence reads every object, so it touches every nested stack.
         touched = locked_children.locked() if converges else locked_children.touched(after, definition)
         template_id, environment = after.previous_template_id, after.previous_environment
@@ -283,7 +283,7 @@ class Stacks:
         self._check_update(stack, prepared.definition)
         after = _begun(stack, request, prepared, existing, self._clock.now())
         self._check_replacements(after, prepared)
-        resources = self._reading.resources_of(stack)
+        resources = self._reader.resources_of(stack)
         preview = self._preview(resources, after, prepared, self._converges(request))
         return preview_views.changes(preview, show_nested, plan)
 
@@ -353,7 +353,7 @@ class Stacks:
             # `updated_at` stays: it separates the resources that the operation has finished.
             verb, _ = stack.state_without_lock
             stack = self._admission.set_in_progress(stack, verb)
-            resources = self._reading.resources_of(stack)
+            resources = self._reader.resources_of(stack)
             last = self._store.actions.last(stack.id, verb)
             resources.retries, resources.selection = True, None if last is None else last.inputs.heal
             check_protected(self._definitions.of(stack), resources)

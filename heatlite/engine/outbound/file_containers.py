@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
 
-MOST_OBJECTS: Final = 1000
+MAX_OBJECTS: Final = 1000
 """Most files and folders in a container."""
-MOST_LEVELS: Final = 32
+MAX_LEVELS: Final = 32
 """Greatest depth of nested folders."""
 
 
@@ -76,13 +76,13 @@ class _Walk:
 
     def read(self, folder: int, prefix: str, level: int) -> None:
         """Everything in an open folder."""
-        if level > MOST_LEVELS:
-            raise self._too_large(f"its folders are deeper than {MOST_LEVELS}")
+        if level > MAX_LEVELS:
+            raise self._too_large(f"its folders are deeper than {MAX_LEVELS}")
         with os.scandir(folder) as entries:
             for entry in entries:
                 self._entries += 1
-                if self._entries > MOST_OBJECTS:
-                    raise self._too_large(f"it has more than {MOST_OBJECTS} objects")
+                if self._entries > MAX_OBJECTS:
+                    raise self._too_large(f"it has more than {MAX_OBJECTS} objects")
                 self._read_entry(entry.name, folder, prefix + entry.name, level)
 
     def _read_entry(self, name: str, folder: int, path: str, level: int) -> None:

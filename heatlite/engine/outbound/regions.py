@@ -19,7 +19,7 @@ from heatlite.plugin.ports import RegionUnavailable
 
 WHOLE: Final = 30.0
 """Seconds that one request may take in all."""
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_BYTES: Final = 32 * 1024 * 1024
 """The largest answer that is read."""
 PROJECT: Final = "{project}"
 _NOBODY_HOME: Final = (502, 503, 504)
@@ -83,8 +83,8 @@ class Regions:
                 sent = True
                 asked.request(method, path_of(parts), payload, headers)
                 with asked.getresponse() as response:
-                    text = response.read(MOST_BYTES + 1)
-                    if response.length and len(text) <= MOST_BYTES:
+                    text = response.read(MAX_BYTES + 1)
+                    if response.length and len(text) <= MAX_BYTES:
                         raise http.client.IncompleteRead(text, response.length)
             left(end)  # a truncated answer may look complete
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -93,8 +93,8 @@ class Regions:
             raise RegionUnavailable(shown, reason, sent) from error
         if response.status in _NOBODY_HOME:
             raise RegionUnavailable(shown, f"the answer is {response.status}", sent=True)
-        if len(text) > MOST_BYTES:
-            raise RegionUnavailable(shown, f"the answer has more than {MOST_BYTES} bytes", sent=True)
+        if len(text) > MAX_BYTES:
+            raise RegionUnavailable(shown, f"the answer has more than {MAX_BYTES} bytes", sent=True)
         return response.status, _read(text)
 
 

@@ -11,7 +11,7 @@ from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailab
 from heatlite.core.masking import origin
 from heatlite.engine.outbound.egress import Hosts, Refused, connection, left, path_of
 
-_MOST_REDIRECTS: Final = 5
+_MAX_REDIRECTS: Final = 5
 AT_ONCE: Final = 3
 """Templates that are fetched at once, of the eight requests that a server answers at once."""
 IN_LINE: Final = 2
@@ -56,7 +56,7 @@ class Fetcher:
     def _text(self, url: str) -> str:
         end = time.monotonic() + self.timeout
         here = url
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(_MAX_REDIRECTS + 1):
             try:
                 parts = urlsplit(here)
                 address = self._allowed.address(parts, end)
@@ -73,7 +73,7 @@ class Fetcher:
             if parts.scheme == "https" and not following.startswith("https:"):
                 raise _failed(url, f"it redirects from https to {_shown(following)}")
             here = following
-        raise _failed(url, f"there are more than {_MOST_REDIRECTS} redirects")
+        raise _failed(url, f"there are more than {_MAX_REDIRECTS} redirects")
 
     def _get(self, parts: SplitResult, address: tuple[str, int], end: float) -> tuple[int, str | None, bytes]:
         """Status, target of a redirect, and the body as far as it may go and one byte more."""

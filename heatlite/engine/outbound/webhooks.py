@@ -47,8 +47,8 @@ WHOLE = 10.0
 """Seconds that a batch may take; after half of them nothing more is begun."""
 LEASE = 60.0
 """Seconds for which a sink is claimed: longer than a batch takes."""
-LONGEST_PAUSE = 300.0
-MOST_KNOWN = 10_000
+MAX_PAUSE = 300.0
+MAX_KNOWN = 10_000
 """Sinks whose hosts are remembered."""
 GIVE_UP = 86_400.0
 """Seconds for which a sink that has no ``ttl`` is tried."""
@@ -153,7 +153,7 @@ class Sinks:
             sink = None if stack is None else self._sinks_of(stack).get(record.digest)
             if sink is None:
                 return ""
-            if len(self._hosts_of) >= MOST_KNOWN:
+            if len(self._hosts_of) >= MAX_KNOWN:
                 self._hosts_of.clear()
             known = self._hosts_of[record.digest] = origin(str(sink["target"]))
         return known
@@ -191,7 +191,7 @@ class Sinks:
         since = now if record.failing_since is None else record.failing_since
         ttl = sink.get("ttl")
         if isinstance(failure, Failed) and now - since < (ttl if isinstance(ttl, int) else GIVE_UP):
-            pause = min(2.0**record.failures, LONGEST_PAUSE)
+            pause = min(2.0**record.failures, MAX_PAUSE)
             record = replace(record, failures=record.failures + 1, failing_since=since, retry_at=now + pause)
             with self._store.transaction():
                 self._store.webhooks.save(record, until)

@@ -1,4 +1,4 @@
-"""Definitions of nested stacks, as their parent gives them: the same for a walk and for a preview."""
+"""Definitions of nested stacks, as a walk and a preview derive them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ from heatlite.template.types import TypeCatalog
 def begun_child(
     parent: StackRecord, row: ResourceRecord, before: StackRecord | None, now: float, deepest: int
 ) -> StackRecord:
-    """Return the nested stack of a resource at the start of its create, adoption or update, without a definition.
+    """Return the nested stack at the start of its operation, without a definition.
 
     `before` is the stack that an update starts from. Raises RequestLimitExceeded for a depth beyond `deepest`.
     """

@@ -1,4 +1,4 @@
-"""Collect facts for decisions: evaluate definitions, and ask the types, the store and the observations.
+"""Facts for decisions: evaluated definitions, answers of types, observations.
 
 `decide` and `planner` judge the facts. Previews and walks collect them here, so both decide alike.
 """
@@ -25,7 +25,10 @@ from heatlite.template.expression import UNKNOWN, Bounded, Scope, has_unknown
 
 
 class PlannedValues(Values):
-    """Template values during planning: UNKNOWN for everything that a step has still to make or change."""
+    """Template values during planning.
+
+    Values that a step will make or change are UNKNOWN.
+    """
 
     def __init__(self, resources: ResourceFactory, to_make: Iterable[str] = ()) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
@@ -58,7 +61,7 @@ class PlannedValues(Values):
 
 
 def converge(definition: Definition, rows: Iterable[ResourceRecord], values: PlannedValues) -> Plan:
-    """Collect the facts of each resource, decide, and plan to make the stack what its definition says.
+    """Collect the facts of each resource, decide, and plan to converge the stack.
 
     `values` record each decision, because the values of later resources depend on it.
     """
@@ -174,7 +177,7 @@ def _restricted(facts: Facts, values: Values) -> Facts:
 
 
 def _is_made(row: ResourceRecord, resources: ResourceFactory) -> bool:
-    """Return True if the running phase has made the object what it shall be, perhaps in an earlier attempt."""
+    """Return True if the running phase has converged the object, in any attempt."""
     is_made = row.status is Status.COMPLETE and row.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
     return is_made and row.moved_in == resources.phase
 
@@ -187,7 +190,7 @@ def _is_finished(row: ResourceRecord, resources: ResourceFactory) -> bool:
 def _is_outdated(row: ResourceRecord, stack: StackRecord) -> bool:
     """Return True if the row is older than the running update.
 
-    In a rollback, if it is of the undone update.
+    In a rollback: if it is of the undone update.
     """
     if stack.updated_at is None or stack.verb not in (Verb.UPDATE, Verb.ROLLBACK):
         return False
@@ -223,7 +226,10 @@ def _excludes(row: ResourceRecord, wanted: Wanted, resources: ResourceFactory) -
 
 
 def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, resources: ResourceFactory) -> bool:
-    """Return True if the nested stack's definition stays the same, but for files and defaults that it does not name."""
+    """Return True if the nested stack's definition stays the same.
+
+    Files and defaults that it does not name may change.
+    """
     resource = resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
     assert isinstance(resource, StackResource)
     with type_code():
@@ -242,7 +248,7 @@ def _definition_stays(row: ResourceRecord, wanted: Wanted, nested: NestedView, r
 
 
 def facade_row(row: ResourceRecord, wanted: Wanted) -> ResourceRecord:
-    """Return the row with the wanted values of the fields that ``resource_facade`` shows to the nested stack."""
+    """Return the row with the wanted values that ``resource_facade`` shows."""
     policy = wanted.definition.resources[row.name].deletion_policy
     return replace(row, metadata=wanted.metadata, deletion_policy=policy)
 
@@ -252,7 +258,7 @@ _REPLACED_ABOVE = "anew"
 
 
 def replaced_above(stack: StackRecord) -> frozenset[str]:
-    """Return the types of the objects that were replaced above a nested stack, and that it uses."""
+    """Return the types of replaced objects above a nested stack that it uses."""
     found = (stack.inherited or {}).get(_REPLACED_ABOVE)
     return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 

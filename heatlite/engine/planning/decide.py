@@ -23,12 +23,12 @@ from heatlite.template.replacement import DELETE_FIRST, REBUILD
 
 
 def choose(candidates: Sequence[Facts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
-    """Return the decision for one name: about its newest row that needs no replacement, else about the newest.
+    """Return the decision for one resource name.
 
-    So a retry continues with the newest object, and a rollback takes back the old object that still awaits its
-    clean-up. `candidates` are the rows of the name, newest first. `restricted` are outcomes that the environment
-    forbids. `replaced_above` are the types of objects that were replaced in the parent stacks and are used here.
-    Raises errors of observations and types.
+    It is about the newest row that needs no replacement, else about the newest. So a retry continues with the newest
+    object, and a rollback takes back the old object that still awaits its clean-up. `candidates` are the rows of the
+    name, newest first. `restricted` are outcomes that the environment forbids. `replaced_above` are the types of
+    objects that were replaced in the parent stacks and are used here. Raises errors of observations and types.
     """
     decisions = [decide(facts) for facts in candidates]
     pairs = list(zip(candidates, decisions, strict=True))
@@ -214,7 +214,7 @@ def _before(facts: Facts) -> JsonMap | None:
 
 
 def _followed(facts: Facts, changed: frozenset[str]) -> frozenset[str]:
-    """Return the changed properties that refer to a resource which has a new object."""
+    """Return the changed properties that refer to a resource with a new object."""
     row = facts.row
     renewed = _renewed(row, row.requires, facts.chosen)
     if not renewed:
@@ -226,7 +226,7 @@ def _followed(facts: Facts, changed: frozenset[str]) -> frozenset[str]:
 
 
 def _renewed(row: ResourceRecord, names: Iterable[str], chosen: Mapping[str, ResourceRecord]) -> set[str]:
-    """Return those of `names` whose object is another than the one that the row was made with."""
+    """Return the `names` whose object differs from the one used by the row."""
     return {name for name in names if name not in chosen or chosen[name].id not in row.uses}
 
 
@@ -242,7 +242,7 @@ def is_marked(row: ResourceRecord, nested_state: tuple[Verb, Status]) -> bool:
 
 
 def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
-    """Return True if an object that this one is joined to (`Resource.joins`) has been replaced since."""
+    """Return True if an object that this one joins (`Resource.joins`) was replaced."""
     row, kind = facts.row, facts.wanted.kind
     if not kind.joins or row.external_id is not None or not kind.has("update"):
         return False
@@ -257,7 +257,7 @@ def _is_joined_replaced(facts: Facts, replaced_above: frozenset[str]) -> bool:
 
 
 def _can_rebuild(facts: Facts) -> bool:
-    """Return True if the object is to be made again in place, and its type supports that."""
+    """Return True if the object is to be rebuilt in place, and its type supports that."""
     row, wanted = facts.row, facts.wanted
     return (
         REBUILD in (wanted.replacement.order, facts.step)
@@ -269,10 +269,10 @@ def _can_rebuild(facts: Facts) -> bool:
 
 
 def deletes_first(facts: Facts) -> bool:
-    """Return True if a replacement deletes the old object before it makes the new one.
+    """Return True if a replacement deletes the old object before making the new one.
 
-    The template or the environment orders that. Without an order the type decides: both objects may exclude each
-    other. A retained object stays.
+    The template or the environment sets the order. Without one the type decides: both objects may exclude each other. A
+    retained object stays.
     """
     order = facts.wanted.replacement.order
     if is_retained(facts.row):

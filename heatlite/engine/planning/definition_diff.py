@@ -18,9 +18,7 @@ MAX_VALUE = 200
 def definition_diff(before: Definition, after: Definition, template_id: str, mask: Mask) -> JsonMap:
     """Return the differences between two definitions as JSON.
 
-    `mask` hides the secrets of the new one.
-
-    ``template`` is the SHA-256 of the new template and its files.
+    `mask` hides the secrets of the new one. ``template`` is the SHA-256 of the new template and its files.
     """
     old, new = before.template, after.template
     shared = old.resources.keys() & new.resources.keys()

@@ -32,7 +32,7 @@ class Wanted:
     metadata: JsonMap
     update_policy: JsonMap
     replacement: Replacement
-    """The order and the naming of a replacement, should there be one."""
+    """The order and the naming of a possible replacement."""
     definition: Definition
     """The stack definition that the resource belongs to."""
     external_id: str | None = None
@@ -120,7 +120,7 @@ class MemberFacts:
 
     name: str
     holds: frozenset[str]
-    """Types whose objects it blocks and cannot be detached from."""
+    """Types whose objects it blocks without a way to detach them."""
     properties: JsonMap
 
 

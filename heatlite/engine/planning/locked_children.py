@@ -1,4 +1,7 @@
-"""Nested stacks with a lock of their own: find those that an operation would touch (docs/reference/lock.md)."""
+"""Nested stacks with a lock of their own that an operation would touch.
+
+Specified in docs/reference/lock.md.
+"""
 
 from dataclasses import replace
 
@@ -6,7 +9,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
-from heatlite.engine.planning.outputs import Reading
+from heatlite.engine.planning.outputs import StackReader
 from heatlite.engine.planning.plan import Outcome, Plan
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import with_state
@@ -17,12 +20,12 @@ from heatlite.template.expression import has_unknown
 
 
 class LockedChildren:
-    """The locked stacks below one stack, as they are now. Reads only."""
+    """Finds the locked stacks below one stack. Reads only."""
 
-    def __init__(self, store: Store, definitions: Definitions, reading: Reading, stack: StackRecord) -> None:
+    def __init__(self, store: Store, definitions: Definitions, reader: StackReader, stack: StackRecord) -> None:
         self._store = store
         self._definitions = definitions
-        self._reading = reading
+        self._reader = reader
         self._below = {nested.id: nested for nested in store.stacks.descendants(stack)}
         self._locked: dict[str | None, StackRecord] = {}
         """The first locked stack in each subtree that has one, by the id of the subtree's root."""
@@ -33,9 +36,9 @@ class LockedChildren:
                 at = self._below.get(at.parent_id or "")
 
     def locked(self, row: ResourceRecord | None = None) -> StackRecord | None:
-        """Return a locked nested stack.
+        """Return a locked nested stack; None: there is none.
 
-        With `row`, one in the nested stack of that resource. None: there is none.
+        With `row`, search the nested stack of that resource.
         """
         if row is not None:
             return self._locked.get(row.physical_id)
@@ -51,7 +54,7 @@ class LockedChildren:
         rows = self._store.resources.of(after.id) if self._locked else []
         if not any(map(self.locked, rows)):
             return None
-        values = PlannedValues(self._reading.resources_of(after))
+        values = PlannedValues(self._reader.resources_of(after))
         plan = converge(definition, rows, values)
         for row in rows:
             locked = self.locked(row)
@@ -90,7 +93,7 @@ class LockedChildren:
         definition, rows = self._definitions.of(after), self._store.resources.of(after.id)
         if sorted(row.name for row in rows) != sorted(definition.resources):
             return False
-        plan = converge(definition, rows, PlannedValues(self._reading.resources_of(after)))
+        plan = converge(definition, rows, PlannedValues(self._reader.resources_of(after)))
         within = [self._below[row.physical_id] for row in rows if row.physical_id in self._below]
         return all(is_kept(plan, row) for row in rows) and all(self._is_done(_updated(one, after)) for one in within)
 

@@ -1,4 +1,4 @@
-"""Read outputs, attributes and secrets of a stack, which only its types know."""
+"""Reader of a stack's outputs, attributes and secrets, through its types."""
 
 import logging
 from collections import defaultdict
@@ -29,7 +29,7 @@ FindRows: TypeAlias = Callable[[Collection[str] | None], Sequence[ResourceRecord
 """Returns the rows of a stack with one of the names; None: all rows."""
 
 
-class Reading:
+class StackReader:
     """Reads stacks through their types, without changes."""
 
     def __init__(self, store: Store, engine_services: EngineServices, definitions: Definitions) -> None:
@@ -40,7 +40,7 @@ class Reading:
     def outputs(self, stack: StackRecord) -> list[JsonMap]:
         """Return the outputs in the template's order.
 
-        One that fails is null, with its error.
+        A failed one is null, with its error.
         """
         definition = self._definitions.of(stack)
         if not definition.outputs:
@@ -62,9 +62,7 @@ class Reading:
         return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
 
     def masks(self, context: Context, stack: StackRecord) -> Callable[[str], Mask]:
-        """Return a function from a resource's name to its mask for a caller.
-
-        "" for all resources.
+        """Return a function from a resource's name ("" for all) to its mask for a caller.
 
         The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
         the resource and of those that it refers to.
@@ -93,7 +91,7 @@ class Reading:
         return lambda names: [row for name in (rows if names is None else names) for row in rows.get(name, ())]
 
     def _secrets(self, stack: StackRecord, find: FindRows, name: str) -> Iterator[Json]:
-        """Yield the secrets of a resource, of those that it refers to, and of their nested stacks.
+        """Yield the secrets of a resource, its references and their nested stacks.
 
         A nested stack adds those of its resource in the parent stack.
         """
@@ -126,7 +124,7 @@ class Reading:
         names: Sequence[str],
         mask: Mask | None = None,
     ) -> JsonMap:
-        """Return a resource's attributes, with those in `names`; null for one that fails.
+        """Return a resource's attributes, with those in `names`; a failed one is null.
 
         `mask` as from `masks`.
         """

@@ -1,4 +1,4 @@
-"""Plans as plain data: steps, the steps that each waits for, and the reasons of decisions."""
+"""Plans as plain data: steps, their dependencies, and the reasons of decisions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 
 NEW_OBJECT = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE})
-"""Outcomes after which a resource has another object than now: its reference and attributes are unknown until then."""
+"""Outcomes with a new object: its reference and attributes are unknown until then."""
 
 
 class Reason(Enum):

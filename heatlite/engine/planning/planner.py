@@ -1,4 +1,4 @@
-"""Plan operations: compare rows with what is wanted, and return the steps.
+"""Plan operations: compare rows with the definition and return the steps.
 
 Pure: nothing is read, called or written.
 """
@@ -68,7 +68,7 @@ def _is_settled(
 
 
 def _certain_replacements(choices: Mapping[str, Choice | None]) -> list[Decision]:
-    """Return the replacements that no value can prevent which is still unknown."""
+    """Return the certain replacements: no unknown value can prevent them."""
     found: list[Decision] = []
     renewed = set[str]()
     """Names of resources that will have another reference."""
@@ -83,7 +83,7 @@ def _certain_replacements(choices: Mapping[str, Choice | None]) -> list[Decision
 
 
 def _is_certain(decision: Decision, wanted: Wanted, renewed: Container[str]) -> bool:
-    """Return True if a known property has changed, or one that refers to a resource in `renewed`."""
+    """Return True if a known property has changed, or one that refers to `renewed`."""
     known = [key for key in decision.changed if not has_unknown(wanted.properties.get(key))]
     if known or not decision.changed:
         return True
@@ -119,7 +119,7 @@ def used_by(definition: ResourceDefinition, chosen: Mapping[str, ResourceRecord]
 def bookkeeping_differs(
     row: ResourceRecord, definition: ResourceDefinition, chosen: Mapping[str, ResourceRecord]
 ) -> bool:
-    """Return True if the row must be rewritten for fields that do not concern the object."""
+    """Return True if fields of the row differ that do not concern the object."""
     return (
         row.deletion_policy != definition.deletion_policy
         or row.description != definition.description
@@ -132,7 +132,7 @@ def bookkeeping_differs(
 def protected(
     plan: Plan, rows: Iterable[ResourceRecord], protection: Callable[[ResourceRecord], Protected | None]
 ) -> list[str]:
-    """Explain each protected object that a plan to converge, or the clean-up after it, would remove.
+    """Explain each protected object that the plan, or its clean-up, would remove.
 
     `protection` returns the protection of a row's object.
     """
@@ -154,7 +154,7 @@ def unremovable(keeps: Protected) -> str:
 def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str], goes_on: bool = False) -> Plan:
     """Delete each row whose id is not in `keep`, dependents first.
 
-    With `goes_on` a failure stops nothing else.
+    With `goes_on` a failure stops no other step.
     """
     keep = frozenset(keep)
     return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {}, goes_on=goes_on)
@@ -179,7 +179,7 @@ def removable(
 
 
 def plan_check(rows: Iterable[ResourceRecord]) -> Plan:
-    """Check each resource, requirements first; a failure stops nothing else."""
+    """Check each resource, requirements first. A failure stops no other step."""
     todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE)]
     return Plan(_forward(todo, Outcome.CHECK), {}, goes_on=True)
 
@@ -209,7 +209,7 @@ def _is(row: ResourceRecord, done: Verb) -> bool:
 def plan_lock(rows: Iterable[ResourceRecord]) -> Plan:
     """Lock each resource that is not locked yet, dependents first.
 
-    A failure stops nothing else.
+    A failure stops no other step.
     """
     todo = [
         row
@@ -220,7 +220,7 @@ def plan_lock(rows: Iterable[ResourceRecord]) -> Plan:
 
 
 def plan_unlock(rows: Iterable[ResourceRecord], optional: bool = False) -> Plan:
-    """Unlock each locked resource, requirements first; a failure stops nothing else."""
+    """Unlock each locked resource, requirements first. A failure stops no other step."""
     todo = [row for row in rows if row.is_locked]
     return Plan(_forward(todo, Outcome.UNLOCK), {}, goes_on=True, optional=optional)
 
@@ -228,7 +228,7 @@ def plan_unlock(rows: Iterable[ResourceRecord], optional: bool = False) -> Plan:
 def plan_nested(rows: Iterable[ResourceRecord], outcome: Outcome) -> Plan:
     """Lock or unlock the nested stacks of unlocked resources.
 
-    A failure stops nothing else.
+    A failure stops no other step.
     """
     todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE) and not row.is_locked]
     return Plan(_forward(todo, outcome), {}, goes_on=True)
@@ -252,9 +252,8 @@ def _reverse(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step
 def _steps(rows: Sequence[ResourceRecord], outcome: Outcome, requires: Mapping[str, list[str]]) -> dict[str, Step]:
     """Return a step for each row.
 
-    Rows that use each other in a circle do not wait for each other.
-
-    So each stack can be deleted, even after a fault of the rows.
+    Rows that use each other in a cycle do not wait for each other. So each stack can be deleted, even with inconsistent
+    rows.
     """
     steps = {row.id: Step(row.id, row.name, outcome, tuple(requires[row.id]), row) for row in rows}
     open_count, waiting_for = waiting(steps.values())
@@ -272,7 +271,10 @@ def _steps(rows: Sequence[ResourceRecord], outcome: Outcome, requires: Mapping[s
 
 
 def ordered(definitions: Mapping[str, ResourceDefinition]) -> list[str]:
-    """Return the names with each after those that it requires, else in the template's order. There are no cycles."""
+    """Return the names in dependency order, else in the template's order.
+
+    There are no cycles.
+    """
     out: list[str] = []
     done: set[str] = set()
     for first in definitions:

@@ -1,6 +1,7 @@
-"""Previews of an operation: the plan of each stack of a tree, with UNKNOWN for values that only the operation brings.
+"""Previews of an operation: the plan of each stack of a tree.
 
-The walk plans and decides with the same functions, so a preview tells what happens (docs/decisions/0007-plans.md).
+Values that only the operation brings are UNKNOWN. The walk plans and decides with the same functions, so its result is
+that of the preview (docs/decisions/0007-plans.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from heatlite.template.document import Definition
 from heatlite.template.expression import select
 
 _SHOWN_AS = {Outcome.CONTINUE: Outcome.CREATE, Outcome.REBUILD: Outcome.REPLACE}
-"""Outcomes that a preview does not tell apart."""
+"""Outcomes that a preview shows alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class PreviewItem:
     after: tuple[str, ...] = ()
     """Of a deletion in the clean-up: names of the resources deleted before."""
     is_leftover: bool = False
-    """An older row of a name whose current row has an item of its own."""
+    """True for an older row of a name whose current row has an item of its own."""
 
     @property
     def name(self) -> str:
@@ -341,7 +342,7 @@ class StackPreview:
         )
 
     def redactions(self) -> tuple[Redaction | None, Redaction | None]:
-        """Return the redaction of the stack as it becomes, and of it as it is.
+        """Return the redactions of the stack as it becomes, and as it is.
 
         None redacts everything.
         """

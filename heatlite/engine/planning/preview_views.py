@@ -1,4 +1,7 @@
-"""Views of a preview: Heat's five lists, the tree of a create, and the plan with its digest. Secrets are redacted."""
+"""Views of a preview: Heat's five lists, the tree of a create, the plan's digest.
+
+Secrets are redacted.
+"""
 
 import hashlib
 from dataclasses import asdict, replace
@@ -20,7 +23,7 @@ from heatlite.template.expression import fields, has_unknown, requires
 from heatlite.template.replacement import CREATE_FIRST, DELETE_FIRST, REBUILD
 
 _SHOWN_AS = {Outcome.PROTECT: Outcome.REFUSE}
-"""Outcomes that a plan does not tell apart."""
+"""Outcomes that a plan shows alike."""
 
 _LISTS = {
     Outcome.KEEP: "unchanged",
@@ -44,7 +47,7 @@ def changes(preview: StackPreview, nested: bool = False, plan: bool = False) -> 
 def tree(preview: StackPreview) -> tuple[PreviewTree, ...]:
     """Return the resources that a create makes.
 
-    In place of a nested stack's resource, those within.
+    A nested stack's resource is replaced by those within.
     """
     return tuple(_branch(preview, name) for name in ordered(preview.definition.resources))
 
@@ -55,7 +58,10 @@ def _branch(preview: StackPreview, name: str) -> PreviewTree:
 
 
 def shown_plan(preview: StackPreview) -> ShownPlan:
-    """Return the plan of the whole tree and its digest: SHA-256 of everything shown but health."""
+    """Return the plan of the whole tree and its digest.
+
+    The digest is the SHA-256 of everything shown but health.
+    """
     resources = tuple(_planned(item) for item in preview.items(nested=True))
     done = [asdict(replace(item, health=None)) for item in resources]
     digest = hashlib.sha256(canonical(done).encode()).hexdigest()
@@ -90,12 +96,15 @@ def _future_resource(item: PreviewItem, level: StackPreview) -> PreviewResource:
 
 
 def _section(level: StackPreview, section: object) -> JsonMap:
-    """Return the future value of a section, null for unknown parts, with hidden parameters masked."""
+    """Return the future value of a section, with hidden parameters masked.
+
+    Unknown parts are null.
+    """
     budget = bounded(level.values)
     try:
         value = without_unknown(budget.resolved(section))
     except HeatliteError:
-        # A function that fails on unknown values may succeed on known ones.
+        # The function may succeed once its values are known.
         return {}
     level.count(budget.size)
     masked = level.mask.json(value)

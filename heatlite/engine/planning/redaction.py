@@ -1,4 +1,4 @@
-"""Redaction of previews: hide values that come from hidden parameters or that types declare as secret.
+"""Redaction of previews: hides values of hidden parameters and declared secrets.
 
 All values are evaluated a second time with hidden parameters UNKNOWN. Values that become unknown or different depend on
 a secret, be it through functions, attributes, conditions or nested stacks, and are redacted.
@@ -48,10 +48,7 @@ class Level(Protocol):
         """Return the row of a resource, or its future row; None: there is none."""
 
     def child(self, name: str) -> "Self | None":
-        """Return the nested stack of a resource.
-
-        None: there is none, or it cannot be read.
-        """
+        """Return the nested stack of a resource; None: missing or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ class Redaction:
         self._errors: dict[str, str] = {}
         self._children: dict[str, Redaction] = {}
         self._secret: set[str] = set()
-        """Names of resources that hold a hidden value, or may."""
+        """Names of resources that hold a hidden value, or may hold one."""
         if definition is not None:
             self._values = _WithoutSecrets(level.values, self._secret)
             for name in ordered(level.definition.resources):
@@ -121,7 +118,7 @@ class Redaction:
         return cls(level, bind_hiding(definition.template, definition.environment, pseudo, resources.types, None))
 
     def _is_free_of_secrets(self, definition: Definition, name: str) -> bool:
-        """Evaluate a resource without hidden parameters, and return True if that changes nothing."""
+        """Return True if evaluation without hidden parameters changes nothing."""
         if name not in definition.resources:
             return False
         error = ""
@@ -153,10 +150,7 @@ class Redaction:
         )
 
     def child(self, name: str) -> "Redaction | None":
-        """Return the redaction of a resource's nested stack.
-
-        None: it has none, or it cannot be read.
-        """
+        """Return the redaction of a resource's nested stack; None: missing or unreadable."""
         if name not in self._children:
             definition, level = self._nested(name), self._level.child(name)
             if level is None:
@@ -189,14 +183,14 @@ class Redaction:
         return {key: redacted(value, wanted.properties.get(key)) for key, value in properties.items()}
 
     def error_text(self, name: str, error: str) -> str:
-        """Return the error of a resource, or a text in its place if it may contain a hidden value."""
+        """Return the error of a resource, or a placeholder if it may have hidden values."""
         if name not in self._secret or self._errors.get(name) == error:
             return error
         return "something is wrong with its values; they come from hidden parameters, so it is not said here"
 
 
 def secrets(level: Level, name: str) -> Iterator[object]:
-    """Yield the property values that a resource's type declares as secret, and all secrets of its nested stack.
+    """Yield the secrets that a type declares, and those of its nested stack.
 
     The nested stack may get the same secret under another name.
     """
@@ -237,7 +231,10 @@ def _written(level: Level, name: str) -> JsonMap:
 
 
 def _in_definitions(value: object, types: TypeCatalog) -> Iterator[object]:
-    """Yield the secrets in resource definitions within a group's properties, even of a group without members."""
+    """Yield the secrets in resource definitions within a group's properties.
+
+    A group without members has them, too.
+    """
     if isinstance(value, Mapping):
         kind, properties = value.get("type"), value.get("properties")
         view = types.find(kind) if isinstance(kind, str) and isinstance(properties, Mapping) else None
@@ -258,7 +255,7 @@ def _given(output: OutputDefinition, values: Scope, most: int) -> object:
 
 
 def shown(value: object) -> Json:
-    """Return a value as shown where nothing of it is hidden."""
+    """Return a value without hidden parts as shown."""
     return redacted(value, value)
 
 

@@ -1,7 +1,7 @@
-"""Order the replacements of a plan: find the objects that must be deleted before others. Pure.
+"""Order of replacements: objects that must be deleted before others. Pure.
 
-An object with `blocks` keeps another one from being deleted. If that one is to be deleted before its replacement is
-made, the blocking object must go first, and can only go if it is replaced, too (docs/decisions/0006).
+An object with `blocks` prevents the deletion of another one. If that one must be deleted before its replacement is
+made, the blocking object must go first, which requires that it is replaced, too (docs/decisions/0006).
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ def order_replacements(
     keeping_name: Container[str],
     relations: Relations,
 ) -> tuple[dict[str, Step], dict[str, str]]:
-    """Return the steps with deletions that must come first, and the replacements that are impossible, by name.
+    """Return the steps with early deletions, and impossible replacements by name.
 
     `replaced` are certain to be replaced. Each row that blocks one of them gets a deletion of its own. New objects
     under the names in `keeping_name` get the physical name of the old one.
@@ -60,7 +60,10 @@ def order_replacements(
 
 
 def _held_by_joins(replaced: Iterable[ResourceRecord], objects: _Objects) -> dict[str, str]:
-    """Find rows with a joined object that stays and cannot be detached, because its own user goes with it."""
+    """Find rows with a joined object that stays and cannot be detached.
+
+    Its own user is deleted with it.
+    """
     refused: dict[str, str] = {}
     for row in replaced:
         for user in objects.users.get(row.id, ()):
@@ -72,7 +75,10 @@ def _held_by_joins(replaced: Iterable[ResourceRecord], objects: _Objects) -> dic
 
 
 def _deletions(first: Iterable[ResourceRecord], objects: _Objects) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return, by row id, the rows to be deleted before it, starting from those in `first`; and refusals by name."""
+    """Return the rows to be deleted before each row, and the refusals.
+
+    It starts from the rows in `first`. Rows are keyed by id, refusals by name.
+    """
     needs: dict[str, list[str]] = {}
     refused: dict[str, str] = {}
     ready = list(first)
@@ -97,7 +103,10 @@ def _deletions(first: Iterable[ResourceRecord], objects: _Objects) -> tuple[dict
 
 
 def _blocker(row: ResourceRecord, user: ResourceRecord, relations: Relations) -> str | None:
-    """Return the name of the object that blocks a deletion: the user, or a member of its nested stack."""
+    """Return the name of the object that blocks a deletion.
+
+    It is the user, or a member of its nested stack.
+    """
     if row.mapped_type in relations.blocks(user):
         return user.name
     for member in relations.members(user):

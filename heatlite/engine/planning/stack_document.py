@@ -1,4 +1,4 @@
-"""Stack documents: the export of a stack with its objects, read again by adopt and restore.
+"""Stack documents: exports of a stack with its objects, read by adopt and restore.
 
 The form is Heat's. In addition each resource has its ``physical_name``, by which some types find their object, and its
 ``mapped_type``, to which the environment's registry maps its type.
@@ -22,9 +22,8 @@ from heatlite.template.loader import load_mapping, load_template
 def stack_record(store: Store, stack: StackRecord, rows: list[ResourceRecord] | None = None) -> JsonMap:
     """Return the document of a stack.
 
-    The entry of a nested stack's resource contains that stack's document.
-
-    `rows` are its resources if the caller has newer ones than the store.
+    The entry of a nested stack's resource contains that stack's document. `rows` are the stack's resources, if the
+    caller has newer ones than the store.
     """
     nested = {child.id: child for child in store.stacks.descendants(stack)}
     return _stack(store, stack, store.resources.of(stack.id) if rows is None else rows, nested)
@@ -117,9 +116,9 @@ def _hidden_in_files(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def read_record(value: Json) -> Adopted:
-    """Read a stack document, given as an object or as text.
+    """Read a stack document, an object or text.
 
-    Raises HTTPBadRequest for any other value.
+    Raises HTTPBadRequest for anything else.
     """
     data = load_mapping(value, "adopt_stack_data", "Stack record").data
     template = data.get("template")
@@ -137,7 +136,7 @@ def read_record(value: Json) -> Adopted:
 
 
 def _resources(data: Mapping[str, Json], where: str) -> JsonMap:
-    """Return the resources of a document, with the fields that adoption reads validated at any depth."""
+    """Return the resources of a document, after validation of the fields for adoption."""
     resources = _map(data, "resources", where)
     for name, entry in resources.items():
         here = f"{where}.resources.{name}"

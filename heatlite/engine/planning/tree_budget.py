@@ -1,4 +1,4 @@
-"""Budget of a tree of stacks: the size of its rows is limited by `max_stack_data` (docs/decisions/0019-budgets.md)."""
+"""Size budget of a tree of stacks, `max_stack_data` (docs/decisions/0019)."""
 
 from collections.abc import Iterable, Mapping
 from sys import maxsize
@@ -11,7 +11,7 @@ from heatlite.engine.state.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord
 
 COMMIT_SHARE = 64
-"""Share of the budget, as a divisor, that a walk may use before it commits. Other walks see committed sizes only."""
+"""Divisor of the budget: a walk commits after using that part, since others see committed sizes only."""
 
 
 class TreeBudget:
@@ -93,7 +93,7 @@ class TreeBudget:
             self._count(rows, self._held)
 
     def written(self) -> None:
-        """Start counting anew after a commit."""
+        """Reset the counters after a commit."""
         self._elsewhere, self._taken = None, 0
         self._ordered.clear()
 

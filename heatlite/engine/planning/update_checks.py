@@ -14,7 +14,10 @@ from heatlite.template.document import Definition
 
 
 def may_object(definition: Definition, resources: ResourceFactory) -> list[str]:
-    """Return the names of the resources whose types may object to a change (`Resource.objection`)."""
+    """Return the names of resources with a type that may reject a change.
+
+    The type implements `Resource.objection`.
+    """
     types = {name: resources.type_named(one.mapped_type) for name, one in definition.resources.items()}
     return [name for name, kind in types.items() if kind.has("objection")]
 
@@ -40,7 +43,7 @@ def check_changes(
 
 
 def check_external(definition: Definition, resources: ResourceFactory) -> None:
-    """Raise StackValidationFailed if an object that the definition adopts does not exist."""
+    """Raise StackValidationFailed if an object to adopt does not exist."""
     for wanted in definition.resources.values():
         if wanted.external_id is None or not resources.kind(definition, wanted.name).has("live_properties"):
             continue

@@ -1,7 +1,7 @@
 """Files and defaults of a request that a template names.
 
-All others may change without a change of the stack. Names that a function composes are not found: such a change is
-applied by the next update.
+All others may change without a change of the stack. Names that a function composes are not found: such a change takes
+effect with the next update.
 """
 
 import re
@@ -17,7 +17,10 @@ WORD = re.compile(r"[\w.-]+")
 def visible_inputs(
     template: Mapping[str, Json], environment: Environment, files: Mapping[str, str]
 ) -> tuple[JsonMap, dict[str, str]]:
-    """Return the environment with the `parameter_defaults`, and the files, that the template names, also indirectly."""
+    """Return the named files, and the environment with the named `parameter_defaults`.
+
+    Names may be indirect.
+    """
     defaults = environment.parameter_defaults
     shown = replace(environment, parameter_defaults={})
     text, words = "", frozenset[str]()

@@ -33,7 +33,7 @@ class Place:
     """The ids of the resource's object; of two while it is replaced."""
 
     def holds(self, named: Mapping[str, str]) -> bool:
-        """True if every name of the request's path is that of this resource."""
+        """True if all names in the request's path are those of this resource."""
         known = {
             "stack_name": {self.stack_name, self.stack_id},
             "stack_id": {self.stack_id},
@@ -44,9 +44,9 @@ class Place:
 
 
 class Accounts:
-    """Makes, finds and removes accounts.
+    """Creates, finds and removes accounts.
 
-    What resource types see of them is `plugin.ports.Accounts`.
+    Resource types see them as `plugin.ports.Accounts`.
     """
 
     def __init__(self, store: Store, domain: StackDomain) -> None:
@@ -82,7 +82,7 @@ class Accounts:
         return Place(stack.project, stack.id, stack.name, kept.resource_name, objects)
 
     def projects(self, stacks: Iterable[StackRecord | StackSummary]) -> dict[str, str]:
-        """The projects in the stack domain of those stacks whose trees have one: stack → project."""
+        """Return the stack-domain projects by stack, for stacks whose trees have one."""
         roots = {stack.id: stack.root_id or stack.id for stack in stacks}
         found = self._store.accounts.projects({*roots.values()})
         return {stack_id: found[root] for stack_id, root in roots.items() if root in found}
@@ -90,7 +90,7 @@ class Accounts:
     # -- making and removing -----------------------------------------------------------------------
 
     def settle(self, resource: Resource[Schema]) -> None:
-        """Create the account of a resource that needs one, or remove the account of one that does not.
+        """Create the account of a resource that needs one, else remove it.
 
         A stack that is not sealed predates the stack domain: it gets accounts with its next update. Raises CloudError.
         """
@@ -114,14 +114,14 @@ class Accounts:
                 self._store.accounts.record_ids(replace(kept, user_id=user_id, project_id=project_id))
                 is_known = self._store.accounts.get(kept.stack_id, kept.physical_name) is not None
             if not is_known:
-                # This attempt has lost its action meanwhile, and who has it has removed the resource.
+                # This attempt has lost its action, and the new owner has removed the resource.
                 self._domain.remove("user", kept.physical_name, user_id)
 
     def _project(self, root_id: str) -> str:
         found = self._store.accounts.projects([root_id]).get(root_id)
         if found is None:
             if not self._store.accounts.has_project(root_id):
-                with suppress(Duplicate), self._store.transaction():  # another resource of the tree was faster
+                with suppress(Duplicate), self._store.transaction():  # another resource of the tree has created it
                     self._store.accounts.add_project(root_id)
             found = self._domain.project(root_id, f"The agents of stack {root_id}")
             with self._store.transaction():

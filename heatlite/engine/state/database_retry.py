@@ -1,4 +1,4 @@
-"""Waiting for a database that is away."""
+"""Retries while the database is unavailable."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from heatlite.core.errors import DatabaseUnavailable
 log = logging.getLogger(__name__)
 
 RETRY = 1.0
-"""Seconds until a database that is away (locked, disk full) is asked again."""
+"""Seconds between two attempts while the database is unavailable (locked, disk full)."""
 
 Answer = TypeVar("Answer")
 
@@ -19,9 +19,8 @@ Answer = TypeVar("Answer")
 def retry_while_unavailable(clock: Clock, ask: Callable[[], Answer]) -> Answer:
     """Call `ask` until the database is available, and return its result.
 
-    `ask` must change nothing if it raises.
-
-    A running step must not be given up because its result cannot be written: it would run twice.
+    `ask` must change nothing if it raises. A running step is not aborted because its result cannot be written: the next
+    attempt would run it twice.
     """
     while True:
         try:

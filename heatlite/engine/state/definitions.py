@@ -1,4 +1,4 @@
-"""Templates bound to their parameters, kept for as long as they are in use: parsing once per content."""
+"""Cache of definitions: templates bound to parameters, parsed once per content."""
 
 import threading
 from collections import OrderedDict
@@ -15,13 +15,13 @@ from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.types import TypeCatalog
 
-MOST_RESOURCES = 30_000
+MAX_RESOURCES = 30_000
 """Size of the cache, in resources. A definition of 10 000 resources takes some 20 MB."""
 
-MOST_TEMPLATES = 64
+MAX_TEMPLATES = 64
 
 EMPTY_TEMPLATE: JsonMap = {"heat_template_version": "2018-08-31"}
-"""No resources at all: what the rollback of a create goes back to."""
+"""Template without resources: the rollback target of a create."""
 
 
 def pseudo_parameters(stack: StackRecord) -> dict[str, str]:
@@ -30,7 +30,7 @@ def pseudo_parameters(stack: StackRecord) -> dict[str, str]:
 
 
 class Definitions:
-    """The definition of a stack, by its template and environment."""
+    """Returns the definitions of stacks, by template and environment."""
 
     def __init__(self, store: Store, types: TypeCatalog) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class Definitions:
         self._lock = threading.Lock()
 
     def of(self, stack: StackRecord) -> Definition:
-        """Return the definition that the stack has or is moving to."""
+        """Return the definition that the stack has or is changing to."""
         key = _key(stack)
         with self._lock:
             kept = self._kept.get(key)
@@ -85,7 +85,7 @@ class Definitions:
         return known
 
     def template(self, template_id: str) -> Template:
-        """A stored template: many nested stacks have the same one. Raises NotFound."""
+        """Return a stored template, shared by many nested stacks. Raises NotFound."""
         with self._lock:
             known = self._templates.get(template_id)
             if known is not None:
@@ -95,7 +95,7 @@ class Definitions:
         template = Template(record.document, record.files)
         with self._lock:
             self._templates[template_id] = template
-            if len(self._templates) > MOST_TEMPLATES:
+            if len(self._templates) > MAX_TEMPLATES:
                 self._templates.popitem(last=False)
         return template
 
@@ -106,7 +106,7 @@ class Definitions:
             replaced = self._kept.pop(key, None)
             self._kept[key] = definition
             self._weight += _weight(definition) - (0 if replaced is None else _weight(replaced))
-            while len(self._kept) > 1 and self._weight > MOST_RESOURCES:
+            while len(self._kept) > 1 and self._weight > MAX_RESOURCES:
                 _, dropped = self._kept.popitem(last=False)
                 self._weight -= _weight(dropped)
 
@@ -126,14 +126,14 @@ def secrets_of(store: Store, definitions: Definitions, stack: StackRecord) -> li
             try:
                 found += definitions.within(standing).secrets
             except HeatliteError:
-                # It was sound when it came, but for a type or a file that has gone since.
+                # It was valid when it was stored; a type or a file is missing since.
                 given = standing.environment
                 found += [given.get("parameters"), given.get("parameter_defaults")]
     return found
 
 
 def _weight(definition: Definition) -> int:
-    """In resources; an empty stack takes room, too."""
+    """Return the size in resources; an empty stack counts, too."""
     return 20 + len(definition.resources)
 
 

@@ -26,34 +26,34 @@ def verb_of(hook: str) -> Verb:
 
 
 def reached_text(hook: str) -> str:
-    """The event of a resource that waits from now on. Clients look for this text."""
+    """Return the event text of a reached hook. Clients search for it."""
     return f"{verb_of(hook)} paused until Hook {hook} is cleared"
 
 
 def cleared_text(hook: str) -> str:
-    """The event of the clearing. Clients look for this text."""
+    """Return the event text of a cleared hook. Clients search for it."""
     return f"Hook {hook} is cleared"
 
 
 def expired_text(hook: str) -> str:
-    """The event of a wait that goes on for no longer."""
+    """Return the event text of an expired wait."""
     return f"{cleared_text(hook)}: its time is over"
 
 
 def waits_at(row: ResourceRecord) -> str | None:
-    """The hook at which the row waits."""
+    """Return the hook at which the row waits; None: it does not wait."""
     hook = row.token.get("hook") if row.token is not None else None
     return hook if isinstance(hook, str) else None
 
 
 def lifecycle_token(row: ResourceRecord) -> str | None:
-    """By what the wait of a row before its deletion is known to those who were told of it."""
+    """Return the token of a row's wait before its deletion, as sent to webhooks."""
     token = row.token.get("lifecycle_action_token") if row.token is not None else None
     return token if isinstance(token, str) else None
 
 
 def waits_until(row: ResourceRecord) -> float | None:
-    """Return the time at which the wait of a row ends by itself, in seconds since the epoch."""
+    """Return the timeout of a row's wait, in seconds since the epoch."""
     until = row.token.get("until") if row.token is not None else None
     return float(until) if isinstance(until, int | float) else None
 
@@ -65,8 +65,8 @@ def is_over(row: ResourceRecord, now: float) -> bool:
 
 
 def clearing(verb: Verb, hook: str, row: ResourceRecord) -> str:
-    """Return the key of the message that clears the hook of a resource while the stack's operation is `verb`.
+    """Return the key of the message that clears a hook during a stack operation.
 
-    A deletion is keyed by row, of which a name may have several; a create or an update is keyed by name.
+    A deletion is keyed by row, since a name may have several rows; a create or an update is keyed by name.
     """
     return f"{verb} {hook} {row.id if verb_of(hook) is Verb.DELETE else row.name}"

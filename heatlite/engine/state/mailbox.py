@@ -5,7 +5,7 @@ from heatlite.store.store import Store
 
 
 class StoredMailbox:
-    """Each change is a transaction, or part of the one that this thread is in."""
+    """Mailbox in the store. Each change is a transaction, or part of the thread's."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

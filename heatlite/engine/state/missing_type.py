@@ -8,8 +8,8 @@ from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 
 
-class Gone(Resource[Schema]):
-    """Fails every call of the type's code with the reason; everything else works."""
+class MissingType(Resource[Schema]):
+    """Stands in for a missing type. Fails each call of type code with the reason."""
 
     reason: ClassVar[HeatliteError] = EntityNotFound(entity="Resource Type", name="")
 
@@ -50,10 +50,10 @@ class Gone(Resource[Schema]):
         self._fail()
 
 
-def gone(why: HeatliteError) -> ResourceType:
-    """The stand-in for one type."""
+def missing_type(why: HeatliteError) -> ResourceType:
+    """Return the stand-in for one type."""
 
-    class GoneForAReason(Gone):
+    class GoneForAReason(MissingType):
         reason = why
 
     return GoneForAReason

@@ -1,4 +1,4 @@
-"""Observations of real objects: the properties that an object has now, beside those that its row has stored."""
+"""Observations of real objects: live properties over the stored ones."""
 
 from typing import TypeAlias, cast
 

@@ -1,4 +1,4 @@
-"""Protected stacks and resources, and the deletions that they refuse (docs/decisions/0024-protection.md)."""
+"""Protected stacks and resources (docs/decisions/0024-protection.md)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.unit_of_work import LONGEST_REASON, resource_event, stack_event
+from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event, stack_event
 from heatlite.store.records import EventRecord, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.environment import Environment
@@ -24,7 +24,10 @@ class Protected:
 
     @property
     def text(self) -> str:
-        """Text of the refusal: the protected thing, time, author and reason, and the command that lifts it."""
+        """Return the text of the refusal.
+
+        It names the protected object, time, author, reason, and the command that lifts the protection.
+        """
         stack, record = self.stack, self.record
         what = f"stack {stack.name}" if self.resource is None else f"resource {self.resource} of stack {stack.name}"
         reason = f"reason: {record.reason}" if record.reason else "no reason given"
@@ -45,7 +48,7 @@ def is_made(row: ResourceRecord) -> bool:
 
 
 def first_within(store: Store, stacks: Sequence[StackRecord]) -> Protected | None:
-    """The first of the stacks that is protected, or the first resource of one of them."""
+    """Return the first protected stack, or the first protected resource of the stacks."""
     for stack in stacks:
         if stack.protection is not None:
             return Protected(stack, None, stack.protection)
@@ -56,7 +59,10 @@ def first_within(store: Store, stacks: Sequence[StackRecord]) -> Protected | Non
 
 
 def against_deletion(store: Store, stack: StackRecord) -> Protected | None:
-    """Return the protection that forbids deleting a stack with its tree: of a part of it, or of an ancestor."""
+    """Return the protection that forbids deleting a stack with its tree.
+
+    It may be that of a part of the tree, or of an ancestor.
+    """
     below = stack
     for above in store.stacks.ancestors(stack):
         for row in store.resources.by_name(above.id, [below.parent_resource or ""]):
@@ -72,19 +78,19 @@ BY_RECORD = "the stack was adopted with it"
 
 
 def protection_event(event: EventRecord, operation: Operation, user: str, reason: str | None) -> EventRecord:
-    """The event of a protection: no stack or resource is ever in such a state."""
+    """Return the event of a protection. No stack or resource is ever in such a state."""
     text = f"{operation.value} by {user}{f': {reason}' if reason else ''}"
-    return replace(event, verb=operation.name, status=Status.COMPLETE, status_reason=text[:LONGEST_REASON])
+    return replace(event, verb=operation.name, status=Status.COMPLETE, status_reason=text[:MAX_REASON])
 
 
 def declare(
     store: Store, stack: StackRecord, by: str, now: float, before: JsonMap | None = None, entries: Json = None
 ) -> None:
-    """Protect what the environment of a tree says, and what the record says that it was adopted from.
+    """Protect the resources that the environment or an adopted record declares.
 
-    In the transaction that ends a create, an update, a restore or an adoption: an object that was not finished, or that
-    a rollback removes, is never protected. In the one that begins an update `before` is the environment till then:
-    what only the new one protects counts for this update already. `entries` are the resources of the record.
+    Called in the transaction that ends a create, update, restore or adoption: unfinished objects, and those that a
+    rollback removes, are never protected. An update also calls it in its first transaction, with `before`, the earlier
+    environment: new declarations protect during this update already. `entries` are the resources of the record.
     """
     environment, earlier = Environment.stored(stack.environment), Environment.stored(before or {})
     if not environment.protects_some and not _says_so(entries):
@@ -111,7 +117,7 @@ def declare(
 def _declared(
     rows: list[ResourceRecord], environment: Environment, earlier: Environment, entries: Json
 ) -> Iterator[tuple[ResourceRecord, str]]:
-    """The rows of one stack that get protected now, each with the reason."""
+    """Return the rows of one stack to protect now, each with the reason."""
     for row in rows:
         if row.protection is None and is_made(row):
             reason = environment.protection(row.name)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class StackClouds:
-    """Records the clouds of stacks, and refuses what would run against another one."""
+    """Records the clouds of stacks, and refuses operations against another cloud."""
 
     def __init__(self, store: Store, types: Registry, clouds: Clouds) -> None:
         self._store = store

@@ -12,7 +12,7 @@ from heatlite.template.document import Definition
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A stack's record that is to become a stack."""
+    """A stack document to adopt."""
 
     template: JsonMap
     environment: JsonMap
@@ -41,7 +41,7 @@ class Request:
     environment_files: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     files_container: str | None = None
-    """A container of the project, whose objects are files, too; `files` go before them."""
+    """A container of the project with further files; `files` override them."""
     parameters: JsonMap = field(default_factory=dict)
     clear_parameters: tuple[str, ...] = ()
     tags: tuple[str, ...] | None = None
@@ -57,9 +57,9 @@ class Request:
     Its template takes the place of `template`; all other fields of the request override it.
     """
     plan_digest: str | None = None
-    """Of an update: what it would do has to be this `ShownPlan` still."""
+    """In an update: the digest that its plan (`ShownPlan`) must still have."""
     body: JsonMap | None = None
-    """The request as it came, so that one which a lock refuses can be replayed."""
+    """The request body as received, to replay a request that a lock refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class Timing:
     not_before: float | None = None
     """Since the epoch; None: now."""
     interval: float = 0.0
-    """After the end of each, the next one begins; 0: it is done once."""
+    """Pause between two runs; 0: one run."""
     depends_on: tuple[str, ...] = ()
-    """The ids of actions and node actions that have to succeed first."""
+    """Ids of actions and node actions that must succeed first."""
     timeout: int = 0
-    """0: what the stack says, else the installation."""
+    """0: the stack's timeout, else that of the settings."""
     body: Json = None
-    """As it came, so that a request which a lock refuses can be replayed."""
+    """The body as received, to replay a request that a lock refuses."""
 
 
 AT_ONCE = Timing()
@@ -83,7 +83,7 @@ AT_ONCE = Timing()
 
 @dataclass(frozen=True, slots=True)
 class PreviewResource:
-    """A resource as it would be. Values that are not known yet are None."""
+    """A resource as an operation would create it. Unknown values are None."""
 
     stack: StackRecord
     """The stack that the resource would belong to."""
@@ -99,20 +99,17 @@ PreviewTree: TypeAlias = "PreviewResource | tuple[PreviewTree, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A property that would have another value.
-
-    Both values as they may be shown, with secrets masked.
-    """
+    """A property that would change, with both values and secrets masked."""
 
     name: str
     old: Json
     new: Json
     is_open: bool
-    """True if part of the new value is unknown yet; it may turn out unchanged."""
+    """True if a part of the new value is unknown; it may turn out unchanged."""
     replaces: bool
     """True if the change causes a replacement."""
     because_of: tuple[str, ...]
-    """Names of the resources whose change brings it."""
+    """Names of the resources whose change causes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +117,16 @@ class PlannedResource:
     """The planned change of one resource."""
 
     path: tuple[str, ...]
-    """The names of the resources that lead to it from the top, its own last."""
+    """Resource names from the top of the tree, its own last."""
     type: str
     physical_id: str | None
     action: str
     """create, keep, update, replace or delete; refuse and restrict where the update would fail."""
     cause: str
     order: str | None
-    """Of a replacement: which object goes or comes first (`template.replacement`)."""
+    """In a replacement: the order of the two objects (`template.replacement`)."""
     after: tuple[str, ...]
-    """Names of resources of the same stack with which something is done before."""
+    """Names of resources of the same stack whose steps come before."""
     differences: tuple[Difference, ...]
     metadata_differs: bool
     is_protected: bool
@@ -143,7 +140,7 @@ class ShownPlan:
 
     resources: tuple[PlannedResource, ...]
     digest: str
-    """Of all that is in it: equal for equal plans, and for no others."""
+    """Digest of the content: equal for equal plans only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of an update, resource by resource (Heat's five lists)."""
+    """The changes of an update by resource (Heat's five lists)."""
 
     unchanged: tuple[PreviewResource, ...]
     updated: tuple[PreviewResource, ...]

@@ -15,7 +15,7 @@ from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.agent_accounts import Accounts, may_want
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.missing_type import gone
+from heatlite.engine.state.missing_type import missing_type
 from heatlite.engine.state.observation import Observed, observe
 from heatlite.engine.state.protected import Protected, first_within
 from heatlite.engine.state.recorded_clouds import StackClouds
@@ -40,7 +40,7 @@ READABLE = frozenset(
         Verb.LOCK, Verb.UNLOCK,
     }
 )  # fmt: skip
-"""Verbs during and after which attributes can be read; else they are null, as in Heat."""
+"""Verbs during and after which attributes can be read; otherwise they are null, as in Heat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class ResourceFactory:
             self._observed[row.id] = found
 
     def observed(self, row: ResourceRecord) -> Observed:
-        """Return the properties that an update starts from: observed, else as stored.
+        """Return the properties that an update starts from, or the error.
 
-        Or the error.
+        Without an observation these are the stored ones.
         """
         return self._observed.get(row.id, row.properties)
 
@@ -131,20 +131,20 @@ class ResourceFactory:
     # -- types -----------------------------------------------------------------------------------------
 
     def type_of(self, row: ResourceRecord) -> ResourceType:
-        """Return the type of a row; a stand-in (`Gone`) if its plugin is missing."""
+        """Return the type of a row; a stand-in (`MissingType`) if its plugin is missing."""
         return self.type_named(row.mapped_type)
 
     def type_named(self, mapped_type: str) -> ResourceType:
         """Return a type by the name that the environment maps to.
 
-        A stand-in (`Gone`) if its plugin is missing.
+        A stand-in (`MissingType`) if its plugin is missing.
         """
         if mapped_type.endswith(TEMPLATE_SUFFIXES):
             return TemplateResource
         try:
             return self.types.get(mapped_type)
         except (EntityNotFound, ResourceTypeUnavailable) as error:
-            return gone(error)
+            return missing_type(error)
 
     def kind(self, definition: Definition, name: str) -> ResourceType:
         """Return the type of a resource of a definition.

@@ -1,4 +1,4 @@
-"""Templates as the types of resources."""
+"""Resource types made of templates."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from heatlite.template.expression import select
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.types import Fault, TypeCatalog
 
-MOST_PROVIDERS = 512
+MAX_PROVIDERS = 512
 
 
 class TemplateResource(StackResource[Schema]):
@@ -94,7 +94,7 @@ def _typed(provider: Provider) -> ResourceType:
 
 
 class TemplateTypes:
-    """Makes types of templates, each once."""
+    """Makes resource types of templates, one for each template."""
 
     def __init__(self, types: TypeCatalog) -> None:
         self._types = types
@@ -113,13 +113,13 @@ class TemplateTypes:
         key = (target.name, target.system, text, canonical(defaults))
         with self._lock:
             found = self._kinds.get(key)
-            # The template takes its files with it, so they have to be the same ones, too.
+            # The template contains its files, so these must be equal, too.
             if found is not None and (found[0] is files or found[0] == files):
                 self._kinds.move_to_end(key)
                 return found[1]
         kind = _typed(read_provider(target, definition.template, self._types, defaults))
         with self._lock:
             self._kinds[key] = files, kind
-            if len(self._kinds) > MOST_PROVIDERS:
+            if len(self._kinds) > MAX_PROVIDERS:
                 self._kinds.popitem(last=False)
         return kind

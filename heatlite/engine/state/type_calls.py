@@ -1,4 +1,4 @@
-"""Calls of type code from outside of a step: each error comes out as a HeatliteError."""
+"""Calls of type code outside of steps: each error becomes a HeatliteError."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from heatlite.core.errors import HeatliteError
 
 
 class TypeFailed(HeatliteError):
-    """A type's code has raised an unexpected error."""
+    """The code of a type raised an unexpected error."""
 
     text = "{error}: {reason}"
 

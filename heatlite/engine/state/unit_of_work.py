@@ -7,12 +7,12 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.store.records import EventRecord, PreviousState, ResourceRecord, StackRecord
 
 STACK_TYPE = "OS::Heat::Stack"
-LONGEST_REASON = 255
-"""Characters of a reason that an event keeps (Heat cuts there; the row keeps all)."""
+MAX_REASON = 255
+"""Characters of a reason in an event (Heat cuts there; the row keeps all)."""
 
 
 def stack_event(stack: StackRecord, now: float) -> EventRecord:
-    """The event of a stack's present state.
+    """Return the event of a stack's present state.
 
     It carries the stack's name as resource name, as Heat's do.
     """
@@ -23,13 +23,13 @@ def stack_event(stack: StackRecord, now: float) -> EventRecord:
         physical_id=stack.id,
         verb=stack.verb,
         status=stack.status,
-        status_reason=stack.status_reason[:LONGEST_REASON],
+        status_reason=stack.status_reason[:MAX_REASON],
         created_at=now,
     )
 
 
 def resource_event(row: ResourceRecord, now: float, properties: JsonMap | None = None) -> EventRecord:
-    """The event of a resource's present state."""
+    """Return the event of a resource's present state."""
     return EventRecord(
         stack_id=row.stack_id,
         resource_name=row.name,
@@ -37,7 +37,7 @@ def resource_event(row: ResourceRecord, now: float, properties: JsonMap | None =
         physical_id=row.physical_id,
         verb=row.verb,
         status=row.status,
-        status_reason=row.status_reason[:LONGEST_REASON],
+        status_reason=row.status_reason[:MAX_REASON],
         created_at=now,
         properties=row.properties if properties is None else properties,
     )
@@ -47,9 +47,9 @@ LOCKING = frozenset({Verb.LOCK, Verb.UNLOCK})
 
 
 def with_state(stack: StackRecord, verb: Verb, status: Status, reason: str) -> StackRecord:
-    """The stack in another state.
+    """Return the stack in a new state.
 
-    What a lock hides is kept until something else is done than to lock and unlock.
+    The state from before a lock is kept until the next operation other than lock and unlock.
     """
     before = stack.before_lock if stack.verb in LOCKING else state(stack.verb, stack.status)
     before = before if verb in LOCKING else None
@@ -59,12 +59,12 @@ def with_state(stack: StackRecord, verb: Verb, status: Status, reason: str) -> S
 def row_with_state(
     row: ResourceRecord, verb: Verb, status: Status, reason: str, now: float, phase: str | None = None
 ) -> ResourceRecord:
-    """The resource in another state. What a lock hides is kept as in `with_state`.
+    """Return the resource in a new state. `before_lock` is kept as in `with_state`.
 
-    `phase`: that of the action which moves it; None: no action does.
+    `phase`: that of the action that changes it; None: no action does.
 
-    What a check or a mark hides is kept where the resource had failed or was never made: a mark that is taken back
-    must not make it look whole.
+    A check or a mark keeps the state of a resource that had failed or was never created (`before_check`): taking the
+    mark back must not make it look healthy.
     """
     before_check = row.before_check if verb in (Verb.CHECK, Verb.LOCK, Verb.UNLOCK) else None
     if verb is Verb.CHECK and status is Status.COMPLETE:

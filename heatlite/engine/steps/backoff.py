@@ -1,6 +1,6 @@
 """Retries after transient failures: their number and their times.
 
-The row's token keeps the progress of the retries beside the handler's answer. A crash starts nothing anew.
+The row's token keeps the progress of the retries beside the handler's answer, so it survives a crash.
 """
 
 import secrets

@@ -16,7 +16,7 @@ from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.stacks.messages import Messages
 from heatlite.template.environment import Environment
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Resources that the reason of a parked action names."""
 
 
@@ -28,8 +28,8 @@ def parked_as(waits: Sequence[HookWait]) -> tuple[ActionStatus, float | None, st
     ends = [until for wait in waits if (until := waits_until(wait.row)) is not None]
     at_hook = any(wait.hook == PRE_DELETE for wait in waits)
     status = ActionStatus.WAITING_LIFECYCLE_COMPLETION if at_hook else ActionStatus.WAITING
-    named = [f"{wait.hook} of {wait.row.name}" for wait in waits[:MOST_NAMED]]
-    more = f" and {len(waits) - MOST_NAMED} more" if len(waits) > MOST_NAMED else ""
+    named = [f"{wait.hook} of {wait.row.name}" for wait in waits[:MAX_NAMED]]
+    more = f" and {len(waits) - MAX_NAMED} more" if len(waits) > MAX_NAMED else ""
     return status, min(ends, default=None), f"at hooks: {', '.join(named)}{more}" if named else ""
 
 

@@ -23,7 +23,7 @@ class Calls:
         self._meter = meter
         self._results: queue.SimpleQueue[HandlerCall] = queue.SimpleQueue()
         self._unwritten: dict[HandlerCall, str | None] = {}
-        """The running calls, and those since the last commit, with the ids of their objects as last written."""
+        """Calls that run or were not committed yet, each with the object's id as last written."""
 
     @property
     def has_results(self) -> bool:

@@ -1,7 +1,7 @@
-"""The verdict of a check: healthy, unhealthy or unknown; and the text of a stack's check that was not all well.
+"""Verdicts of checks: healthy, unhealthy or unknown.
 
-A check that could not look at the object has found out nothing. It fails the stack's check and leaves the resource's
-row as it was, so that no update replaces an object on the ground of an outage (docs/decisions/0022-unknown-health.md).
+A check that cannot observe the object has no verdict. It fails the stack's check and restores the resource's row, so
+that no update replaces an object because of an outage (docs/decisions/0022-unknown-health.md).
 """
 
 from dataclasses import replace
@@ -13,40 +13,37 @@ from heatlite.plugin.resource import Unhealthy
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
 
 COULD_NOT_LOOK = "Could not look: "
-"""The begin of the reason of an event that tells of a check without a result."""
+"""Prefix of an event's reason after a check without a verdict."""
 
-LONGEST_CAUSE = 200
-"""Characters of a cause in the reason of a stack."""
+MAX_CAUSE = 200
+"""Maximum length of a cause in the reason of a stack, in characters."""
 
 HIDING = frozenset({Verb.CHECK, Verb.LOCK, Verb.UNLOCK})
-"""Verbs that keep what they hide of an earlier failure (`unit_of_work.row_with_state`)."""
+"""Verbs that keep an earlier failure which they hide (`unit_of_work.row_with_state`)."""
 
 
 def cause_of(error: Exception) -> str:
-    """The reason why an object could not be looked at; "" for a definite answer: the object is unhealthy.
+    """Return the cause of a check without a verdict; "" for a verdict: unhealthy.
 
-    Objects that cannot be looked at for the same reason have the same cause: it names no object and no request.
+    Objects with the same problem have the same cause: it names no object and no request.
     """
     if isinstance(error, Unhealthy):
         return ""
     if isinstance(error, CloudError):
         answer = f"HTTP {error.status}" if error.status is not None else type(error).__name__
         return f"{error.service}: {answer}"
-    return f"{type(error).__name__}: {masked(str(error))}"[:LONGEST_CAUSE]
+    return f"{type(error).__name__}: {masked(str(error))}"[:MAX_CAUSE]
 
 
 def begun(row: ResourceRecord, marked: bool) -> ResourceRecord:
-    """The row with the state that a check without a result gives back.
-
-    `marked`: the row is CHECK_FAILED by a mark on the resource itself.
-    """
+    """Return the row with its present state saved, for a check without a verdict."""
     before = PreviousState(row.verb, row.status, row.status_reason, row.updated_at)
     known = row.health or HealthRecord()
     return replace(row, health=replace(known, before=before, before_lock=row.before_lock, marked=marked))
 
 
 def unseen(row: ResourceRecord, reason: str, now: float) -> ResourceRecord | None:
-    """The row after a check without a result: as before the check, its health unknown. None: the row is in no check."""
+    """Return the row as before the check, with unknown health. None: no check runs."""
     health = row.health
     if health is None or health.before is None:
         return None
@@ -65,5 +62,5 @@ def unseen(row: ResourceRecord, reason: str, now: float) -> ResourceRecord | Non
 
 
 def told(row: ResourceRecord, reason: str) -> ResourceRecord:
-    """The row as the event of a check without a result shows it."""
+    """Return the row as shown in the event of a check without a verdict."""
     return replace(row, verb=Verb.CHECK, status=Status.FAILED, status_reason=COULD_NOT_LOOK + reason)

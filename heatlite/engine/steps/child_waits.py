@@ -142,7 +142,10 @@ class ChildWaits:
         self._delayed.pop(operation, None)
 
     def stop(self) -> None:
-        """Ask nested stacks to stop, at once or after their running calls, and keep waiting for them."""
+        """Ask nested stacks to stop, and keep waiting for them.
+
+        They stop at once or after their running calls.
+        """
         wanted: dict[Control, list[str]] = {}
         for action_id, operation in self._awaited.items():
             if self._stopping.must_abort(operation):

@@ -1,8 +1,7 @@
-"""What an execution does with the nested stacks of its resources.
+"""Orders to the nested stacks of an execution's resources.
 
-Each thing that a nested stack has to do is an order: its row as it becomes, and an action derived from the
-execution's own. An order is written in the commit that writes its resource's state, so that there is never one
-without the other; then the resource waits until the action has ended.
+An order is the nested stack's new row and an action derived from the execution's own. It is written in the commit that
+writes its resource's state, so that neither exists without the other. Then the resource waits for the action's end.
 """
 
 import re
@@ -39,23 +38,23 @@ _FAILED_RESOURCE = re.compile(r"(?:Resource \w+ failed: )?(\w+): (resources\..*)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a nested stack is to do."""
+    """An order to a nested stack."""
 
     stack: StackRecord
-    """As it becomes when the action is queued."""
+    """The row after the action is queued."""
     action: ActionRecord
     is_new: bool = False
     template: Template | None = None
-    """What it is to be, where that changes."""
+    """The new template; None: unchanged."""
     definition: Definition | None = None
     pause: float = 0.0
-    """Seconds until it is to begin."""
+    """Seconds to wait before the order is placed."""
     size: int | None = None
-    """What its definition comes to, where that changes (`_definition_size`)."""
+    """The new size of its definition (`_definition_size`); None: unchanged."""
 
 
 class Children:
-    """Makes the orders of one execution, and writes them."""
+    """Creates and writes the orders of one execution."""
 
     def __init__(
         self,
@@ -75,19 +74,19 @@ class Children:
         self._most_resources = most_resources
         self._budget = budget
         self._room: int | None = None
-        """How many resources the tree may still get."""
+        """Number of resources that may still be added to the tree; None: not read yet."""
         self._placed: list[Order] = []
         self._templates: dict[int, tuple[Mapping[str, Json], Template, str]] = {}
-        """By the identity of the document: what many nested stacks share is read once."""
+        """Templates by the identity of their document: each is read once for many nested stacks."""
 
     # -- making orders -------------------------------------------------------------------------------
 
     def converge(
         self, operation: NestedOperation, definition: Definition, urgent: bool, deadline: float | None
     ) -> Order | None:
-        """What the next round of a create or an update asks of the nested stack; None after the last.
+        """Return the order of a create's or update's next round; None after the last.
 
-        Raises what is wrong with it, which is the resource's failure.
+        Raises the error that fails the resource.
         """
         resource = operation.resource
         assert isinstance(resource, StackResource)
@@ -104,7 +103,7 @@ class Children:
             return None
         before = None if view is None else view.stack
         if before is not None and before.lock is not None:
-            raise locked_error(Operation.UPDATE, before)  # Only a rollback comes this far.
+            raise locked_error(Operation.UPDATE, before)  # Only a rollback reaches this line.
         assert operation.wanted is not None
         row = facade_row(operation.row, operation.wanted)
         stack, template, bound, size = self._bound(row, resource, definition, child, before)
@@ -137,12 +136,15 @@ class Children:
         return is_restricted and wanted is not None and not follows(row, wanted)
 
     def _entry(self, operation: NestedOperation) -> JsonMap:
-        """Of an adoption or a restore: what the resource was where it comes from."""
+        """Return the recorded entry of the resource, in an adoption or a restore."""
         entry = (self._action.inputs.resources or {}).get(operation.row.name)
         return entry if isinstance(entry, dict) else {}
 
     def _adopted(self, operation: NestedOperation, resource: StackResource[Schema]) -> ChildStack | None:
-        """All at once, and with the members that were there, which a type might name anew."""
+        """Return the child in one round, with its recorded members.
+
+        The type might give the members new names.
+        """
         if operation.round > 0:
             return None
         goal, template = resource.goal(), self._entry(operation).get("template")
@@ -151,9 +153,9 @@ class Children:
     def resize(
         self, row: ResourceRecord, resource: Resource[Schema], definition: Definition, child: ChildStack
     ) -> Order:
-        """What a signal asks of a nested stack: the action itself, in an update that its parent has no part in.
+        """Return the order by which a signal resizes a nested stack.
 
-        Raises what is wrong with it.
+        The action itself is the update; the parent takes no part. Raises the error that makes it impossible.
         """
         view = self._resources.nested(row.physical_id)
         assert view is not None
@@ -176,7 +178,10 @@ class Children:
         child: ChildStack,
         before: StackRecord | None,
     ) -> tuple[StackRecord, Template, Definition, int | None]:
-        """The nested stack as it becomes, with its definition, and the size of that where it changes."""
+        """Return the new row of the nested stack, its template, definition and size.
+
+        The size is None if it does not change.
+        """
         deepest = self._resources.types.installation.max_nested_stack_depth
         stack = begun_child(self._resources.stack, row, before, self._clock.now(), deepest)
         environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
@@ -189,7 +194,7 @@ class Children:
             template_id=address,
             environment=environment.to_dict(),
             inherited={"facade": facade, "without": without, **self._made_anew(row, definition)},
-            # All that is hidden in a tree is known beforehand, but for what only a type's own template brings.
+            # Secrets of a tree are known at its creation, except those of templates that types generate.
             sealed=stack.sealed or bool(template.hidden) or self._resources.may_have_accounts(bound),
         )
         known = held = 0
@@ -204,7 +209,10 @@ class Children:
         return stack, template, bound, None if before is not None and size == held else size
 
     def _made_anew(self, row: ResourceRecord, definition: Definition) -> JsonMap:
-        """The types of what was made anew of that which the nested stack uses, and members may be joined to."""
+        """Return the types of replaced objects that the nested stack uses.
+
+        Members may be joined to these objects.
+        """
         chosen = self._resources.chosen
         used = [chosen[name] for name in definition.resources[row.name].requires if name in chosen]
         anew = set(replaced_above(self._resources.stack))
@@ -224,7 +232,10 @@ class Children:
         return known[1], known[2]
 
     def _take_room(self, more: int) -> None:
-        """Raises RequestLimitExceeded where the tree would have too many resources."""
+        """Count new resources.
+
+        Raises RequestLimitExceeded if the tree would have too many.
+        """
         if self._room is None:
             root = self._resources.stack.root_id or self._resources.stack.id
             self._room = self._most_resources - self._store.resources.count_in_tree(root)
@@ -233,7 +244,10 @@ class Children:
         self._room -= max(0, more)
 
     def forward(self, operation: NestedOperation, deadline: float | None) -> Order | None:
-        """Pass the operation on to the nested stack. None where there is nothing to do. Raises NotFound."""
+        """Return the order that passes the operation on to the nested stack.
+
+        None if there is nothing to do. Raises NotFound.
+        """
         verb, inputs = operation.verb, self._inputs(operation)
         view = self._resources.nested(operation.resource.physical_id)
         if view is None:
@@ -245,9 +259,9 @@ class Children:
             raise missing
         own = view.stack.lock
         if verb in (Verb.LOCK, Verb.UNLOCK):
-            verb = self._action.verb  # A change of level unlocks resources, and never a stack.
+            verb = self._action.verb  # A change of the lock's level unlocks resources, but never a stack.
             if own is not None and own.level is LockLevel.ALL:
-                return None  # Whoever has set that lock holds all there is to hold.
+                return None  # The nested stack's own lock holds all its resources already.
             if own is not None and verb is Verb.UNLOCK:
                 verb, inputs = Verb.LOCK, ActionInputs(level=own.level)
         error = maintenance_refusal(Operation.DELETE, view.stack) if verb is Verb.DELETE else None
@@ -282,21 +296,21 @@ class Children:
     # -- writing orders ------------------------------------------------------------------------------
 
     def place(self, order: Order) -> None:
-        """Have the order written with the next commit."""
+        """Queue the order for the next commit."""
         self._placed.append(order)
 
     @property
     def placed(self) -> bool:
-        """Whether there are orders to write."""
+        """True if there are orders to write."""
         return bool(self._placed)
 
     def take(self) -> list[Order]:
-        """The orders that are not written yet; from now on they count as written."""
+        """Return the orders that are not written yet, and count them as written."""
         orders, self._placed = self._placed, []
         return orders
 
     def write(self, orders: Sequence[Order]) -> None:
-        """Write orders, in the caller's transaction."""
+        """Write orders. Call in a transaction."""
         now = self._clock.now()
         templates = {order.stack.template_id: order for order in orders if order.template is not None}
         for address, order in templates.items():
@@ -319,7 +333,10 @@ class Children:
                 self._store.queue.enqueue(order.action, [] if holder is None else [(holder, Needs.END)])
 
     def _abort(self, stack: StackRecord) -> str | None:
-        """Have whatever still runs on a nested stack stop for its deletion; the id of the action that does run."""
+        """Abort the actions on a nested stack before its deletion.
+
+        Returns the id of the running one.
+        """
         self._store.controls.cancel_queued([stack.id], "the stack is deleted", self._clock.now())
         holder = None
         for action in self._store.actions.live([stack.id]):
@@ -328,7 +345,7 @@ class Children:
         return holder
 
     def written(self, orders: Sequence[Order]) -> None:
-        """To be told when orders are committed. Their definitions are kept, so that nobody binds them again."""
+        """Cache the definitions of committed orders, so that no step binds them again."""
         for order in orders:
             if order.definition is not None:
                 self._definitions.keep(order.stack, order.definition)
@@ -336,16 +353,16 @@ class Children:
     # -- what came of them ---------------------------------------------------------------------------
 
     def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
-        """Those of the actions that have ended."""
+        """Return the actions that have ended."""
         return self._store.actions.ended(action_ids)
 
     def derived(self, stack_id: str | None) -> str | None:
-        """The id of the action on a nested stack that an earlier attempt has ordered, ended or not."""
+        """Return the id of the action that an earlier attempt has ordered, ended or not."""
         action = None if stack_id is None else self._store.actions.last_child(self._action.id, stack_id)
         return None if action is None else action.id
 
     def running(self) -> list[str]:
-        """The ids of the actions on nested stacks that have been ordered, by whichever attempt, and have not ended."""
+        """Return the ids of unfinished actions on nested stacks, ordered by any attempt."""
         return [child.id for child in self._store.actions.children(self._action.id)]
 
     def stop(self, action_ids: Sequence[str], control: Control) -> None:
@@ -356,19 +373,26 @@ class Children:
 
 
 def _definition_size(stack: StackRecord, template: Template | None) -> int:
-    """Return what a nested stack's row holds, in characters of JSON, and its `template` where only it has that."""
+    """Return the size of a nested stack's definition, in characters of JSON.
+
+    It counts the `template` only if no other stack has it.
+    """
     return json_size([stack.environment, stack.inherited, None if template is None else template.document], maxsize)
 
 
 def keeps_objects(action: ActionRecord) -> bool:
-    """Whether what the action deletes is only forgotten: a stack is given away, or objects were never ours."""
+    """True if the action forgets objects instead of deleting them.
+
+    It abandons the stack, or undoes an adoption.
+    """
     return action.inputs.abandon or action.verb is Verb.ADOPT
 
 
 def nested_failure(name: str, reason: str) -> str:
-    """What a resource says of its nested stack's failure: the path to the root cause, as Heat's.
+    """Return the failure of a resource whose nested stack failed, as Heat does.
 
-    ``ValueError: resources.group.resources.0: no room`` for resource 0 of the nested stack of `group`.
+    It has the path to the root cause: ``ValueError: resources.group.resources.0: no room`` for resource 0 in the nested
+    stack of `group`.
     """
     found = _FAILED_RESOURCE.fullmatch(reason)
     if found is not None:

@@ -89,7 +89,10 @@ class ConvergeSteps:
         return outcome is Outcome.KEEP and row.status is Status.COMPLETE and is_free
 
     def begin(self, step: Step) -> StepExecution:
-        """Evaluate the values, decide, and begin what was decided; or delete what has to go first."""
+        """Evaluate the values, decide, and begin the step that was decided.
+
+        It may be the deletion of an object that must go first.
+        """
         if step.outcome is Outcome.DELETE:
             return self._operations.begin_delete(step)
         rows = self._rows.unit_of_work.named(step.name)
@@ -148,7 +151,10 @@ class ConvergeSteps:
                 raise AssertionError(f"converging never decides to {decision.outcome}")
 
     def _judge(self, name: str, rows: list[ResourceRecord]) -> Verdict:
-        """Evaluate a resource's values and decide about its rows (one at least). Raises DatabaseUnavailable."""
+        """Evaluate a resource's values and decide about its rows (one at least).
+
+        Raises DatabaseUnavailable.
+        """
         try:
             choice = choose_row(self._rows.definition, name, rows, self._values)
             return Verdict(choice.wanted, choice.decision)
@@ -203,7 +209,10 @@ class ConvergeSteps:
         return execution
 
     def replace(self, step: Step, row: ResourceRecord, wanted: Wanted, deletes_first: bool) -> StepExecution:
-        """Create a new object, or delete the old one first; the step then consists of the new one only."""
+        """Create a new object, or delete the old one first.
+
+        Then the step consists of the new object only.
+        """
         if not deletes_first:
             return self.create(step, self._rows.new(self._rows.definition.resources[row.name]), wanted)
         wait = self._operations.wait_at_hook(step, row, PRE_DELETE, replaced_by=wanted)

@@ -21,12 +21,12 @@ from heatlite.plugin.schema import Schema
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 1.0
+MAX_PAUSE = 1.0
 """Seconds between two calls of a check that does not return its own pause; each pause doubles."""
 
-LONGEST_OUTAGE = 300.0
+MAX_OUTAGE = 300.0
 """Seconds for which a resource waits for an unreachable service before it fails."""
-LONGEST_OUTAGE_PAUSE = 30.0
+MAX_OUTAGE_PAUSE = 30.0
 """Seconds between two attempts to reach the service, at most."""
 
 DIFFERS = "The object differs from what is stored: "
@@ -36,7 +36,7 @@ DRIFTED = ". Not as stored: "
 LEFT = "Left behind: "
 """Begins the list of objects that a deletion leaves."""
 
-LONGEST_FAILURE = 10_000
+MAX_FAILURE = 10_000
 """Characters that are kept of a type's error."""
 
 
@@ -93,8 +93,8 @@ def _waits_for_service(call: HandlerCall) -> bool:
     if call.phase is Phase.DONE:
         call.phase = Phase.CHECKING
     call.find_first = True
-    call.pause = min(LONGEST_OUTAGE_PAUSE, max(1.0, call.pause * 2))
-    return now - call.outage_since < LONGEST_OUTAGE
+    call.pause = min(MAX_OUTAGE_PAUSE, max(1.0, call.pause * 2))
+    return now - call.outage_since < MAX_OUTAGE
 
 
 def give_up(execution: StepExecution, why: str) -> None:
@@ -195,7 +195,7 @@ def _check(call: HandlerCall) -> None:
         return
     if answer:
         call.phase = Phase.DONE
-    call.pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, call.pause * 2))
+    call.pause = min(MAX_PAUSE, max(FIRST_PAUSE, call.pause * 2))
 
 
 def _call_check(call: HandlerCall) -> bool | float:
@@ -247,7 +247,7 @@ def failure_text(name: str, error: Exception) -> str:
         log.info("resource %s: what it failed with cannot say what it is", name, exc_info=True)
         said = "(an error without a text)"
     said = masked(said)
-    if len(said) > LONGEST_FAILURE:
-        said = f"{said[:LONGEST_FAILURE]} … ({len(said)} characters)"
+    if len(said) > MAX_FAILURE:
+        said = f"{said[:MAX_FAILURE]} … ({len(said)} characters)"
     text = f"{type(error).__name__}: resources.{name}: {said}"
     return text.encode(errors="replace").decode().replace("\0", "?")

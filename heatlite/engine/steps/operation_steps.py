@@ -1,4 +1,4 @@
-"""Begin the steps of operations on existing objects: delete, check, snapshot, suspend, resume, lock and unlock."""
+"""Begin steps on existing objects: delete, check, snapshot, suspend, resume, lock."""
 
 from dataclasses import replace
 from functools import partial
@@ -100,7 +100,10 @@ class OperationSteps:
         return nested is not None and is_marked(row, nested.stack.state_without_lock)
 
     def begin_snapshot(self, step: Step) -> StepExecution:
-        """Take a snapshot of the object, if its type can. A broken object cannot be restored, so it is refused."""
+        """Take a snapshot of the object, if its type can.
+
+        A broken object cannot be restored, so it is refused.
+        """
         row = self._rows.of(step)
         if row.verb is Verb.SNAPSHOT or row.status is Status.COMPLETE and row.verb is not Verb.DELETE:
             execution = self.begin(step, row, Verb.SNAPSHOT)

@@ -26,7 +26,7 @@ class RowWriter:
 
     def __init__(self, unit_of_work: UnitOfWork, resources: ResourceFactory, now: Callable[[], float]) -> None:
         self.chosen: dict[str, ResourceRecord] = {}
-        """To converge: the row of each name that is complete."""
+        """In a converge, the complete row of each name."""
         self.interrupted = {key for key, row in unit_of_work.rows.items() if row.status is Status.IN_PROGRESS}
         """The ids of rows that an earlier attempt has left in progress and this one has not taken up."""
         self.unit_of_work = unit_of_work
@@ -57,9 +57,9 @@ class RowWriter:
         )
 
     def users(self, row_id: str) -> list[Resource[Schema]]:
-        """Return the resources that use a row whose object is about to be deleted (from any thread).
+        """Return the resources that use a row whose object is deleted (from any thread).
 
-        Of a nested stack that uses it, all members: its row does not tell which of them do.
+        For a nested stack that uses it, return all members: its row does not tell which of them do.
         """
         found = []
         for row in list(self.unit_of_work.rows.values()):
@@ -77,7 +77,10 @@ class RowWriter:
     # -- new rows ----------------------------------------------------------------------------------
 
     def new(self, definition: ResourceDefinition, physical_name: str | None = None) -> ResourceRecord:
-        """Insert a row for an object that does not exist yet. Its physical name is final; None: a new one."""
+        """Insert a row for an object that does not exist yet.
+
+        Its physical name is final; None: a new one.
+        """
         identifier = new_id()
         row = ResourceRecord(
             id=identifier,
@@ -98,7 +101,10 @@ class RowWriter:
         return row
 
     def successor(self, row: ResourceRecord, keeps_name: bool) -> ResourceRecord:
-        """Insert a row for the replacement of a deleted object, with the same physical name if `keeps_name`."""
+        """Insert a row for the replacement of a deleted object.
+
+        It has the same physical name if `keeps_name`.
+        """
         return self.new(self.definition.resources[row.name], row.physical_name if keeps_name else None)
 
     # -- changes -----------------------------------------------------------------------------------

@@ -44,7 +44,10 @@ class Failure:
 
 @dataclass(slots=True, eq=False)
 class StepExecution:
-    """A step that has begun. An instance of this class itself has ended already; kinds in progress are below."""
+    """A step that has begun.
+
+    An instance of this class itself has ended already; kinds in progress are below.
+    """
 
     step: Step
     row: ResourceRecord
@@ -114,7 +117,7 @@ class HandlerCall(StepExecution):
 
     change: Change | None = None
     rebuild: bool = False
-    """Make the object anew in place."""
+    """Rebuild the object in place."""
     snapshot_name: str = ""
     """The name of the snapshot to take."""
     snapshot_first: bool = False
@@ -131,7 +134,10 @@ class HandlerCall(StepExecution):
 
     @property
     def is_delayed(self) -> bool:
-        """True if a later attempt has not called its handler yet; `retry.starts_at` is its time."""
+        """True if a later attempt has not called its handler yet.
+
+        It does at the time `retry.starts_at`.
+        """
         return self.retry.starts_at is not None and self.phase is Phase.READY
 
     @property

@@ -10,11 +10,14 @@ from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.step_execution import StepExecution
 
 MAX_FAILURE_TEXT = 64 * 1024
-"""Characters of failures that are kept for the next attempt: of thousands, the first ones."""
+"""Maximum characters of failures kept for the next attempt: of thousands, the first ones."""
 
 
 class Stop(Enum):
-    """The reason why no further step begins; the value stands in the reason of an aborted resource."""
+    """The reason why no further step begins.
+
+    The value is part of an aborted resource's reason.
+    """
 
     FAILURE = "another resource failed"
     TIMEOUT = "Timed out"
@@ -85,7 +88,7 @@ class Stopping:
         return Stop.DRAIN if self._drains else self.cause
 
     def record(self, suspended: float) -> StopRecord:
-        """Return the state of stopping as the next attempt needs it; empty while nothing stops.
+        """Return the state for the next attempt; empty while nothing stops.
 
         `suspended`: the seconds for which the action was suspended so far. They do not count.
         """

@@ -88,7 +88,7 @@ DeploymentSchema = TypeVar(
 )
 OUTPUTS = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
 """Outputs that every server sends."""
-MOST_TOLD = 1000
+MAX_REPORTED = 1000
 """Maximum characters of an output in the reason of a failure; the outputs have all of it."""
 
 
@@ -360,14 +360,14 @@ def answered(declared: Sequence[JsonMap], details: JsonMap) -> tuple[JsonMap, li
     problems = []
     code = details.get("deploy_status_code")
     if code not in (None, "", 0, "0"):
-        problems.append(f"deploy_status_code : The exit status was {code}"[:MOST_TOLD])
+        problems.append(f"deploy_status_code : The exit status was {code}"[:MAX_REPORTED])
     outputs: JsonMap = {name: details.get(name) for name in OUTPUTS}
     for one in declared:
         name = str(one["name"])
         if name in details:
             outputs[name] = details[name]
             if one.get("error_output"):
-                problems.append(f"{name} : {details[name]}"[:MOST_TOLD])
+                problems.append(f"{name} : {details[name]}"[:MAX_REPORTED])
     return outputs, problems
 
 

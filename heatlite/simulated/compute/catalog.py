@@ -21,7 +21,7 @@ FLAVORS: Final = {
 HOSTS: Final = tuple(f"fake-{number}" for number in range(1, 9))
 """Hosts of servers."""
 ZONE: Final = "nova"
-LARGEST: Final = 1_000_000
+MAX_SIZE: Final = 1_000_000
 """MiB of memory of a host."""
 LIMITS: Final = {
     "instances": 10_000, "cores": 100_000, "ram": 1_000_000_000, "key_pairs": 10_000, "server_groups": 10_000,

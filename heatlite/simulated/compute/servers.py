@@ -10,7 +10,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.simulated.collection import Collection
 from heatlite.simulated.compute import disks, interfaces
 from heatlite.simulated.compute.catalog import (
-    LARGEST,
+    MAX_SIZE,
     ZONE,
     embedded,
     flavor_of,
@@ -25,7 +25,7 @@ from heatlite.simulated.simulation import ADMIN, Verb, View
 
 CREATE: Final = "compute.create_server"
 NO_HOST: Final = "No valid host was found. "
-MOST_USER_DATA: Final = 65_535
+MAX_USER_DATA: Final = 65_535
 """Maximum length of encoded user data, in characters."""
 
 
@@ -56,7 +56,7 @@ def _made(view: View, thing: JsonMap) -> None:
     host = host_for(view, CREATE, thing)
     nics = interfaces.planned(view, CREATE, thing, networks)
     thing["_host"] = host
-    if host is None or cast(int, flavor["ram"]) > LARGEST:
+    if host is None or cast(int, flavor["ram"]) > MAX_SIZE:
         view.simulation.later(thing, {"status": "ERROR", TASK: None, "fault": {"code": 500, "message": NO_HOST}})
         return
     thing[TASK] = "spawning"
@@ -95,8 +95,8 @@ def _refuse_user_data(verb: str, given: Json) -> None:
         base64.b64decode(str(given), validate=True)
     except binascii.Error as error:
         raise CloudError(verb, "Userdata content cannot be decoded", 400) from error
-    if len(str(given)) > MOST_USER_DATA:
-        raise CloudError(verb, f"Invalid input for field/attribute user_data. It is longer than {MOST_USER_DATA}", 400)
+    if len(str(given)) > MAX_USER_DATA:
+        raise CloudError(verb, f"Invalid input for field/attribute user_data. It is longer than {MAX_USER_DATA}", 400)
 
 
 def _usable_image(view: View, key: Json) -> bool:
@@ -187,7 +187,7 @@ def _resize(view: View, key: Json, flavor_id: Json) -> Json:
     if flavor["name"] == before["original_name"]:
         raise CloudError(verb, "When resizing, instances must change flavor!", 400)
     refuse_too_many(view, verb, flavor, before)
-    if cast(int, flavor["ram"]) > LARGEST:
+    if cast(int, flavor["ram"]) > MAX_SIZE:
         raise CloudError(verb, NO_HOST, 400)
     becomes: JsonMap = {"status": "VERIFY_RESIZE", "flavor": embedded(flavor), "_before": before}
     start(view, thing, "resize_prep", becomes, "RESIZE")

@@ -14,14 +14,14 @@ from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, said
 from heatlite.template.loader import verify_json_value
 from heatlite.template.patterns import Program
 
-MOST_ITERATIONS: Final = 200
+MAX_ITERATIONS: Final = 200
 MEMORY_QUOTA: Final = 10_000
 """Bytes. Both limits are Heat's defaults."""
-MOST_CHARACTERS: Final = 10_000
+MAX_CHARACTERS: Final = 10_000
 """Maximum length of an expression."""
 
 WORK_OF_QUERY: Final = 200
-"""Minimum work of an evaluation, in things (`MOST_WORK`), and of parsing:"""
+"""Minimum work of an evaluation, in things (`MAX_WORK`), and of parsing:"""
 WORK_OF_PARSING: Final = 600
 _GROUP: Final = re.compile(r"\\([1-9][0-9]?)")
 """A group in a text that replaces matches."""
@@ -52,8 +52,8 @@ class Yaql(Function):
         """The expression parsed. Raises StackValidationFailed."""
         if not isinstance(expression, str):
             raise wrong(f'The "expression" argument to "{self.name}" must be a string')
-        if len(expression) > MOST_CHARACTERS:
-            raise wrong(f'The expression of "{self.name}" has more than {MOST_CHARACTERS} characters')
+        if len(expression) > MAX_CHARACTERS:
+            raise wrong(f'The expression of "{self.name}" has more than {MAX_CHARACTERS} characters')
         self.bindings.charge(WORK_OF_QUERY)
         with _metered(self.bindings.charge):
             return _parsed(expression)
@@ -105,7 +105,7 @@ def _language() -> Callable[[str], Query]:
         from yaql.language.factory import YaqlFactory
     except ImportError:
         raise wrong('The function "yaql" needs the library yaql: install heatlite with the extra "yaql"') from None
-    options = {"yaql.limitIterators": MOST_ITERATIONS, "yaql.memoryQuota": MEMORY_QUOTA}
+    options = {"yaql.limitIterators": MAX_ITERATIONS, "yaql.memoryQuota": MEMORY_QUOTA}
     engine = YaqlFactory().create(options=options)
     root = root_context()
 

@@ -21,19 +21,19 @@ STEP: Final = 4
 LUMP: Final = 1000
 """Unit of charging: each charge gives a template a little back (`WORK_EACH`)."""
 
-MOST_THINGS: Final = 200_000
+MAX_OBJECTS: Final = 200_000
 """The most `weight` of one value; a part that is there twice counts twice.
 C prints, compares and hashes all of it."""
 DEEPEST: Final = 200
 """Maximum depth of lists and maps, since C hashes them without a limit."""
-MOST_BITS: Final = 80_000
+MAX_BITS: Final = 80_000
 """Of a whole number: as many as the library's memory quota has."""
-MOST_MODULAR_BITS: Final = 2048
-MOST_DIGITS: Final = 1000
+MAX_MODULAR_BITS: Final = 2048
+MAX_DIGITS: Final = 1000
 """Maximum digits left of the point for `round`."""
-MOST_REPEATED: Final = 200
+MAX_REPEATED: Final = 200
 """Items of a list that `*` makes."""
-MOST_CHARACTERS: Final = 100_000
+MAX_CHARACTERS: Final = 100_000
 """Of a text that a function makes."""
 
 LOOKS: Final = frozenset(
@@ -138,7 +138,7 @@ class Meter:
                     total, depth = total + weight, max(depth, below + 1)
             if level + depth > DEEPEST:
                 raise StackValidationFailed(f"lists and maps lie in each other deeper than {DEEPEST}")
-            if total > MOST_THINGS:
+            if total > MAX_OBJECTS:
                 raise StackValidationFailed("the expression makes too much data")
             known = self._weighed[id(value)] = (value, total, depth)
         return known[1], known[2]
@@ -176,32 +176,32 @@ def counted(name: str, function: Callable[..., object], meter: Callable[[], Mete
 
 
 def _shift(value: object, bits: object) -> None:
-    if isinstance(value, int) and isinstance(bits, int) and value.bit_length() + bits > MOST_BITS:
+    if isinstance(value, int) and isinstance(bits, int) and value.bit_length() + bits > MAX_BITS:
         raise ValueError("the number is too large")
 
 
 def _times(left: object, right: object, *_engine: object) -> None:
     for many, times in ((left, right), (right, left)):
         if isinstance(times, int):
-            if isinstance(many, (tuple, list)) and len(many) * times > MOST_REPEATED:
-                raise ValueError(f"a list of more than {MOST_REPEATED} items")
-            if isinstance(many, str) and len(many) * times > MOST_CHARACTERS:
+            if isinstance(many, (tuple, list)) and len(many) * times > MAX_REPEATED:
+                raise ValueError(f"a list of more than {MAX_REPEATED} items")
+            if isinstance(many, str) and len(many) * times > MAX_CHARACTERS:
                 raise ValueError("the text is too long")
-            if isinstance(many, int) and many.bit_length() + times.bit_length() > MOST_BITS:
+            if isinstance(many, int) and many.bit_length() + times.bit_length() > MAX_BITS:
                 raise ValueError("the number is too large")
 
 
 def _pow(a: object, b: object, c: object = None) -> None:
     if not isinstance(a, int) or not isinstance(b, int):
         return
-    if c is None and max(a.bit_length(), 1) * b > MOST_BITS:
+    if c is None and max(a.bit_length(), 1) * b > MAX_BITS:
         raise ValueError("the power is too large")
-    if isinstance(c, (int, float)) and max(b.bit_length(), int(c).bit_length()) > MOST_MODULAR_BITS:
+    if isinstance(c, (int, float)) and max(b.bit_length(), int(c).bit_length()) > MAX_MODULAR_BITS:
         raise ValueError("the power is too large")
 
 
 def _round(_number: object, digits: object = 0) -> None:
-    if isinstance(digits, int) and digits < -MOST_DIGITS:
+    if isinstance(digits, int) and digits < -MAX_DIGITS:
         raise ValueError(f"there are no numbers with {-digits} digits")
 
 
@@ -215,17 +215,17 @@ def _replace(*given: object) -> None:
         if isinstance(one, Mapping) and texts:
             for old, new in one.items():
                 size *= 1 + len(str(new)) // max(1, len(str(old)))
-                if size > MOST_CHARACTERS:
+                if size > MAX_CHARACTERS:
                     raise ValueError("the text is too long")
 
 
 def _bound_replaced(text: str, old: str, new: str) -> None:
-    if len(text) + (text.count(old) if old else len(text) + 1) * len(new) > MOST_CHARACTERS:
+    if len(text) + (text.count(old) if old else len(text) + 1) * len(new) > MAX_CHARACTERS:
         raise ValueError("the text is too long")
 
 
 def _concat(*texts: object) -> None:
-    if sum(len(one) for one in texts if isinstance(one, str)) > MOST_CHARACTERS:
+    if sum(len(one) for one in texts if isinstance(one, str)) > MAX_CHARACTERS:
         raise ValueError("the text is too long")
 
 
@@ -259,10 +259,10 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
 Takes them in the order of its parameters."""
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
-MOST_SAID: Final = 500
+MAX_SHOWN: Final = 500
 
 
 def said(error: Exception) -> str:
     """Return an error text of the library, shortened and without addresses."""
     text = _ADDRESS.sub("", str(error))
-    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]} …"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} …"

@@ -122,7 +122,7 @@ def test_bad_hooks_and_restricted_actions() -> None:
         ("OS::File", "f.yaml"),
         ("OS::Round", "OS::About"),
         ("OS::Self", "OS::Self"),
-        ("OS::Gone", "OS::Gone"),
+        ("OS::MissingType", "OS::MissingType"),
         ("resources", "resources"),
     ],
 )
@@ -139,7 +139,7 @@ def test_mapping_of_types(type_name: str, mapped: str) -> None:
                 "OS::Round": "OS::About",
                 "OS::About": "OS::Round",
                 "OS::Self": "OS::Self",
-                "OS::Gone": None,
+                "OS::MissingType": None,
             }
         }
     )

@@ -146,7 +146,7 @@ def test_limits(container: Path, folders: Folders, monkeypatch: pytest.MonkeyPat
     assert too_large(folders).endswith('Container "c": its objects have more than 250 bytes.')
 
     (container / "c").unlink()
-    monkeypatch.setattr(file_containers, "MOST_OBJECTS", 3)
+    monkeypatch.setattr(file_containers, "MAX_OBJECTS", 3)
     (container / "folder").mkdir()
     assert len(folders.files("p", "c")) == 2
     (container / "folder" / "empty").mkdir()
@@ -154,12 +154,12 @@ def test_limits(container: Path, folders: Folders, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_deepest_folder(container: Path, folders: Folders) -> None:
-    deepest = container.joinpath(*["d"] * (file_containers.MOST_LEVELS - 1))
+    deepest = container.joinpath(*["d"] * (file_containers.MAX_LEVELS - 1))
     deepest.mkdir(parents=True)
     (deepest / "a").write_text("b")
     assert list(folders.files("p", "c").values()) == ["b"]
     (deepest / "d").mkdir()
-    assert f"its folders are deeper than {file_containers.MOST_LEVELS}" in too_large(folders)
+    assert f"its folders are deeper than {file_containers.MAX_LEVELS}" in too_large(folders)
 
 
 def test_nothing_stays_open(container: Path, folders: Folders) -> None:
