@@ -784,7 +784,7 @@ def test_a_signed_url_needs_no_token(town: Town) -> None:
     components = town.server.components
     stack = components.store.stacks.get(str(estate.ids["stack_id"]))
     assert stack is not None
-    handle = components.reading.resources_of(stack).make(components.reading.resource(stack, "h"))
+    handle = components.reader.resources_of(stack).make(components.reader.resource(stack, "h"))
     assert isinstance(handle, Signalled)
     for number, form in enumerate((NATIVE, "signal", "waitcondition")):
         url = handle.signed_url(form).partition("127.0.0.1:0")[2]

@@ -71,7 +71,7 @@ class Bench:
         stack = self.server.store.stacks.by_name("demo", "s")
         assert stack is not None
         (row,) = self.server.store.resources.by_name(stack.id, [name])
-        made = self.server.components.reading.resources_of(stack).make(row)
+        made = self.server.components.reader.resources_of(stack).make(row)
         assert isinstance(made, Signalled)
         return made
 
@@ -81,7 +81,7 @@ class Bench:
         assert root is not None
         for stack in (root, *store.stacks.descendants(root)):
             for row in store.resources.of(stack.id):
-                found += self.server.components.reading.resources_of(stack).make(row).secrets()
+                found += self.server.components.reader.resources_of(stack).make(row).secrets()
         return [str(secret) for secret in found if secret]
 
     def wait(self) -> None:

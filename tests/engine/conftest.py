@@ -253,7 +253,7 @@ class Engine:
         return self.row(stack, name).properties.get("value")
 
     def outputs(self, stack: StackRecord) -> dict[str, Json]:
-        found = self.components.reading.outputs(self.get(stack))
+        found = self.components.reader.outputs(self.get(stack))
         return {str(shown["output_key"]): shown["output_value"] for shown in found}
 
     def told(self, stack: StackRecord, since: int = 0) -> list[str]:

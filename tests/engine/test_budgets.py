@@ -267,7 +267,7 @@ def test_an_update_counts_what_stays(engine: Engine) -> None:
 def test_outputs_share_one_budget(engine: Engine) -> None:
     outputs = {f"o{number}": attr("v", "value") for number in range(20)}
     stack = engine.create(template(outputs=outputs, v=value("y" * UNIT)))
-    shown = engine.components.reading.outputs(stack)
+    shown = engine.components.reader.outputs(stack)
     told = [output["output_value"] is not None for output in shown]
     assert told == [True] * 7 + [False] * 13
     assert shown[7]["output_error"] == "The values come to more than 262144 characters of JSON."

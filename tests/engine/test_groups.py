@@ -329,7 +329,7 @@ def signal(
     engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None, of: str = "g"
 ) -> None:
     """Signal a resource, and wait for what comes of it."""
-    row = engine.components.reading.resource(stack, name)
+    row = engine.components.reader.resource(stack, name)
     engine.components.signals.signal(engine.who, engine.get(stack), row, details)
     engine.wait_for(lambda: not engine.store.actions.live([nested(engine, stack, of).id]))
 

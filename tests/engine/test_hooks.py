@@ -37,7 +37,7 @@ def _parked(engine: Engine, stack: StackRecord) -> bool:
 
 
 def clear(engine: Engine, stack: StackRecord, name: str, hook: str) -> None:
-    row = engine.components.reading.resource(stack, name)
+    row = engine.components.reader.resource(stack, name)
     engine.components.signals.signal(engine.who, engine.get(stack), row, {"unset_hook": hook})
 
 

@@ -664,7 +664,7 @@ class TestRefusals:
         stack = engine.lock(engine.create(template(a=thing(), outputs={"o": ref("a")})))
         assert engine.outputs(stack)["o"] == engine.row(stack, "a").physical_id
         engine.stacks.preview_update(engine.who, stack, Request(template=template()), existing=False)
-        assert engine.components.reading.attributes(engine.who, stack, engine.row(stack, "a"), ()) == {"output": "v"}
+        assert engine.components.reader.attributes(engine.who, stack, engine.row(stack, "a"), ()) == {"output": "v"}
 
 
 def test_unknown_stacks_are_not_found(engine: Engine) -> None:

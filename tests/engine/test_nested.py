@@ -127,7 +127,7 @@ def test_a_member_that_does_not_exist_is_an_error(engine: Engine) -> None:
     inner = template(outputs={"n": "zz"}, c=resource("pair.yaml"))
     outputs = {"o": attr("c", {"list_join": ["", ["resource.", attr("c", "value")]]})}  # type: ignore[dict-item]
     stack = engine.create(template(outputs=outputs, **inner["resources"]), files={"pair.yaml": PAIR})
-    (shown,) = engine.components.reading.outputs(stack)
+    (shown,) = engine.components.reader.outputs(stack)
     assert shown["output_error"] == "Member 'v' not found in group resource 'c'."
 
 
@@ -139,7 +139,7 @@ def test_an_output_that_fails_fails_where_it_is_used(engine: Engine) -> None:
     document = template(outputs={"o": attr("parent", "b"), "ref": ref("parent")}, parent=resource("i.yaml"))
     stack = engine.create(document, files={"i.yaml": FAULTY})
     why = "Error in parent output b: The Parameter (foo) was not provided."
-    failed, reference = engine.components.reading.outputs(stack)
+    failed, reference = engine.components.reader.outputs(stack)
     assert (failed["output_value"], failed["output_error"]) == (None, why)
     assert str(reference["output_value"]).endswith(str(engine.row(stack, "parent").physical_id))
 

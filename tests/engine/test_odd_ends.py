@@ -37,7 +37,7 @@ class TestATypeThatIsGone:
 
     def test_it_can_be_read(self, engine: Engine, stack: StackRecord) -> None:
         assert engine.outputs(stack) == {"o": None, "p": "v"}
-        found = engine.components.reading.attributes(MEMBER, stack, engine.row(stack, "a"), ("value",))
+        found = engine.components.reader.attributes(MEMBER, stack, engine.row(stack, "a"), ("value",))
         assert set(found.values()) == {None}
 
     def test_the_check_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
@@ -134,11 +134,11 @@ class TestOddAnswers:
     def test_an_attribute_that_fails_hides_nothing_else(self, engine: Engine) -> None:
         outputs = {"o": attr("a", "odd"), "p": attr("z", "output")}
         stack = engine.create(template(a=resource("Test::Odd", raise_in="attribute"), z=thing(), outputs=outputs))
-        shown = {output["output_key"]: output for output in engine.components.reading.outputs(stack)}
+        shown = {output["output_key"]: output for output in engine.components.reader.outputs(stack)}
         assert shown["o"]["output_value"] is None
         assert "attribute" in str(shown["o"]["output_error"])
         assert shown["p"]["output_value"] == "v"
-        assert engine.components.reading.attributes(MEMBER, stack, engine.row(stack, "a"), ())["odd"] is None
+        assert engine.components.reader.attributes(MEMBER, stack, engine.row(stack, "a"), ())["odd"] is None
 
     def test_a_check_asked_too_often_is_still_asked(self, engine: Engine) -> None:
         """Answers of False are spaced out up to a second, numbers are taken as they are, also 0 and below."""
@@ -240,7 +240,7 @@ class TestWorkOfFunctions:
         output: Json = {"value": {"list_join": [",", words]}}
         stack = engine.create({"heat_template_version": "2021-04-16", "outputs": {"o": output}})
         for _ in range(3100):
-            shown = engine.components.reading.outputs(stack)[0]
+            shown = engine.components.reader.outputs(stack)[0]
         assert "output_error" not in shown
 
     @pytest.mark.full

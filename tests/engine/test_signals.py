@@ -21,7 +21,7 @@ from .conftest import Engine, ref, resource, template, thing
 
 def signal(engine: Engine, stack: StackRecord, name: str, details: JsonMap | None = None) -> None:
     stack = engine.get(stack)
-    engine.components.signals.signal(engine.who, stack, engine.components.reading.resource(stack, name), details)
+    engine.components.signals.signal(engine.who, stack, engine.components.reader.resource(stack, name), details)
 
 
 def heard(engine: Engine, stack: StackRecord, name: str = "ear") -> list[Any]:

@@ -51,7 +51,7 @@ def cfn_waiting(handle: str = CFN_HANDLE, value: str = "v", **more: object) -> A
 
 def signal(engine: Engine, stack: StackRecord, details: JsonMap | None = None, name: str = "handle") -> None:
     stack = engine.get(stack)
-    engine.components.signals.signal(engine.who, stack, engine.components.reading.resource(stack, name), details)
+    engine.components.signals.signal(engine.who, stack, engine.components.reader.resource(stack, name), details)
 
 
 def cfn(status: str = "SUCCESS", identifier: str = "1", data: object = None, reason: str = "because") -> Any:
@@ -60,7 +60,7 @@ def cfn(status: str = "SUCCESS", identifier: str = "1", data: object = None, rea
 
 def metadata(engine: Engine, stack: StackRecord) -> JsonMap:
     stack = engine.get(stack)
-    return engine.components.reading.metadata(stack, engine.components.reading.resource(stack, "handle"))
+    return engine.components.reader.metadata(stack, engine.components.reader.resource(stack, "handle"))
 
 
 def waits(engine: Engine, stack: StackRecord, name: str = "wc", verb: str = "CREATE") -> None:
@@ -173,7 +173,7 @@ def test_the_handle_of_another_project_or_tree_is_none(engine: Engine) -> None:
         victim = engine.create(waiting(count=2), wait=False)
         waits(engine, victim)
         signal(engine, victim, {"id": "1", "data": "the victim's"})
-        known = engine.components.reading.resource(engine.get(victim), "handle").physical_id
+        known = engine.components.reader.resource(engine.get(victim), "handle").physical_id
         assert known is not None
         for number, who in enumerate((replace(engine.who, project="another"), engine.who)):
             made = template(outputs={"data": attr("wc", "data")}, wc=resource(CONDITION, handle=known, timeout=60))

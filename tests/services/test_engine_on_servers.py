@@ -199,7 +199,7 @@ def test_many_signals_at_once(calm: Embedded) -> None:
     stack = calm.stacks.create(CALLER, Request(name="signals", template=made))
 
     def signal(_: int) -> None:
-        calm.components.signals.signal(CALLER, stack, calm.components.reading.resource(stack, "handle"), None)
+        calm.components.signals.signal(CALLER, stack, calm.components.reader.resource(stack, "handle"), None)
 
     end = time.monotonic() + 120
     while [row.verb for row in calm.store.resources.by_name(stack.id, ["handle"])] != ["CREATE"]:

@@ -35,7 +35,7 @@ ALL = {
 
 
 def attributes(cloudy: Cloudy, stack: StackRecord, name: str, wanted: tuple[str, ...] = ()) -> JsonMap:
-    return cloudy.components.reading.attributes(Context("p"), cloudy.get(stack), cloudy.row(stack, name), wanted)
+    return cloudy.components.reader.attributes(Context("p"), cloudy.get(stack), cloudy.row(stack, name), wanted)
 
 
 def test_all_come_and_go(cloudy: Cloudy) -> None:

@@ -35,7 +35,7 @@ class TestInstance:
         assert (thing["name"], thing["metadata"], thing["key_name"]) == (
             cloudy.row(stack, "m").physical_name, {"a": "b"}, "k",
         )  # fmt: skip
-        reading, row = cloudy.components.reading, cloudy.row(stack, "m")
+        reading, row = cloudy.components.reader, cloudy.row(stack, "m")
         assert "/resources/m/node?" in str(reading.metadata(stack, row)["heatlite_agent"])
         assert "heatlite_agent" not in reading.metadata(stack, row, for_agent=False), "whoever may only read"
         (attached,) = cloudy.thing(stack, "disk")["attachments"]  # type: ignore[misc]

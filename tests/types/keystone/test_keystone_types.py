@@ -220,7 +220,7 @@ def test_what_is_gone_is_missed_and_deleted(cloudy: Cloudy, kind: str) -> None:
 def test_attributes(cloudy: Cloudy) -> None:
     user = keystone("User", name="ann", default_project=ref("p"))
     stack = cloudy.made({"p": keystone("Project", name="red"), "u": user})
-    read = cloudy.components.reading.attributes
+    read = cloudy.components.reader.attributes
     project, user = (read(Context("p"), cloudy.get(stack), cloudy.row(stack, name), ()) for name in "pu")
     assert {key: project[key] for key in project if key != "show"} == {
         "name": "red", "domain_id": "default", "parent_id": "default", "enabled": True, "is_domain": False,

@@ -381,7 +381,7 @@ BY_TYPE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.type.rpar
 
 
 def it(cloudy: Cloudy, stack: StackRecord) -> CloudResource[Any]:
-    found = cloudy.components.reading.resources_of(cloudy.get(stack)).make(cloudy.row(stack, "it"))
+    found = cloudy.components.reader.resources_of(cloudy.get(stack)).make(cloudy.row(stack, "it"))
     assert isinstance(found, CloudResource)
     return found
 

@@ -399,7 +399,7 @@ class TestUserData:
         told = json.loads(found["cfn-init-data"])
         assert told["deployments"] == []
         assert told["os-collect-config"]["collectors"] == ["cfn", "local"]
-        metadata = cloudy.components.reading.metadata(stack, cloudy.row(stack, "vm"))
+        metadata = cloudy.components.reader.metadata(stack, cloudy.row(stack, "vm"))
         assert told["heatlite_agent"] == metadata["heatlite_agent"]
 
     def test_a_config_with_parts(self, cloudy: Cloudy) -> None:

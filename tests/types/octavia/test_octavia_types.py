@@ -189,7 +189,7 @@ def test_one_in_error_is_found_by_a_check(cloudy: Cloudy) -> None:
 
 
 def attributes(cloudy: Cloudy, stack: StackRecord, name: str) -> JsonMap:
-    found = cloudy.components.reading.attributes(MEMBER, cloudy.get(stack), cloudy.row(stack, name), ())
+    found = cloudy.components.reader.attributes(MEMBER, cloudy.get(stack), cloudy.row(stack, name), ())
     return {key: value for key, value in found.items() if key != "show"}
 
 
