@@ -76,14 +76,6 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
-class StepKind(StrEnum):
-    """Kinds of repair."""
-
-    REBOOT = "reboot"
-    REBUILD = "rebuild"
-    REPLACE = "replace"
-
-
 class RepairResult(StrEnum):
     """Results of a repair."""
 

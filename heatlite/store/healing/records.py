@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, StepKind, Word
+from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
 from heatlite.core.json import JsonMap
+from heatlite.core.repairs import RepairStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class RepairRecord:
     scope: str
     member: str
     path: str
-    step: StepKind
+    step: RepairStep
     position: int
     """Position of the step in the ladder."""
     action_id: str

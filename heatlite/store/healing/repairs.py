@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import peewee
 
-from heatlite.core.healing import RepairResult, StepKind
+from heatlite.core.healing import RepairResult
 from heatlite.core.json import dump
+from heatlite.core.repairs import RepairStep
 from heatlite.store.database.database import Database, Row
 from heatlite.store.healing.incidents import digest
 from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, RepairRecord
@@ -161,7 +162,7 @@ class HealingSweeps:
 
 def _repair(row: Row) -> RepairRecord:
     values = dict(zip((column.name for column in _REPAIR), row, strict=True))
-    values["step"] = StepKind(values["step"])
+    values["step"] = RepairStep(values["step"])
     values["result"] = None if values["result"] is None else RepairResult(values["result"])
     values["is_failure"] = bool(values["is_failure"])
     return RepairRecord(**values)

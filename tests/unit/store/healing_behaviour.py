@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, StepKind, Word
+from heatlite.core.healing import Brake, ClosedAs, IncidentState, RepairResult, Word
+from heatlite.core.repairs import RepairStep
 from heatlite.store.errors import Duplicate
 from heatlite.store.healing.incidents import IncidentQuery
 from heatlite.store.healing.records import (
@@ -144,7 +145,7 @@ def test_sources_tokens_policies_scopes_and_repairs_are_read_as_they_were_writte
     token = HealthTokenRecord("t", "acme", "am", "d" * 64, None, "ann", 1.0)
     policy = HealingPolicyRecord("root", {"mode": "auto"}, 1, "ann", 1.0)
     scope = HealingScopeRecord("root", "type:OS::Nova::Server", 1.0, True, 2)
-    repair = RepairRecord("r", "i", "root", "web", "web/0", "web/0/s", StepKind.REPLACE, 0, "action", 1.0)
+    repair = RepairRecord("r", "i", "root", "web", "web/0", "web/0/s", RepairStep.REPLACE, 0, "action", 1.0)
     with store.transaction():
         store.health_sources.save(source)
         store.health_tokens.insert(token)

@@ -1,0 +1,277 @@
+"""State machine of an incident. Pure: an incident and an event in, the moved incident and its effects out.
+
+The loop asks `pending` for what has happened, in the order in which it counts, and `move` for what follows. `look` is
+the event of an incident that is due: its brakes are asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+
+from heatlite.core.healing import Brake, ClosedAs, IncidentState
+from heatlite.healing.brakes import Held, next_look, stops
+from heatlite.store.healing.records import HistoryLine, IncidentRecord
+
+OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
+MOST_HISTORY = 100
+"""Lines of history kept; later ones replace the oldest but the first."""
+
+BEFORE_REPAIR = frozenset({OBSERVED, CONFIRMED, MARKED, PROPOSED})
+
+
+class Event(StrEnum):
+    """Events of an incident."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+    EXPIRED = "expired"
+    RELEASED = "released"
+    """A stop brake was released."""
+    REPLACED = "replaced"
+    """Another operation has replaced or rebuilt the object."""
+    GONE = "gone"
+    """The slot is gone."""
+    CLEARED = "cleared"
+    """An operator has taken the mark back or closed the incident."""
+    BY_HAND = "by_hand"
+    """An operator heals it, or approves its plan."""
+    SUCCEEDED = "succeeded"
+    """Its repair succeeded."""
+    RECOVERED = "recovered"
+    """Its repair succeeded, and the alert has resolved."""
+    FAILED = "failed"
+    """Its repair failed or timed out."""
+    CANCELLED = "cancelled"
+    """A person has cancelled its repair."""
+    SETTLED = "settled"
+    """No report came while its repair settled."""
+    MARK_LOST = "mark_lost"
+    """Another operation than an update has changed the state of the marked row."""
+    PLAN_CHANGED = "plan_changed"
+    """The plan that it proposes is no longer what would be done."""
+
+
+class Effect(Enum):
+    """Writes that belong to a move, in its transaction."""
+
+    MARK = auto()
+    UNMARK = auto()
+    END_REPAIR = auto()
+    """Write the end of the repair."""
+    MUTE = auto()
+    """Mute the keys for this object until they have resolved once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The consequence of an event in a state."""
+
+    state: IncidentState
+    effects: frozenset[Effect] = frozenset()
+    closed_as: ClosedAs | None = None
+    needs_resolved: Brake | None = None
+    demands_evidence: bool = False
+    next_step: bool = False
+
+
+def _closed(closed_as: ClosedAs, *effects: Effect) -> Transition:
+    return Transition(CLOSED, frozenset(effects), closed_as)
+
+
+def _ends(state: IncidentState, closed_as: ClosedAs | None = None, **changes: object) -> Transition:
+    effects = frozenset({Effect.END_REPAIR})
+    return replace(Transition(state, effects, closed_as), **changes)  # type: ignore[arg-type]
+
+
+def _before_repair(transition: Transition, unmarks: bool) -> dict[IncidentState, Transition]:
+    marked = replace(transition, effects=transition.effects | {Effect.UNMARK}) if unmarks else transition
+    return {OBSERVED: transition, CONFIRMED: transition, MARKED: marked, PROPOSED: marked}
+
+
+TABLE: Mapping[Event, Mapping[IncidentState, Transition]] = {
+    Event.FIRING: {},
+    Event.RESOLVED: {
+        **_before_repair(_closed(ClosedAs.RESOLVED), unmarks=True),
+        SETTLING: _closed(ClosedAs.HEALED),
+    },
+    Event.EXPIRED: _before_repair(_closed(ClosedAs.EXPIRED), unmarks=True),
+    Event.RELEASED: {
+        OBSERVED: Transition(OBSERVED, demands_evidence=True),
+        CONFIRMED: Transition(OBSERVED, demands_evidence=True),
+        MARKED: Transition(MARKED, demands_evidence=True),
+        PROPOSED: Transition(MARKED, demands_evidence=True),
+    },
+    Event.REPLACED: {
+        **_before_repair(_closed(ClosedAs.REPLACED_BY_UPDATE), unmarks=False),
+        SETTLING: _closed(ClosedAs.REPLACED_BY_UPDATE),
+    },
+    Event.GONE: {
+        **_before_repair(_closed(ClosedAs.GONE), unmarks=False),
+        REPAIRING: _ends(CLOSED, ClosedAs.GONE),
+        SETTLING: _closed(ClosedAs.GONE),
+    },
+    Event.CLEARED: {
+        **_before_repair(_closed(ClosedAs.CLEARED, Effect.MUTE), unmarks=True),
+        SETTLING: _closed(ClosedAs.CLEARED, Effect.MUTE),
+    },
+    Event.BY_HAND: dict.fromkeys((*BEFORE_REPAIR, SETTLING), Transition(REPAIRING)),
+    Event.SUCCEEDED: {REPAIRING: _ends(SETTLING)},
+    Event.RECOVERED: {REPAIRING: _ends(CLOSED, ClosedAs.HEALED)},
+    Event.FAILED: {REPAIRING: _ends(MARKED, next_step=True)},
+    Event.CANCELLED: {REPAIRING: _ends(MARKED, needs_resolved=Brake.CANCELLED)},
+    Event.SETTLED: {SETTLING: _closed(ClosedAs.QUIET)},
+    Event.MARK_LOST: {
+        MARKED: Transition(MARKED, frozenset({Effect.MARK})),
+        PROPOSED: Transition(MARKED, frozenset({Effect.MARK})),
+    },
+    Event.PLAN_CHANGED: {PROPOSED: Transition(MARKED)},
+}
+"""The consequence of each event in each state. An event without one in a state changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An incident after an event, with the writes that belong to it."""
+
+    incident: IncidentRecord
+    effects: frozenset[Effect] = frozenset()
+
+
+def move(incident: IncidentRecord, event: Event, now: float, reason: str = "") -> Move | None:
+    """Return the incident after an event; None: nothing changes."""
+    transition = TABLE[event].get(incident.state)
+    if transition is None:
+        return None
+    effects = transition.effects
+    if not incident.is_marked:
+        effects -= {Effect.UNMARK}
+    after = replace(
+        incident,
+        needs_resolved=transition.needs_resolved or incident.needs_resolved,
+        step=incident.step + transition.next_step,
+        due=now,
+        reason=None,
+        also=(),
+    )
+    if Effect.MARK in effects:
+        after = replace(after, is_marked=True)
+    if transition.demands_evidence:
+        after = replace(after, evidence_after=now, evidence_since=None, reports=0)
+    if transition.state is not PROPOSED:
+        after = replace(after, plan_digest=None)
+    return Move(_in_state(after, transition, now, reason or event.value), effects)
+
+
+def _in_state(incident: IncidentRecord, transition: Transition, now: float, reason: str) -> IncidentRecord:
+    if transition.state is CLOSED:
+        incident = replace(incident, due=None, closed_at=now, closed_as=transition.closed_as)
+    elif transition.state is REPAIRING:
+        incident = replace(incident, attempt=incident.attempt + 1)
+    return moved(incident, transition.state, now, reason)
+
+
+def moved(incident: IncidentRecord, state: IncidentState, now: float, reason: str) -> IncidentRecord:
+    """Return the incident in a state, with a line of history if it is another one."""
+    if state is incident.state:
+        return incident
+    lines = (*incident.history, HistoryLine(now, incident.state.value, state.value, reason))
+    if len(lines) > MOST_HISTORY:
+        lines = (lines[0], *lines[len(lines) - MOST_HISTORY + 1 :])
+    return replace(incident, state=state, history=lines)
+
+
+class Wants(Enum):
+    """What an incident that is due waits for next."""
+
+    NOTHING = auto()
+    MARK = auto()
+    REPAIR = auto()
+    PROPOSAL = auto()
+
+
+def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
+    """Return what becomes of an incident before a repair that is due, and what it wants.
+
+    `held` are the brakes of its next move: of the mark for one that is not marked, else of the repair. A stop brake
+    that held it and is gone demands new evidence first.
+    """
+    brakes = [one.brake for one in held]
+    before = [brake for brake in (incident.reason, *incident.also) if brake is not None]
+    released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE}
+    if released:
+        return move(incident, Event.RELEASED, now, f"released: {', '.join(sorted(released))}"), Wants.NOTHING
+    if incident.state is CONFIRMED and incident.evidence_since is None:
+        return move(incident, Event.RELEASED, now, "new evidence is demanded"), Wants.NOTHING
+    if incident.state is OBSERVED:
+        return _look_observed(incident, held, now)
+    if incident.state is CONFIRMED:
+        return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.MARK)
+    if stops(brakes) and incident.state is PROPOSED:
+        back = moved(replace(incident, plan_digest=None), MARKED, now, f"held: {brakes[0]}")
+        return _hold(back, held, now), Wants.NOTHING
+    waits = {Brake.AWAITING_APPROVAL, Brake.SPREADS}
+    if brakes and waits.issuperset(brakes):
+        wants = Wants.NOTHING if incident.state is PROPOSED else Wants.PROPOSAL
+        return _hold(incident, held, now), wants
+    return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.REPAIR)
+
+
+def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
+    """Confirm the evidence, whatever else holds the mark, unless the tree does not take evidence."""
+    unconfirmed = {Brake.LOCKED, Brake.STACK_SUSPENDED, Brake.IN_GRACE, Brake.CONFIRMING}
+    waiting = [one for one in held if one.brake in unconfirmed]
+    if not waiting:
+        confirmed = replace(moved(incident, CONFIRMED, now, "confirmed"), due=now)
+        return Move(_with_brakes(confirmed, held)), Wants.NOTHING
+    return Move(replace(_with_brakes(incident, held), due=next_look(waiting, now))), Wants.NOTHING
+
+
+def _hold(incident: IncidentRecord, held: Sequence[Held], now: float) -> Move:
+    return Move(replace(_with_brakes(incident, held), due=next_look(held, now)))
+
+
+def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentRecord:
+    reason, *also = (one.brake for one in held) if held else (None,)
+    return replace(incident, reason=reason, also=tuple(brake for brake in also if brake is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What has become of the slot, the alerts and the repair of an incident."""
+
+    is_gone: bool = False
+    is_replaced: bool = False
+    """Another object fills the slot, or the object was made again."""
+    is_standing: bool = True
+    """An alert stands."""
+    lost_mark: bool = False
+    """The incident marked the row, and it is no longer CHECK_FAILED."""
+    repair: Event | None = None
+    """SUCCEEDED, FAILED or CANCELLED once the repair has ended."""
+    clock_stands: bool = False
+    """The tree is locked or suspended: nothing expires."""
+    is_busy: bool = False
+    """The tree is busy: the row is not written."""
+
+
+def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event | None:
+    """Return the event that counts most; None: nothing has happened to it but time."""
+    state = incident.state
+    if situation.is_gone:
+        return Event.GONE
+    if state is REPAIRING:
+        if situation.repair is Event.SUCCEEDED and not situation.is_standing:
+            return Event.RECOVERED
+        return situation.repair
+    if situation.is_replaced:
+        return Event.REPLACED
+    can_write = not situation.clock_stands and not situation.is_busy
+    if not situation.is_standing and (can_write or not incident.is_marked or state is SETTLING):
+        return Event.RESOLVED
+    if state is SETTLING:
+        over = incident.settles_until is not None and incident.settles_until <= now
+        return Event.SETTLED if over else None
+    expired = incident.ttl is not None and incident.last_report_at + incident.ttl < now
+    if expired and can_write:
+        return Event.EXPIRED
+    return Event.MARK_LOST if situation.lost_mark and can_write else None
