@@ -217,16 +217,20 @@ class MultipartMime(Config[MultipartMimeProps], type="OS::Heat::MultipartMime"):
     support_status = SupportStatus(version="2014.1")
 
     def content(self) -> SoftwareConfig:
-        parts = [one for part in self.props.parts for one in messages(part, self._text(part.config))]
+        parts = [one for part in self.props.parts for one in messages(part, text_of(self.facts, part.config))]
         text = MIMEMultipart(_subparts=parts).as_string()
         return SoftwareConfig(self.physical_name, self.props.group, text)
 
-    def _text(self, text_or_id: str) -> str:
-        try:
-            config = self.facts.services.software.config(self.facts.project, text_or_id).config
-        except NotFound:
-            return text_or_id
-        return config if isinstance(config, str) else dump(config)
+
+def text_of(facts: Facts, text_or_id: str) -> str:
+    """Return a text unchanged, and the content of a software config for its id."""
+    if len(text_or_id) != len(str(SPACE)):
+        return text_or_id
+    try:
+        config = facts.services.software.config(facts.project, text_or_id).config
+    except NotFound:
+        return text_or_id
+    return config if isinstance(config, str) else dump(config)
 
 
 def messages(part: Part, text: str) -> Sequence[Message]:

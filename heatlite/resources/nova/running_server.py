@@ -1,0 +1,182 @@
+"""A server that exists: its state, its attributes, and the requests that change no property."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, cast
+
+from heatlite.clients.cloud import CloudError, CloudNotFound
+from heatlite.core.json import Json, JsonMap
+from heatlite.plugin import CloudResource
+from heatlite.plugin.signing import Node
+from heatlite.resources.nova import addresses
+from heatlite.resources.nova.addresses import Addresses
+from heatlite.resources.nova.changes import TASK, flavor_name
+from heatlite.resources.nova.networks import Ports
+from heatlite.resources.nova.server_properties import ServerProps, texts
+from heatlite.resources.software.targets import collect_config, target_metadata
+
+CONSOLES: Final = ("novnc", "xvpvnc", "spice-html5", "rdp-html5", "serial", "webmks")
+GONE: Final = frozenset({"DELETED", "SOFT_DELETED"})
+
+
+class RunningServer(CloudResource[ServerProps], Node[ServerProps], kind="compute.server"):
+    """Base of the servers. `data` holds the state before a lock in `was_locked`."""
+
+    ready = frozenset({"ACTIVE"})
+    broken = frozenset({"ERROR"}) | GONE
+    unwell = frozenset({"SHUTOFF", "PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED", "RESCUE"})
+    shown = {
+        "name": (str, "Its name."),
+        "accessIPv4": (str, "The IPv4 address for access to it, if one has been set."),
+        "accessIPv6": (str, "The IPv6 address for access to it, if one has been set."),
+        "tags": (list, "Its tags."),
+    }
+
+    @property
+    def _ports(self) -> Ports:
+        return Ports(self)
+
+    # -- check, suspend, resume ----------------------------------------------------------------------
+
+    def handle_suspend(self) -> Json:
+        if self.status_of(self.fetch()) != "SUSPENDED":
+            self.service("suspend_server", self.physical_id)
+        return None
+
+    def check_suspend_complete(self, token: Json) -> bool | float:
+        return self._has_become("SUSPENDED")
+
+    def handle_resume(self) -> Json:
+        if self.status_of(self.fetch()) != "ACTIVE":
+            self.service("resume_server", self.physical_id)
+        return None
+
+    def check_resume_complete(self, token: Json) -> bool | float:
+        return self._has_become("ACTIVE")
+
+    def _has_become(self, status: str) -> bool:
+        thing = self.fetch()
+        if self.status_of(thing) in self.broken:
+            raise CloudError("compute.get_server", f"its status is {self.why(thing, 'work')}")
+        return self.status_of(thing) == status and thing.get(TASK) is None
+
+    # -- locks ---------------------------------------------------------------------------------------
+
+    def handle_lock(self) -> Json:
+        if "was_locked" not in self.data:
+            self.data["was_locked"] = bool(self.fetch().get("locked"))
+        return None
+
+    def check_lock_complete(self, token: Json) -> bool | float:
+        if not self.data.get("was_locked"):
+            reason = f"The stack {self.facts.stack_name} is locked"[:255]
+            self.service("lock_server", self.physical_id, locked_reason=reason)
+        return True
+
+    def handle_unlock(self) -> Json:
+        if self.data.get("was_locked") is False:
+            with suppress(CloudNotFound):
+                self.service("unlock_server", self.physical_id)
+        return None
+
+    def check_unlock_complete(self, token: Json) -> bool | float:
+        self.data.pop("was_locked", None)
+        return True
+
+    # -- attributes and live state -------------------------------------------------------------------
+
+    def live_metadata(self) -> JsonMap:
+        return {**target_metadata(self), **self.agent_metadata()}
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        try:
+            thing = self.fetch()
+        except CloudNotFound:
+            return None
+        given = self.facts.properties
+        live: JsonMap = {}
+        for name in ("name", "tags", "key_name"):
+            if given.get(name) is not None and thing.get(name) is not None:
+                live[name] = thing[name]
+        if "tags" in live and sorted(cast(list[str], live["tags"])) == sorted(self.props.tags or ()):
+            live["tags"] = given["tags"]  # the service does not keep their order
+        if given.get("metadata") is not None:
+            known = cast(JsonMap, thing.get("metadata") or {})
+            live["metadata"] = given["metadata"] if known == texts(self.props.metadata) else known
+        flavor = flavor_name(thing)
+        wanted = self.map(self.service("get_flavor", self.props.flavor))["name"]
+        live["flavor"] = given["flavor"] if flavor == wanted else flavor
+        image = cast(JsonMap, thing.get("image") or {}).get("id")
+        if given.get("image") is not None and image is not None:
+            live["image"] = given["image"] if image == self.props.image else image
+        return live
+
+    def why(self, thing: JsonMap, what: str) -> str:
+        """Return the service's error message with the id of the request concerned."""
+        fault = thing.get("fault")
+        said = str(fault.get("message")).strip() if isinstance(fault, dict) else "the service gives no reason"
+        request = self._request()
+        return f"{self.status_of(thing)}: {said}" + (f" (request {request})" if request else "")
+
+    def _request(self) -> Json:
+        """Return the id of the latest request on the server, if the service tells."""
+        try:
+            actions = cast(list[JsonMap], self.service("server_actions", self.physical_id))
+        except CloudError:
+            return None  # the caller already reports a failure
+        newest = sorted(actions, key=lambda action: str(action.get("start_time")))
+        return newest[-1].get("request_id") if newest else None
+
+    def attr_addresses(self) -> dict[str, Json]:
+        """Its addresses by network name and by network id, each with its port, network and subnets."""
+        return addresses.with_ports(self._addresses(), self._interfaces(), self.cloud)
+
+    def attr_networks(self) -> dict[str, Json]:
+        """Its addresses as lists of texts, by network name and by network id."""
+        return addresses.as_texts(self._addresses(), self._interfaces())
+
+    def _addresses(self) -> Addresses:
+        return cast(Addresses, self.seen.get("addresses") or {})
+
+    def _interfaces(self) -> list[JsonMap]:
+        try:
+            return self._ports.interfaces() if self.physical_id is not None else []
+        except CloudNotFound:
+            return []
+
+    def attr_first_address(self) -> Json:
+        """Its first address.
+
+        Prefer networks, which also tells the network of each address.
+        """
+        return next((one["addr"] for listed in self._addresses().values() for one in listed), "")
+
+    def attr_instance_name(self) -> str | None:
+        """Its name on its host, shown to administrators only."""
+        return cast(str | None, self.seen.get("OS-EXT-SRV-ATTR:instance_name"))
+
+    def attr_console_urls(self) -> dict[str, Json]:
+        """The URLs of its consoles by type.
+
+        Only the types that the template names are requested.
+        """
+        return {kind: self._console(kind) for kind in CONSOLES}
+
+    def attribute_at(self, name: str, path: Sequence[object]) -> Json:
+        if name == "console_urls" and path:
+            return self._console(str(path[0])) if path[0] in CONSOLES and len(path) == 1 else None
+        return super().attribute_at(name, path)
+
+    def _console(self, kind: str) -> str:
+        try:
+            return str(self.map(self.service("create_console", self.physical_id, kind))["url"])
+        except CloudError as error:
+            return f"The console cannot be had: {error.reason}"
+
+    def shown_attributes(self) -> Sequence[str]:
+        """Leave the consoles out: their URLs grant access."""
+        return [name for name in super().shown_attributes() if name != "console_urls"]
+
+    def attr_os_collect_config(self) -> dict[str, Json]:
+        """The configuration of the agent os-collect-config, with credentials if there is a stack domain."""
+        return collect_config(self) if self.props.user_data_format == "SOFTWARE_CONFIG" else {}

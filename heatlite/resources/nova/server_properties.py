@@ -1,0 +1,79 @@
+"""The properties of a server."""
+
+from collections.abc import Mapping
+
+from heatlite.core.json import Json, JsonMap, dump
+from heatlite.plugin import prop
+from heatlite.resources.nova import disks, networks
+from heatlite.resources.nova.disks import Disk, DiskV2
+from heatlite.resources.nova.networks import Nic
+from heatlite.resources.software.targets import TargetProps
+
+
+class ServerProps(TargetProps):
+    name: str | None = prop(update=True, api="", doc="Its name.")
+    image: str | None = prop(
+        update=True,
+        find="glance.image",
+        api="",
+        doc="The image that it boots, by name or id; default: it boots from a volume.",
+    )
+    image_update_policy: str = prop(
+        "REBUILD",
+        update=True,
+        one_of=("REBUILD", "REPLACE", "REBUILD_PRESERVE_EPHEMERAL"),
+        api="",
+        doc="The effect of another image: rebuild or replace the server.",
+    )
+    flavor: str = prop(update=True, find="nova.flavor", api="", doc="The flavor, by name or id.")
+    flavor_update_policy: str = prop(
+        "RESIZE",
+        update=True,
+        one_of=("RESIZE", "REPLACE"),
+        api="",
+        doc="The effect of another flavor: resize or replace the server.",
+    )
+    key_name: str | None = prop(find="nova.keypair", doc="The key pair for logins.")
+    admin_pass: str | None = prop(update=True, api="adminPass", secret=True, doc="The administrator's password.")
+    admin_user: str | None = prop(hidden=True, api="", doc="The user created at its first boot.")
+    availability_zone: str | None = prop(doc="Its availability zone.")
+    security_groups: list[Json] = prop([], api="", doc="The security groups of its ports, by names or ids.")
+    networks: list[Nic] | None = prop(update=True, api="", doc="Its networks; default: the only network.")
+    block_device_mapping: list[Disk] | None = prop(api="", doc="Its volumes.")
+    block_device_mapping_v2: list[DiskV2] | None = prop(api="", doc="Its disks.")
+    config_drive: bool | None = prop(doc="True if it gets its user data and metadata on a config drive.")
+    diskConfig: str | None = prop(  # noqa: N815 - Heat's name
+        one_of=("AUTO", "MANUAL"), api="OS-DCF:diskConfig", doc="The partitioning of its disk."
+    )
+    metadata: dict[str, Json] = prop({}, update=True, api="", doc="Its metadata in the compute service.")
+    tags: list[str] | None = prop(update=True, doc="Its tags.")
+    scheduler_hints: dict[str, Json] | None = prop(api="", doc="Hints for the scheduler.")
+    reservation_id: str | None = prop(api="", doc="Its reservation: a hint for the scheduler.")
+    personality: dict[str, Json] = prop({}, api="", doc="Files for its first boot, by path.")
+    user_data: str = prop(
+        "", update=True, api="", doc="Instructions for its first boot: a text, or the id of a software config."
+    )
+    user_data_format: str = prop(
+        "HEAT_CFNTOOLS",
+        one_of=("HEAT_CFNTOOLS", "RAW", "SOFTWARE_CONFIG"),
+        api="",
+        doc="The format of user_data: unchanged, or with files for heat-cfntools or the deployment agent.",
+    )
+    user_data_update_policy: str = prop(
+        "REPLACE",
+        update=True,
+        one_of=("REPLACE", "IGNORE", "REBUILD"),
+        api="",
+        doc="The effect of another user_data: replace, ignore or rebuild.",
+    )
+
+    def fault(self) -> str | None:
+        text = super().fault() or disks.fault(
+            self.image, self.block_device_mapping or (), self.block_device_mapping_v2 or ()
+        )
+        return text or networks.fault(self.networks or ())
+
+
+def texts(metadata: Mapping[str, Json]) -> JsonMap:
+    """Return metadata as the service stores it: text unchanged, other values as JSON."""
+    return {name: value if isinstance(value, str) else dump(value) for name, value in metadata.items()}
