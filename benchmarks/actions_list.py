@@ -18,7 +18,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
 from heatlite.store.database.database import Database, Dialect
 from heatlite.store.store import Store
-from heatlite.store.tables import Action
+from heatlite.store.tables.actions import Action
 
 ROWS = 1_000_000
 STACKS = 20_000

@@ -15,7 +15,7 @@ import peewee
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import ContentField, EncryptedField
+from heatlite.store.tables.fields import ContentField, EncryptedField
 
 
 class Table:

@@ -11,7 +11,7 @@ from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, DependencyRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Dependency
+from heatlite.store.tables.actions import Dependency
 
 _OPEN_DEPENDENTS = (
     "SELECT dependent, needs FROM dependency JOIN action ON action.id = dependent"

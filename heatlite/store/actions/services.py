@@ -2,7 +2,7 @@
 
 from heatlite.store.database.database import Database
 from heatlite.store.records import ServiceRecord
-from heatlite.store.tables import Service
+from heatlite.store.tables.actions import Service
 
 
 class Services:

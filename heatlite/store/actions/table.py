@@ -23,7 +23,7 @@ from heatlite.store.batch import Table
 from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Action, Transition
+from heatlite.store.tables.actions import Action, Transition
 
 COLUMNS = (
     "id", "stack_id", "root_id", "project", "verb", "status", "requested_by", "created_at", "cause", "inputs",

@@ -13,7 +13,9 @@ from heatlite.store.database.database import Dialect
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import MODELS, ContentField, EncryptedField, Event, MaskedField, Stack, Template
+from heatlite.store.tables import MODELS
+from heatlite.store.tables.fields import ContentField, EncryptedField, MaskedField
+from heatlite.store.tables.stacks import Event, Stack, Template
 
 PAGE = 200
 """Rows per read, and on SQLite per transaction."""

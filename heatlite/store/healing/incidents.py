@@ -13,7 +13,7 @@ from heatlite.store.database.sql import chunks, marks
 from heatlite.store.healing.observations import open_key
 from heatlite.store.healing.records import HistoryLine, IncidentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Incident
+from heatlite.store.tables.healing import Incident
 
 _NAMES = tuple(field.name for field in fields(IncidentRecord) if field.name != "id")
 _COLUMNS = (*_NAMES, "open_key", "object_digest")

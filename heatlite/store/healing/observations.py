@@ -10,7 +10,7 @@ from heatlite.store.database.database import Row, Value
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.healing.records import ObservationRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Observation
+from heatlite.store.tables.healing import Observation
 
 _MUTABLE = (
     "last_seen", "reports", "word", "open_key", "incident_id", "root_id", "path", "muted_for", "summary", "ended_at",

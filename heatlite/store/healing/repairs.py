@@ -11,7 +11,7 @@ from heatlite.core.repairs import RepairStep
 from heatlite.store.database.database import Database, Row
 from heatlite.store.healing.incidents import digest
 from heatlite.store.healing.records import HealingPolicyRecord, HealingScopeRecord, RepairRecord
-from heatlite.store.tables import HealingPolicy, HealingScope, HealingSweep, Repair
+from heatlite.store.tables.healing import HealingPolicy, HealingScope, HealingSweep, Repair
 
 _REPAIR = (
     Repair.id,

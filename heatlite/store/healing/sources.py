@@ -8,7 +8,7 @@ import peewee
 from heatlite.core.json import dump
 from heatlite.store.database.database import Database, Row
 from heatlite.store.healing.records import HealthSourceRecord, HealthTokenRecord
-from heatlite.store.tables import HealthSource, HealthToken
+from heatlite.store.tables.healing import HealthSource, HealthToken
 
 _SOURCE = (
     HealthSource.project,

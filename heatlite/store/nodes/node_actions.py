@@ -11,7 +11,7 @@ from heatlite.store.database.database import Dialect, Row, Value
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.nodes.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import NodeAction, NodeTransition
+from heatlite.store.tables.nodes import NodeAction, NodeTransition
 
 _MUTABLE = (
     "kind", "args", "digest", "state", "requester", "requested_by", "updated_at", "scheduled_at", "started_at",

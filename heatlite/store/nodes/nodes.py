@@ -14,7 +14,8 @@ from heatlite.store.database.sql import chunks, marks
 from heatlite.store.errors import Fenced
 from heatlite.store.nodes.records import NodeRecord, OrchestrationRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Node, Orchestration, Resource
+from heatlite.store.tables.nodes import Node, Orchestration
+from heatlite.store.tables.stacks import Resource
 
 _MUTABLE = (
     "stack_id", "root_id", "project", "name", "url", "secret", "instance", "revision", "agent", "kinds", "deployments",

@@ -7,7 +7,7 @@ from heatlite.core.json import dump
 from heatlite.store.database.database import Row
 from heatlite.store.nodes.records import NodePlaybookRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import NodePlaybook
+from heatlite.store.tables.nodes import NodePlaybook
 
 _COLUMNS = (
     NodePlaybook.project,

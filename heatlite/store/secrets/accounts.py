@@ -10,7 +10,7 @@ import peewee
 from heatlite.core.errors import NotSupported
 from heatlite.store.records import AccountRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Account, AccountProject
+from heatlite.store.tables.access import Account, AccountProject
 
 _COLUMNS = (
     Account.stack_id, Account.root_id, Account.resource_name, Account.physical_name, Account.password, Account.user_id,

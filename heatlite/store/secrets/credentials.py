@@ -8,7 +8,8 @@ import json
 from heatlite.core.errors import NotSupported
 from heatlite.core.json import JsonMap, dump
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Credential, Stack
+from heatlite.store.tables.access import Credential
+from heatlite.store.tables.stacks import Stack
 
 
 class Credentials:

@@ -13,7 +13,8 @@ from heatlite.store.database.database import Database, Row
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
-from heatlite.store.tables import MODELS, ContentField, EncryptedField
+from heatlite.store.tables import MODELS
+from heatlite.store.tables.fields import ContentField, EncryptedField
 
 EMPTY = frozenset({"{}", "[]", "null", '""'})
 """Texts that are stored as they are."""

@@ -15,7 +15,7 @@ from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks
 from heatlite.store.records import EventRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Event
+from heatlite.store.tables.stacks import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import peewee
 
 from heatlite.core.json import Json, dump
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Mail as Row
+from heatlite.store.tables.stacks import Mail as Row
 
 
 class Messages:

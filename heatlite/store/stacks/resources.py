@@ -11,7 +11,7 @@ from heatlite.store.database.database import Row, Value
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import HealthRecord, PreviousState, ProtectionRecord, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Resource, Stack
+from heatlite.store.tables.stacks import Resource, Stack
 
 _MUTABLE = (
     "type",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heatlite.store.database.database import Database
-from heatlite.store.tables import StackSize
+from heatlite.store.tables.stacks import StackSize
 
 _ROWS = 200
 """Rows in one INSERT: SQLite before 3.32 takes 999 parameters."""

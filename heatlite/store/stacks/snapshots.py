@@ -9,7 +9,7 @@ from heatlite.store.batch import Table
 from heatlite.store.database.database import Row, Value
 from heatlite.store.records import SnapshotRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Snapshot
+from heatlite.store.tables.stacks import Snapshot
 
 _MUTABLE = ("verb", "status", "status_reason", "data")
 

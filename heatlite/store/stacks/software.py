@@ -12,8 +12,8 @@ from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import SoftwareConfig as Config
-from heatlite.store.tables import SoftwareDeployment as Deployment
+from heatlite.store.tables.stacks import SoftwareConfig as Config
+from heatlite.store.tables.stacks import SoftwareDeployment as Deployment
 
 _CONFIG = (Config.id, Config.project, Config.name, Config.group, Config.content, Config.created_at)
 _CONTENT = 4

@@ -9,7 +9,8 @@ import peewee
 
 from heatlite.core.status import Verb
 from heatlite.store.database.database import Dialect
-from heatlite.store.tables import AccountProject, Stack
+from heatlite.store.tables.access import AccountProject
+from heatlite.store.tables.stacks import Stack
 
 
 @dataclass(frozen=True, slots=True)

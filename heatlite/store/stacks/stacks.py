@@ -20,21 +20,10 @@ from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.resources import protection_read, protection_written
 from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project, list_conditions
 from heatlite.store.stacks.webhooks import Webhooks
-from heatlite.store.tables import (
-    Action,
-    Credential,
-    Dependency,
-    Node,
-    NodeAction,
-    NodeTransition,
-    Resource,
-    Sink,
-    Snapshot,
-    Stack,
-    StackSize,
-    Suppressed,
-    Transition,
-)
+from heatlite.store.tables.access import Credential
+from heatlite.store.tables.actions import Action, Dependency, Transition
+from heatlite.store.tables.nodes import Node, NodeAction, NodeTransition
+from heatlite.store.tables.stacks import Resource, Sink, Snapshot, Stack, StackSize, Suppressed
 
 _MUTABLE = (
     "name",

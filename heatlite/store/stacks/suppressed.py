@@ -10,7 +10,7 @@ from heatlite.core.json import canonical, dump
 from heatlite.store.database.database import Row
 from heatlite.store.records import DroppedRecord, SuppressedRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Suppressed, SuppressedDropped
+from heatlite.store.tables.stacks import Suppressed, SuppressedDropped
 
 _SEALED = (8, 9)
 MAX_KEPT = 1000

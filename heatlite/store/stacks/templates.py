@@ -12,7 +12,7 @@ from heatlite.store.database.sql import marks
 from heatlite.store.records import TemplateRecord
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import Stack, Template
+from heatlite.store.tables.stacks import Stack, Template
 
 TEMPLATE_GRACE = 3600.0
 """Seconds before an unreferenced template is deleted: a reader may still have a stack's old row."""

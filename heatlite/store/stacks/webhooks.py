@@ -12,7 +12,7 @@ from heatlite.core.json import Json, canonical
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import marks
 from heatlite.store.records import WebhookRecord
-from heatlite.store.tables import Event, Sink, Stack
+from heatlite.store.tables.stacks import Event, Sink, Stack
 
 MAX_DUE = 100
 """Webhooks in one result of `due`."""

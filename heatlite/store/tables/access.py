@@ -1,0 +1,44 @@
+"""Models of accounts and credentials."""
+
+import peewee
+
+from heatlite.store.tables.fields import EncryptedField
+
+
+class Credential(peewee.Model):
+    stack_id = peewee.CharField(max_length=36, primary_key=True)
+    """The root of the tree."""
+    content = EncryptedField()
+
+    class Meta:
+        table_name = "credential"
+
+
+class Account(peewee.Model):
+    """An account with which the agent of a resource calls the API."""
+
+    id = peewee.BigAutoField()
+    stack_id = peewee.CharField(max_length=36)
+    root_id = peewee.CharField(max_length=36, index=True)
+    resource_name = peewee.CharField()
+    physical_name = peewee.CharField()
+    """Physical name of the resource, and name of the user."""
+    password = EncryptedField()
+    user_id = peewee.CharField(max_length=64, null=True, unique=True)
+    """NULL until the creation of the user is confirmed; the same holds for the project."""
+    project_id = peewee.CharField(max_length=64, null=True)
+
+    class Meta:
+        table_name = "account"
+        indexes = ((("stack_id", "physical_name"), True),)
+
+
+class AccountProject(peewee.Model):
+    """The Keystone project of the accounts of a tree."""
+
+    root_id = peewee.CharField(max_length=36, primary_key=True)
+    """The root, and name of the project."""
+    project_id = peewee.CharField(max_length=64, null=True)
+
+    class Meta:
+        table_name = "account_project"
