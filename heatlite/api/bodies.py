@@ -110,7 +110,7 @@ def _items(**more: Json) -> JsonMap:
     kinds: JsonMap = {"enum": ["String", "Number", "CommaDelimitedList", "Json", "Boolean", None]}
     known: JsonMap = {"name": {"type": "string"}, "description": _TEXT, "type": kinds, **more}
     item: JsonMap = {"type": "object", "properties": known, "required": ["name"], "additionalProperties": False}
-    return {"type": "array", "items": item}
+    return {"type": ["array", "null"], "items": item}
 
 
 SOFTWARE_CONFIG = Draft202012Validator(
@@ -123,7 +123,6 @@ SOFTWARE_CONFIG = Draft202012Validator(
             "outputs": _items(error_output=_FLAG),
             "options": _MAP,
         },
-        "required": ["inputs", "outputs"],
     }
 )
 _CHANGES: JsonMap = {
@@ -499,8 +498,8 @@ def software_config(req: Request) -> SoftwareConfig:
         name=_as_text(body.get("name")) or "",
         group=_as_text(body.get("group")) or UNGROUPED,
         config=body.get("config"),
-        inputs=_as_items(body["inputs"], "replace_on_change"),
-        outputs=_as_items(body["outputs"], "error_output"),
+        inputs=_as_items(body.get("inputs"), "replace_on_change"),
+        outputs=_as_items(body.get("outputs"), "error_output"),
         options=_as_map(body.get("options")),
     )
 
