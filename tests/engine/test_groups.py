@@ -361,6 +361,26 @@ def test_signals_resize_a_group(engine: Engine) -> None:
     assert engine.outputs(stack) == {"size": 2}
 
 
+def test_metadata_follows_what_a_signal_changes(engine: Engine) -> None:
+    sizes = {"n": attr("g", "current_size"), "all": attr("g", "outputs_list", "output")}
+    document = template(
+        g=scaling(thing("v"), desired_capacity=1), p=policy(1), b=resource("OS::Heat::None", keys={"metadata": sizes})
+    )
+    stack = engine.create(document)
+
+    def told() -> Any:
+        return engine.components.reading.metadata(engine.get(stack), engine.row(stack, "b"))
+
+    assert told() == {"n": 1, "all": ["v"]}
+    signal(engine, stack, "p")
+    assert told() == {"n": 2, "all": ["v", "v"]}
+    broken = resource("OS::Heat::TestResource", value="v", fail=True)
+    other = resource("OS::Heat::None", keys={"metadata": {"other": attr("g", "current_size")}}, depends_on="t")
+    stack = engine.put(stack, {**document, "resources": {**document["resources"], "t": broken, "b": other}})
+    assert outcome(stack) == "UPDATE_FAILED"
+    assert told() == {"n": 1, "all": ["v"]}, "the update has not reached it"
+
+
 def test_a_signal_in_the_cooldown_is_swallowed(engine: Engine) -> None:
     stack = engine.create(template(g=scaling(thing("v"), low=1, cooldown=60), up=policy(1), fast=policy(1, 5)))
     with engine.clock.held():

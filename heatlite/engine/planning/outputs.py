@@ -3,6 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TypeAlias, cast
 
@@ -10,6 +11,7 @@ from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
+from heatlite.core.status import Status
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.resource_factory import READABLE, EngineServices, ResourceFactory, Values, bounded
 from heatlite.engine.state.type_calls import type_code
@@ -154,6 +156,7 @@ class StackReader:
         """Return a resource's current metadata. Only its agent gets the credentials in it."""
         if row.verb not in READABLE:
             return row.metadata
+        row = replace(row, metadata=self._metadata_now(stack, row))
         resource = self.resources_of(stack).make(row)
         with type_code():
             told = resource.live_metadata()
@@ -161,6 +164,27 @@ class StackReader:
             told = {key: value for key, value in told.items() if key != AGENT}
         account = None if for_agent else resource.account
         return told if account is None else cast(JsonMap, Mask(lambda: [account.password]).json(told))
+
+    def _metadata_now(self, stack: StackRecord, row: ResourceRecord) -> JsonMap:
+        """Return the metadata section with the values that others have now, which signals may have changed.
+
+        As stored while an operation runs and after one that failed, because the resource may not have reached its
+        definition.
+        """
+        if stack.status is not Status.COMPLETE or row.status is not Status.COMPLETE:
+            return row.metadata
+        try:
+            wanted = self._definitions.of(stack).resources.get(row.name)
+            names = set() if wanted is None else set(requires(wanted.metadata))
+            if wanted is None or not names:
+                return row.metadata
+            rows = current_rows(self._store.resources.by_name(stack.id, sorted(names)))
+            values = Values(self.resources_of(stack), {one.name: one for one in rows})
+            found = without_unknown(bounded(values).resolved(wanted.metadata))
+        except HeatliteError as error:
+            log.info("resource %s: metadata as stored: %s", row.name, masked(str(error)))
+            return row.metadata
+        return found if isinstance(found, dict) else row.metadata
 
     def required_by(self, stack: StackRecord, name: str) -> Sequence[str]:
         """Return the names of the resources that require a resource directly, in the template's order, as Heat does.
